@@ -1,0 +1,3 @@
+"""Siren: probabilistic programs under inference plans."""
+
+__version__ = "0.1.0"
