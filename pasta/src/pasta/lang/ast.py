@@ -18,6 +18,8 @@ MIN_TOKENS = 1
 MAX_TOKENS = 99
 #: Blocks inside blocks. The bound keeps every recursion over a tree shallow; no real answer comes near it.
 MAX_DEPTH = 100
+#: Beyond this a topic draws a warning: every word of it is decoded before anything can run beside it.
+MAX_TOPIC_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,16 @@ def topic_problem(topic: str) -> str | None:
         return "is empty"
     if topic != topic.strip():
         return "begins or ends with a space"
-    for character in topic:
-        if character in '"<>':
-            return f"contains {character}"
-        # Control characters, surrogates, line and paragraph separators.
-        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
-            return f"contains the character U+{ord(character):04X}"
+    bad = next((character for character in topic if not is_topic_character(character)), None)
+    if bad is not None:
+        return f"contains {bad if bad.isprintable() else f'the character U+{ord(bad):04X}'}"
     return None
+
+
+def is_topic_character(character: str) -> bool:
+    """Whether a topic may contain this character: no `"`, `<`, `>`, nothing that breaks a line or is no text."""
+    # Control characters, surrogates, line and paragraph separators.
+    return character not in '"<>' and unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
 
 
 def _join_texts(nodes: Iterable[Node]) -> tuple[Node, ...]:
