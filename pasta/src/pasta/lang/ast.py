@@ -124,9 +124,11 @@ def topic_problem(topic: str) -> str | None:
 
 
 def is_topic_character(character: str) -> bool:
-    """Whether a topic may contain this character: no `"`, `<`, `>`, nothing that breaks a line or is no text."""
-    # Control characters, surrogates, line and paragraph separators.
-    return character not in '"<>' and unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
+    """Whether a topic may contain this character: no `"`, `<`, `>`, and no white space but the plain space."""
+    if character == " ":
+        return True
+    # Separators, control characters, surrogates.
+    return character not in '"<>' and unicodedata.category(character) not in ("Zs", "Zl", "Zp", "Cc", "Cs")
 
 
 def _join_texts(nodes: Iterable[Node]) -> tuple[Node, ...]:

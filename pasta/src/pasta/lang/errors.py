@@ -12,8 +12,8 @@ class LangError(PastaError):
         code: The stable code of the broken rule, such as `E106`; each has a section in `docs/language.md`.
         message: What is wrong, with the value and what was expected.
         hint: What to do next, or None.
-        start, end: The place in characters (in bytes for `E100`); None for a tree that has no source.
-        line, column: The same place counted from 1; None likewise.
+        start, end: The place in characters; None for a tree that has no source.
+        line, column: Where that place begins, counted from 1; None likewise.
     """
 
     def __init__(
@@ -36,4 +36,4 @@ class LangError(PastaError):
 
     def __str__(self) -> str:
         place = "" if self.line is None else f"line {self.line}, column {self.column}: "
-        return f"{place}{self.code} {self.message}"
+        return f"{place}{self.code} {super().__str__()}"
