@@ -60,7 +60,7 @@ class Promise:
         if reason is not None:
             raise LangError("E105", f"topic {self.topic!r:.60} {reason}")
         if not MIN_TOKENS <= self.tokens <= MAX_TOKENS:
-            raise LangError("E106", f"tokens={self.tokens} is out of range: expected {MIN_TOKENS} to {MAX_TOKENS}")
+            raise LangError("E106", f"tokens={self.tokens}: expected {MIN_TOKENS} to {MAX_TOKENS}")
         if self.block is not None:
             object.__setattr__(self, "block", _join_texts(self.block))
 
@@ -95,7 +95,8 @@ class Response:
 
     def promises(self) -> Iterator[tuple[Promise, int]]:
         """Yield every promise in document order with its depth: 1 for a promise of the main thread."""
-        open_blocks = [iter(self.nodes)]  # an explicit stack: this runs before the depth is known to be bounded
+        # An explicit stack, because this runs before the depth is known to be bounded.
+        open_blocks = [iter(self.nodes)]
         while open_blocks:
             node = next(open_blocks[-1], None)
             if node is None:

@@ -85,7 +85,8 @@ class _Linter:
         span, topic = _span(promise), promise.topic
         words = len(topic.split())
         if words > MAX_TOPIC_WORDS:
-            self.report.add("W204", f"topic {quote(topic)} has {words} words: expected at most {MAX_TOPIC_WORDS}", span)
+            what = f"topic {quote(topic)} has {words} words: expected at most {MAX_TOPIC_WORDS}"
+            self.report.add("W204", what, span)
         if topic.casefold() in topics:
             first = f"first on line {topics[topic.casefold()]}"
             self.report.add("W205", f"topic {quote(topic)} is promised twice by this thread: {first}", span)

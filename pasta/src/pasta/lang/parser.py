@@ -117,7 +117,8 @@ class Parser:
         parent = self._threads[-1]
         depth = parent.depth + 1
         if promise is not None and depth == MAX_DEPTH + 1:
-            self._report.add("E115", f"this block is nested {depth} deep: expected at most {MAX_DEPTH}", tag.span)
+            what = f"this block is nested {depth} deep: expected at most {MAX_DEPTH}"
+            self._report.add("E115", what, tag.span)
         self._has_blocks = self._has_blocks or promise is not None
         # A block without a proper promise is read as part of its parent, so that its own mistakes are found too.
         known = promise if promise is not None and promise.tokens and depth <= MAX_DEPTH else None

@@ -72,7 +72,10 @@ class Scanner:
                 if stop is None and not is_last:
                     self._decisive = TAG_END
                     break
-                take(len(text) if stop is None else stop.end() if stop[0] == ">" else stop.start(), is_tag=True)
+                if stop is None:
+                    take(len(text), is_tag=True)
+                else:
+                    take(stop.end() if stop[0] == ">" else stop.start(), is_tag=True)
         self._held = [text[at:]] if at < len(text) else []
         self._offset += at
         return lexemes

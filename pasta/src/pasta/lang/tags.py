@@ -17,10 +17,9 @@ SYNC = "<sync/>"
 _NAME = r"/?(?:promise|async|sync)(?![0-9A-Za-z_:.-])"
 #: A tag opens here; with backslashes it is an escape instead, and stands for the same letters with one less.
 OPENER = re.compile(rf"<(?P<backslashes>\\*)(?P<name>{_NAME})")
-#: What may still become an opener when more text comes. `</` is one, and so is a whole name at the very end.
-OPENER_BEGUN = re.compile(r"<\\*(?:/?(?:" + "|".join(
-    name[:length] for name in ("promise", "async", "sync") for length in range(len(name), 0, -1)
-) + r")?)?\Z")
+_BEGINNINGS = "|".join(name[:end] for name in ("promise", "async", "sync") for end in range(1, len(name) + 1))
+#: What may still become an opener when more text comes: `</` is one, and so is a whole name at the very end.
+OPENER_BEGUN = re.compile(rf"<\\*/?(?:{_BEGINNINGS})?\Z")
 #: A tag ends at its first `>`. Meeting one of the others first, it was never finished.
 TAG_END = re.compile(r"[<>\r\n]")
 
@@ -28,7 +27,8 @@ _ESCAPED = re.compile(rf"<(?=\\*{_NAME})")
 _UNESCAPED = re.compile(rf"<\\(?=\\*{_NAME})")
 _SIMPLE_TAG = re.compile(r"</?async[ \t]*>|<sync[ \t]*/>")
 _SYNC_MEANT = re.compile(r"<sync[ \t/]*>")
-_ATTRIBUTE = re.compile(r"""[ \t]+(?P<name>[A-Za-z_][\w-]*)[ \t]*=[ \t]*(?P<value>"[^"]*"|'[^']*'|[^\s"'=/]+)""")
+_VALUE = r"""(?P<value>"[^"]*"|'[^']*'|[^\s"'=/]+)"""
+_ATTRIBUTE = re.compile(rf"[ \t]+(?P<name>[A-Za-z_][\w-]*)[ \t]*=[ \t]*{_VALUE}")
 _TOKENS = re.compile(r"0*(?P<value>[1-9][0-9]?)", re.ASCII)
 
 
@@ -70,24 +70,31 @@ def read_tag(raw: str, span: Span, report: Report) -> Tag:
     tag_name = _tag_name(raw)
     if not raw.endswith(">"):
         what = f"tag {quote(raw)} is not finished: expected > before the next tag or the end of the line"
-        # Nothing else than `/>` was begun: where one letter makes the tag right, it is the one that is missing.
-        trial = Report()
-        if raw.endswith("/"):
-            read_tag(raw + ">", Span(span.start, span.end + 1), trial)
-        safe = raw.endswith("/") and not trial.diagnostics
-        report.add("E101", what, span, Fix("finish the tag", (Edit(span.end, span.end, ">"),)) if safe else None)
+        fix = Fix("finish the tag", (Edit(span.end, span.end, ">"),)) if _lacks_one_letter(raw) else None
+        report.add("E101", what, span, fix)
         return Tag(tag_name, span)
     if tag_name is Kind.PROMISE:
         return _read_promise(raw, span, report)
     if tag_name is Kind.NOTHING:
-        report.add("E102", f"there is no tag {quote(raw)}: the tags are <promise .../>, {ASYNC}, {CLOSE}, {SYNC}", span)
+        what = f"there is no tag {quote(raw)}: the tags are <promise .../>, {ASYNC}, {CLOSE}, {SYNC}"
+        report.add("E102", what, span)
         return Tag(tag_name, span)
     if not _SIMPLE_TAG.fullmatch(raw):
         canonical = {Kind.OPEN: ASYNC, Kind.CLOSE: CLOSE, Kind.SYNC: SYNC}[tag_name]
         # `<sync>` can only be meant one way; `<async/>` and `<async topic="x">` cannot.
-        fix = Fix(f"write {SYNC}", (Edit(span.start, span.end, SYNC),)) if _SYNC_MEANT.fullmatch(raw) else None
+        write_sync = Fix(f"write {SYNC}", (Edit(span.start, span.end, SYNC),))
+        fix = write_sync if _SYNC_MEANT.fullmatch(raw) else None
         report.add("E102", f"{quote(raw)} is not how this tag is written: expected {canonical}", span, fix)
     return Tag(tag_name, span)
+
+
+def _lacks_one_letter(raw: str) -> bool:
+    """Whether an unfinished tag has begun its `/>`, and is right once that is written out."""
+    if not raw.endswith("/"):
+        return False
+    trial = Report()
+    read_tag(raw + ">", Span(0, len(raw) + 1), trial)
+    return not trial.diagnostics
 
 
 def _tag_name(raw: str) -> Kind:
@@ -119,7 +126,8 @@ def _read_promise(raw: str, span: Span, report: Report) -> Tag:
         attribute = _ATTRIBUTE.match(body, at)
         if attribute is None:
             place = Span(first + at, first + len(body))
-            report.add("E104", f'cannot read {quote(body[at:])} in a promise: expected topic="..." tokens=N', place)
+            what = f'cannot read {quote(body[at:])} in a promise: expected topic="..." tokens=N'
+            report.add("E104", what, place)
             return Tag(Kind.PROMISE, span)
         name, at = attribute["name"], attribute.end()
         if name not in ("topic", "tokens") or name in values:

@@ -1,0 +1,47 @@
+"""`pasta render FILE --form plain|main|merged`: an annotated response in one of its three forms, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Annotated
+
+import click
+import typer
+
+from pasta.errors import PastaError
+from pasta.lang import LangError, Response, main_thread, parse, plain, print_response
+from pasta.lang.source import read_source
+
+
+class Form(str, Enum):
+    PLAIN = "plain"
+    MAIN = "main"
+    MERGED = "merged"
+
+
+RENDER: dict[Form, Callable[[Response], str]] = {
+    Form.PLAIN: plain,
+    Form.MAIN: main_thread,
+    Form.MERGED: print_response,
+}
+
+
+def command(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The response; - reads standard input.")],
+    form: Annotated[
+        Form,
+        typer.Option(
+            help="plain: the answer without tags; main: what the main thread writes; merged: everything, canonical."
+        ),
+    ] = Form.PLAIN,
+) -> None:
+    source = read_source(file)
+    try:
+        response = parse(source.data)
+    except LangError as error:
+        place = f"{source.name}:{error.line}:{error.column}"
+        hint = f"pasta check {source.name} lists all"
+        raise PastaError(f"{place}: {error.code} {error.message}", hint) from None
+    # Bytes and no line end of our own: the output is the form to the letter.
+    click.echo(RENDER[form](response).encode(), nl=False)

@@ -1,0 +1,75 @@
+"""Where a response comes from and goes to: a file, or standard input and output."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pasta.errors import PastaError, UsageError
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The bytes of a response, and the name under which messages speak of it."""
+
+    name: str
+    data: bytes
+
+    @property
+    def is_stdin(self) -> bool:
+        return self.name == STDIN
+
+
+def read_source(file: str) -> Source:
+    """Read a file, or standard input for `-`.
+
+    Raises:
+        UsageError: There is nothing to read: no such file, a folder, no permission, or not a single byte.
+    """
+    data = _read_stdin() if file == STDIN else _read_file(file)
+    if not data:
+        raise UsageError(f"{file} is empty", "expected a response in PASTA-LANG, as in docs/language.md")
+    return Source(file, data)
+
+
+def write_atomically(file: str, data: bytes) -> None:
+    """Replace a file at once: whoever reads it sees the old bytes or the new ones, never a part.
+
+    Raises:
+        PastaError: It cannot be written; the old file is untouched.
+    """
+    target = Path(os.path.realpath(file))  # through a link, so that the link stays one
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.chmod(temporary, target.stat().st_mode)
+        os.replace(temporary, target)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise PastaError(f"cannot write {file}: {error.strerror}", "the file is unchanged") from None
+
+
+def _read_file(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        hint = "give the path of a response, or - for standard input"
+        raise UsageError(f"no such file: {file}", hint) from None
+    except IsADirectoryError:
+        raise UsageError(f"{file} is a folder", "give one file at a time") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "give a file that you may read") from None
+
+
+def _read_stdin() -> bytes:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", "pipe a response in, or give a file")
+    return sys.stdin.buffer.read()
