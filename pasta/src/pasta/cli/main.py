@@ -1,0 +1,114 @@
+"""`pasta`: a table of subcommands, each imported only when it is called, and one place that reports errors."""
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from pasta._version import __version__
+from pasta.errors import PastaError
+
+INTERRUPTED = 130  # 128 + SIGINT: what a shell reports for Ctrl-C
+
+
+class Entry(NamedTuple):
+    module: str  # defines `command`, a function with Typer annotations
+    help: str
+
+
+# The help stands here so that `pasta --help` imports no command, and so no torch.
+COMMANDS = {
+    "demo": Entry("pasta.cli.demo", "Watch a model decode several parts of one answer at once."),
+    "generate": Entry("pasta.cli.generate", "Answer a prompt, decoding independent parts at once."),
+    "replay": Entry("pasta.cli.replay", "Force a recorded response through a model, to time it."),
+    "check": Entry("pasta.cli.check", "Report what is wrong with an annotated text, and where."),
+    "render": Entry("pasta.cli.render", "Print an annotated text: plain, main thread or merged."),
+    "models": Entry("pasta.cli.models", "List the models at hand, and where they came from."),
+    "bench": Entry("pasta.cli.bench", "Measure the engine on this machine."),
+}
+
+HINT_WITHOUT_ENGINE = 'install the native engine: pip install "pasta-decoding[torch]"'
+ENGINE_MODULES = {"torch", "transformers", "safetensors", "accelerate", "gguf", "huggingface_hub", "numpy"}
+
+
+class LazyGroup(TyperGroup):
+    """Lists the table's entries as they stand; imports a command's module when that command is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load_command(name), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # so that a closed pipe shows here, not while the interpreter shuts down
+            return result
+        except PastaError as error:
+            print_error(error)
+            raise typer.Exit(error.exit_code) from None
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ENGINE_MODULES:
+                raise
+            print_error(PastaError(f"this command needs {error.name}, which is not installed", HINT_WITHOUT_ENGINE))
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader has gone (`pasta render x | head`). Python flushes stdout once more at exit: give it a sink.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+
+
+def load_command(name: str) -> Any:
+    """The command `name` of the table, with its module imported."""
+    entry = COMMANDS[name]
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    function = import_module(entry.module).command
+    single.command(name, help=function.__doc__ or entry.help)(function)
+    return typer.main.get_command(single)
+
+
+def print_error(error: PastaError) -> None:
+    """One line on stderr, whatever the message holds."""
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pasta {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Decode the independent parts of a language model's answer at the same time."""
+
+
+def list_only() -> None:
+    """Stands in the listing for a command that is not imported yet."""
+
+
+for _name, _entry in COMMANDS.items():
+    app.command(_name, help=_entry.help)(list_only)
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="pasta")

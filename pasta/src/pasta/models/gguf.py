@@ -1,0 +1,120 @@
+"""A GGUF file becomes an ordinary Hugging Face folder, once: float32 weights, tokenizer, configuration, template.
+
+Float32, although it is twice the size of a 16-bit file: the dequantised values fit neither float16 nor bfloat16
+exactly (more than half of SmolLM2's change), the CPU computes in float32 anyway, and such a file is mapped into memory
+without a conversion.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import CorruptModel, PastaError, UnsupportedModel
+from pasta.models import store
+from pasta.models.header import Header, read_header
+from pasta.models.loading import quiet
+from pasta.models.progress import working
+
+SAMPLE = 1 << 20
+
+# Vocabularies whose digits stand alone. transformers rebuilds these with GPT-2's splitting, under which the spaces
+# before a number come out as other tokens than the model was trained on.
+SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r"}
+
+
+def converted(path: Path) -> Path:
+    """The cached folder of the GGUF file `path`, made now if it is not there."""
+    header = read_header(path)
+    name = f"gguf-{slug(path.stem)}-{fingerprint(path)}"
+    return store.keep(name, lambda folder: convert(path, header, folder), converted_bytes(header))
+
+
+def converted_bytes(header: Header) -> int:
+    """Room for the float32 weights, the tokenizer and a margin."""
+    return 4 * header.parameters + (64 << 20)
+
+
+def slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:64] or "model"
+
+
+def fingerprint(path: Path) -> str:
+    """Tells this file from another without reading gigabytes: size, time, first and last megabyte."""
+    stat = path.stat()
+    digest = hashlib.sha256(f"{stat.st_size}:{stat.st_mtime_ns}".encode())
+    with path.open("rb") as file:
+        digest.update(file.read(SAMPLE))
+        file.seek(max(0, stat.st_size - SAMPLE))
+        digest.update(file.read(SAMPLE))
+    return digest.hexdigest()[:12]
+
+
+def convert(path: Path, header: Header, folder: Path) -> None:
+    """Dequantises `path` into `folder`."""
+    if int(header.metadata.get("split.count", 1)) > 1:
+        raise UnsupportedModel(f"{path} is one part of a split GGUF file", "merge the parts into one file first")
+    with working(f"Converting {path.name} ({header.parameters / 1e6:,.0f}M parameters), once"):
+        try:
+            # The reader draws a bar of its own, which only a stderr that leads nowhere silences.
+            with quiet(), contextlib.redirect_stderr(io.StringIO()):
+                write_folder(path, header, folder)
+        except (PastaError, OSError, MemoryError):
+            raise
+        except Exception as error:  # the reader, the tokenizer builder and the loader each have their own exceptions
+            if "not supported" in str(error) or "Cannot rebuild" in str(error) or "Unrecognized" in str(error):
+                raise UnsupportedModel(
+                    f"{path} holds the architecture {header.architecture!r}, which transformers cannot load from GGUF",
+                    "use the model's original Hugging Face folder",
+                ) from error
+            raise CorruptModel(f"{path} cannot be converted: {error}") from error
+
+
+def write_folder(path: Path, header: Header, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, GgufConfig
+
+    source = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    dense = GgufConfig(dequantize=True)  # newer versions would otherwise keep some weights in their blocks
+    tokenizer = build_tokenizer(source, header)
+    model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32, quantization_config=dense)
+    # Some versions still call the model quantised, which it is no longer, and then refuse to save it.
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.hf_quantizer = None
+    model.config.name_or_path = str(header.metadata.get("general.name", path.stem))
+    model.save_pretrained(folder)
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    tokenizer.save_pretrained(folder)
+    make_portable(folder)
+
+
+def make_portable(folder: Path) -> None:
+    """What other programs and other users need to read the folder too."""
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text("utf-8"))
+    for key in ("is_local", "local_files_only", "backend"):  # how it was read, not what it is
+        config.pop(key, None)
+    if config.get("tokenizer_class") == "TokenizersBackend":  # the new name, unknown to older readers
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    for file in folder.iterdir():  # safetensors writes files that their owner alone may read
+        file.chmod(path.stat().st_mode)
+
+
+def build_tokenizer(source: dict[str, str], header: Header) -> Any:
+    from tokenizers import pre_tokenizers
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(**source)
+    if header.metadata.get("tokenizer.ggml.pre") in SINGLE_DIGITS:
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Digits(individual_digits=True),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+            ]
+        )
+    return tokenizer

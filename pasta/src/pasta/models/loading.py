@@ -1,0 +1,146 @@
+"""From a folder to a model in memory, with one clear line when the folder is not what it should be."""
+
+import contextlib
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pasta.errors import CorruptModel, PastaError, UnsupportedModel
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from pasta.models.folder import ModelFolder
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+
+
+def load_pretrained(
+    folder: "ModelFolder",
+    dtype: "torch.dtype | None" = None,
+    device: "torch.device | str | None" = None,
+    attn_implementation: str | None = None,
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    """The model, in evaluation mode on its device, and its tokenizer.
+
+    `device` None: CUDA if there is one, else the CPU. `dtype` None: float32 on the CPU, where the 16-bit types are
+    slow; elsewhere the checkpoint's own 16-bit type, or bfloat16 if it was kept in float32.
+    """
+    import torch
+
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    with quiet():
+        config = read_config(folder.path)
+        tokenizer = read_tokenizer(folder.path)
+        model = read_weights(
+            folder.path,
+            config=config,
+            dtype=dtype or default_dtype(config, place.type),
+            attn_implementation=attn_implementation,
+        )
+    return model.to(place).eval(), tokenizer
+
+
+def default_dtype(config: Any, device_type: str) -> "torch.dtype":
+    import torch
+
+    if device_type == "cpu":
+        return torch.float32
+    stored = getattr(config, "dtype", None)
+    return stored if stored in (torch.float16, torch.bfloat16) else torch.bfloat16
+
+
+def check_files(folder: Path) -> None:
+    """`CorruptModel`, unless `folder` holds a configuration and every file of its weights."""
+    if not (folder / "config.json").is_file():
+        raise CorruptModel(f"{folder} is not a model folder: it has no config.json")
+    missing = [name for name in weight_files(folder) if not (folder / name).is_file()]
+    if missing:
+        raise CorruptModel(f"{folder} lacks its weights: no {missing[0]}", "only safetensors weights are read")
+
+
+def weight_files(folder: Path) -> list[str]:
+    """The files that hold the weights: one, or the shards that an index names."""
+    if not (folder / INDEX).is_file():
+        return [WEIGHTS]
+    try:
+        return sorted(set(json.loads((folder / INDEX).read_text("utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CorruptModel(f"{folder / INDEX} does not read: {error}") from error
+
+
+def read_config(folder: Path) -> Any:
+    """The configuration, if it is one of a causal language model."""
+    from transformers import AutoConfig
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    check_files(folder)
+    try:
+        raw = json.loads((folder / "config.json").read_text("utf-8"))
+        if not isinstance(raw, dict):
+            raise ValueError("not a JSON object")
+    except ValueError as error:
+        raise CorruptModel(f"{folder / 'config.json'} does not read: {error}") from error
+    model_type, architectures = raw.get("model_type"), raw.get("architectures") or []
+    causal = {name for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in as_names(value)}
+    if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or (architectures and not causal & set(architectures)):
+        named = ", ".join(architectures) or model_type or "no model type"
+        raise UnsupportedModel(f"{folder} holds {named}, which is not a causal language model that transformers knows")
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # each model family validates its configuration in its own way
+        raise CorruptModel(f"{folder / 'config.json'} is not a valid configuration: {error}") from error
+
+
+def as_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value
+
+
+def read_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
+        raise CorruptModel(f"the tokenizer in {folder} does not read: {error}") from error
+
+
+def read_weights(folder: Path, **options: Any) -> "PreTrainedModel":
+    from transformers import AutoModelForCausalLM
+
+    if options["attn_implementation"] is None:
+        del options["attn_implementation"]
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
+        )
+    except (PastaError, MemoryError):
+        raise
+    except Exception as error:  # safetensors and each family's loader have their own exceptions
+        raise CorruptModel(f"the weights in {folder} do not read: {error}") from error
+    # transformers fills missing weights with random numbers and goes on; the answer would be noise.
+    if missing := sorted(report["missing_keys"]):
+        raise CorruptModel(f"the weights in {folder} lack {len(missing)} tensors, {missing[0]} first")
+    return model
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps the libraries' bars and warnings off the terminal; what matters comes back as an exception."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,68 @@
+"""What the user sees on stderr while a model is fetched or converted. Nothing here writes to stdout."""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+
+REFRESH_S = 0.2
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def transferring(label: str, total: int | None, done: Callable[[], int]) -> Iterator[None]:
+    """Shows a bar that follows `done()`, the bytes that have arrived; without a terminal, one line."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with showing(label, *columns) as progress:
+        if progress is None:
+            yield
+            return
+        task = progress.add_task(label, total=total)
+        stop = threading.Event()
+
+        def follow() -> None:
+            while not stop.wait(REFRESH_S):
+                progress.update(task, completed=done())
+
+        follower = threading.Thread(target=follow, name="pasta-progress", daemon=True)
+        follower.start()
+        try:
+            yield
+            progress.update(task, completed=total)
+        finally:
+            stop.set()
+            follower.join()
+
+
+@contextlib.contextmanager
+def working(label: str) -> Iterator[None]:
+    """Shows a spinner and the time for work whose length is not known; without a terminal, one line."""
+    with showing(label, SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
+        if progress is not None:
+            progress.add_task(label, total=None)
+        yield
+
+
+@contextlib.contextmanager
+def showing(label: str, *columns: SpinnerColumn | TextColumn | BarColumn | DownloadColumn) -> Iterator[Progress | None]:
+    console = Console(file=sys.stderr)  # this very stream, also while sys.stderr is redirected
+    if not console.is_terminal:
+        say(label)
+        yield None
+        return
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield progress
