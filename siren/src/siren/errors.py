@@ -26,7 +26,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A half-open stretch of source text. Lines and columns count from 1; `end_column` is one past the end."""
+    """A half-open stretch of source text. Counts from 1; `end_column` is one past the end."""
 
     line: int
     column: int

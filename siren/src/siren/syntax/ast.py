@@ -22,7 +22,7 @@ def _span() -> Span:
     return field(default=NOWHERE, compare=False, repr=False)
 
 
-# Patterns ------------------------------------------------------------------------------------------------------
+# Patterns --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class TuplePattern:
 
 Pattern = NamePattern | WildcardPattern | UnitPattern | TuplePattern
 
-# Expressions ---------------------------------------------------------------------------------------------------
+# Expressions --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Never negative when parsed: a leading minus is `Unary`. `text` keeps the user's spelling for the printer."""
+    """Never negative when parsed: a leading minus is `Unary`. `text` keeps the user's spelling."""
 
     value: float
     span: Span = _span()
@@ -157,7 +157,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution's constructor with its arguments. Not an expression: it stands after `<-` or in `observe`."""
+    """A distribution's constructor with its arguments. Stands after `<-` or in `observe` only."""
 
     name: str
     arguments: tuple[Expr, ...]
@@ -207,12 +207,12 @@ Expr = (
     | Resample
 )
 
-# Programs ------------------------------------------------------------------------------------------------------
+# Programs --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`val name = fun parameters -> body in`. The body sees its parameters and the other functions, no more."""
+    """`val name = fun parameters -> body in`. The body sees its parameters and the functions only."""
 
     name: str
     parameters: Pattern

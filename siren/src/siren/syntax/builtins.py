@@ -60,7 +60,7 @@ FUNCTIONS: Final[dict[str, FunctionInfo]] = {
     "List.range": FunctionInfo(("low", "high"), "low, low+1, ..., high-1"),
     "List.rev": FunctionInfo(("list",), "the elements in reverse"),
     "List.map": FunctionInfo(("function", "list"), "the function of every element"),
-    "File.read": FunctionInfo(("path",), "the rows of a CSV file, each a list of numbers, without the header"),
+    "File.read": FunctionInfo(("path",), "the rows of a CSV file without its header, each a list"),
 }
 
 # These names call an operator. A program may define functions of the same names, which then win.

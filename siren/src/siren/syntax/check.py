@@ -1,0 +1,268 @@
+"""What can be known to be wrong before a program runs: names, arguments, patterns, simple types.
+
+Nothing here rejects a program that could run: `shapes` reports only what must fail when it is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from siren.errors import CheckError, CheckErrors, Span, did_you_mean
+from siren.syntax import ast
+from siren.syntax.builtins import DISTRIBUTIONS, FUNCTIONS
+from siren.syntax.shapes import find_shape_errors
+
+# What other languages call our distributions and functions.
+_OTHER_NAMES: Final = {
+    "normal": "gaussian", "norm": "gaussian", "flip": "bernoulli", "discrete": "categorical",
+    "student": "student_t", "map": "List.map", "len": "List.len", "length": "List.len", "hd": "List.hd",
+    "head": "List.hd", "tl": "List.tl", "tail": "List.tl", "rev": "List.rev", "range": "List.range",
+    "read": "File.read", "ln": "log", "List.length": "List.len", "List.head": "List.hd",
+    "List.tail": "List.tl", "List.fold": "fold",
+}  # fmt: skip
+
+
+def check(program: ast.Program, data_names: Iterable[str] = ()) -> tuple[CheckError, ...]:
+    """All findings in source order; none means that it may run. `data_names` are bound from outside."""
+    names = _NameChecker(program, frozenset(data_names))
+    names.run()
+    errors = names.errors
+    if not errors:  # shapes of a program with unknown names would only repeat the same mistakes
+        errors = find_shape_errors(program, frozenset(data_names))
+    for error in errors:
+        error.with_source(program.source)
+    return tuple(sorted(errors, key=lambda error: error.span or ast.NOWHERE))
+
+
+def require_valid(program: ast.Program, data_names: Iterable[str] = ()) -> None:
+    """Raise `CheckErrors` with all findings, if there are any."""
+    errors = check(program, data_names)
+    if errors:
+        raise CheckErrors(errors)
+
+
+class _NameChecker:
+    def __init__(self, program: ast.Program, data_names: frozenset[str]) -> None:
+        self.program = program
+        self.data_names = data_names
+        self.functions = {function.name for function in program.functions}
+        self.main_names = frozenset(_bound_names(program.body)) | data_names
+        self.in_main = True
+        self.errors: list[CheckError] = []
+
+    def run(self) -> None:
+        self.in_main = False
+        for function in self.program.functions:
+            self._expr(function.body, self._bind(function.parameters, frozenset()))
+        self.in_main = True
+        self._expr(self.program.body, self.data_names)
+
+    def _report(self, message: str, span: Span, hint: str | None = None) -> None:
+        self.errors.append(CheckError(message, span, hint))
+
+    def _bind(self, pattern: ast.Pattern, scope: frozenset[str]) -> frozenset[str]:
+        seen: set[str] = set()
+        for name in _pattern_names(pattern):
+            if name.name in seen:
+                self._report(
+                    f"`{name.name}` is bound twice in one pattern", name.span, "use `_` for a part you ignore"
+                )
+            seen.add(name.name)
+        return scope | seen
+
+    def _expr(self, expr: ast.Expr, scope: frozenset[str]) -> None:
+        while isinstance(expr, ast.Let | ast.Assume):  # a loop, since programs are long chains of these
+            if isinstance(expr, ast.Let):
+                self._expr(expr.value, scope)
+                scope = self._bind(expr.pattern, scope)
+            else:
+                self._distribution(expr.distribution, scope)
+                scope = scope | {expr.name}
+            expr = expr.body
+        match expr:
+            case ast.Name(name, span):
+                self._variable(name, span, scope)
+            case ast.Call("List.map", (ast.Name(name, span), elements)):
+                self._function(name, span)
+                self._expr(elements, scope)
+            case ast.Call(name, arguments, span):
+                self._call(name, arguments, span)
+                for argument in arguments:
+                    self._expr(argument, scope)
+            case ast.Fold(name, elements, start):
+                self._function(name, expr.function_span)
+                self._expr(elements, scope)
+                self._expr(start, scope)
+            case ast.Observe(distribution, value):
+                self._distribution(distribution, scope)
+                self._expr(value, scope)
+            case _:
+                for child in children(expr):
+                    self._expr(child, scope)
+
+    def _variable(self, name: str, span: Span, scope: frozenset[str]) -> None:
+        if name in scope:
+            return
+        if name in self.functions or name in FUNCTIONS:
+            self._report(f"`{name}` is a function, not a value", span, f"call it: `{name}(...)`")
+        elif name in self.main_names and not self.in_main:
+            hint = f"a function sees only its parameters; pass `{name}` to it"
+            self._report(f"unknown name `{name}`", span, hint)
+        else:
+            fallback = f"bind it with `--data {name}=FILE`, or with `let`" if self.in_main else None
+            self._report(
+                f"unknown name `{name}`", span, did_you_mean(name, scope | self.functions) or fallback
+            )
+
+    def _function(self, name: str, span: Span) -> None:
+        """A function's name where a function is expected: `fold(f, ...)`, `List.map(f, ...)`."""
+        if name in self.functions or name in FUNCTIONS:
+            return
+        if name in DISTRIBUTIONS:
+            hint = f"wrap it: `val draw = fun x -> let y <- {name}(...) in y in`"
+            self._report(f"`{name}` is a distribution, not a function", span, hint)
+        else:
+            self._report(f"unknown function `{name}`", span, self._function_hint(name))
+
+    def _call(self, name: str, arguments: tuple[ast.Expr, ...], span: Span) -> None:
+        if name in self.functions:
+            return  # whether the arguments fit its pattern is a matter of shapes
+        info = FUNCTIONS.get(name)
+        callee = Span(span.line, span.column, span.line, span.column + len(name))
+        if info is None:
+            if name in DISTRIBUTIONS:
+                hint = f"draw from it: `let x <- {name}(...) in ...`, or `observe({name}(...), value)`"
+                self._report(f"the distribution `{name}` is not a value", callee, hint)
+            else:
+                self._report(f"unknown function `{name}`", callee, self._function_hint(name))
+        elif info.parameters is not None and len(arguments) != len(info.parameters):
+            self._report(_count_message(name, info.parameters, len(arguments)), span)
+        elif name == "File.read" and not isinstance(arguments[0], ast.String):
+            self._report("`File.read` needs a file name in quotes", span, 'write `File.read("data.csv")`')
+        elif name == "List.map":
+            self._report("the first argument of `List.map` must be the name of a function", span)
+
+    def _distribution(self, distribution: ast.Distribution, scope: frozenset[str]) -> None:
+        name, span = distribution.name, distribution.span
+        info = DISTRIBUTIONS.get(name)
+        if info is None:
+            callee = Span(span.line, span.column, span.line, span.column + len(name))
+            known = _OTHER_NAMES.get(name)
+            hint = f"did you mean `{known}`?" if known in DISTRIBUTIONS else did_you_mean(name, DISTRIBUTIONS)
+            if name in self.functions or name in FUNCTIONS:
+                hint = f"`{name}` is a function; for a plain value write `let x = {name}(...)`"
+            self._report(
+                f"unknown distribution `{name}`", callee, hint or f"there are: {', '.join(DISTRIBUTIONS)}"
+            )
+        elif len(distribution.arguments) != len(info.parameters):
+            self._report(_count_message(name, info.parameters, len(distribution.arguments)), span)
+        else:
+            self._constants(distribution, info.parameters)
+        for argument in distribution.arguments:
+            self._expr(argument, scope)
+
+    def _constants(self, distribution: ast.Distribution, parameters: tuple[str, ...]) -> None:
+        """Arguments that are written as numbers can be judged now."""
+        for parameter, argument in zip(parameters, distribution.arguments, strict=True):
+            value = _constant(argument)
+            if value is None:
+                continue
+            rule = _PARAMETER_RULES.get(parameter)
+            if (
+                parameter == "n"
+                and (value < 0 or value != int(value))
+                and distribution.name != "negative_binomial"
+            ):
+                rule_text = "must be a whole number, 0 or more"
+            elif rule is not None and not rule[0] <= value <= rule[1]:
+                rule_text = rule[2]
+            else:
+                continue
+            hint = None
+            if parameter == "variance":
+                hint = "the second argument of `gaussian` is a variance, not a standard deviation"
+            self._report(
+                f"{parameter} of `{distribution.name}` {rule_text}, not {value:g}", argument.span, hint
+            )
+
+    def _function_hint(self, name: str) -> str | None:
+        known = _OTHER_NAMES.get(name)
+        if known in FUNCTIONS or known == "fold":
+            return f"did you mean `{known}`?"
+        return did_you_mean(name, self.functions | set(FUNCTIONS))
+
+
+_TINY: Final = 5e-324
+_BIG: Final = 1.8e308
+_PARAMETER_RULES: Final[dict[str, tuple[float, float, str]]] = {
+    "variance": (_TINY, _BIG, "must be positive"),
+    "scale_squared": (_TINY, _BIG, "must be positive"),
+    "shape": (_TINY, _BIG, "must be positive"),
+    "rate": (_TINY, _BIG, "must be positive"),
+    "a": (_TINY, _BIG, "must be positive"),
+    "b": (_TINY, _BIG, "must be positive"),
+    "p": (0.0, 1.0, "must be between 0 and 1"),
+    "degrees": (1.0000001, _BIG, "must be more than 1"),
+}
+
+
+def children(expr: ast.Expr) -> tuple[ast.Expr, ...]:
+    """The expressions directly inside an expression, those of its distribution included."""
+    match expr:
+        case ast.Tuple(items) | ast.List(items) | ast.Call(_, items):
+            return items
+        case ast.Unary(_, operand):
+            return (operand,)
+        case ast.Binary(_, left, right) | ast.Fold(_, left, right):
+            return (left, right)
+        case ast.If(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case ast.Let(_, value, body):
+            return (value, body)
+        case ast.Assume(_, _, distribution, body):
+            return (*distribution.arguments, body)
+        case ast.Observe(distribution, value):
+            return (*distribution.arguments, value)
+        case _:
+            return ()
+
+
+def walk(expr: ast.Expr) -> Iterator[ast.Expr]:
+    """The expression and everything inside it, in source order, without recursion."""
+    stack = [expr]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(children(current)))
+
+
+def _bound_names(expr: ast.Expr) -> Iterator[str]:
+    for inner in walk(expr):
+        if isinstance(inner, ast.Let):
+            yield from (name.name for name in _pattern_names(inner.pattern))
+        elif isinstance(inner, ast.Assume):
+            yield inner.name
+
+
+def _pattern_names(pattern: ast.Pattern) -> Iterator[ast.NamePattern]:
+    if isinstance(pattern, ast.NamePattern):
+        yield pattern
+    elif isinstance(pattern, ast.TuplePattern):
+        for item in pattern.items:
+            yield from _pattern_names(item)
+
+
+def _constant(expr: ast.Expr) -> float | None:
+    match expr:
+        case ast.Number(value):
+            return value
+        case ast.Unary("-", ast.Number(value)):
+            return -value
+        case _:
+            return None
+
+
+def _count_message(name: str, parameters: tuple[str, ...], given: int) -> str:
+    arguments = "argument" if len(parameters) == 1 else "arguments"
+    return f"`{name}` takes {len(parameters)} {arguments} ({', '.join(parameters)}), not {given}"

@@ -1,0 +1,265 @@
+"""`siren fmt`: one layout for every program, comments and single blank lines kept.
+
+A program is a sequence of statements (`val`, `let`, the final expression), one to a line; a form that does
+not fit is broken at its outermost brackets. Comments travel in a queue in source order: each goes before
+the statement that follows it, or at the end of the line that it ends. One inside an expression moves out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from siren.errors import Span
+from siren.syntax import ast
+from siren.syntax.parser import parse
+from siren.syntax.printer import (
+    annotation_prefix,
+    binding,
+    flat,
+    flat_distribution,
+    flat_pattern,
+    operand_level,
+    operand_levels,
+    unary_prefix,
+)
+
+WIDTH: Final = 100
+_INDENT: Final = "  "
+_STRING_OR_COMMENT: Final = re.compile(r'"[^"\n]*"|\(\*(?:.|\n)*?\*\)|#[^\n]*')
+_END: Final = (1 << 60, 0)
+
+Position = tuple[int, int]
+Lines = list[str]
+
+
+def format_text(text: str, name: str = "<program>") -> str:
+    """The program laid out anew. Raises `ParseError` as `parse` does."""
+    return format_program(parse(text, name))
+
+
+def format_program(program: ast.Program) -> str:
+    """Lay out a program; comments come from its source text, and there are none without."""
+    return "\n".join(_Formatter(program).run()) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Comment:
+    position: Position
+    text: str
+    after_code: bool
+
+
+class _Formatter:
+    def __init__(self, program: ast.Program) -> None:
+        self.program = program
+        self.source_lines = program.source.text.splitlines()
+        self.comments = _comments(program.source.text)
+
+    def run(self) -> Lines:
+        out: Lines = []
+        starts = [function.span for function in self.program.functions[1:]] + [self.program.body.span]
+        for function, following in zip(self.program.functions, starts, strict=False):
+            out += [*self._function(function, _start(following)), ""]
+        out += self._block(self.program.body, WIDTH, _END)
+        out += [comment.text for comment in self.comments]
+        return out
+
+    def _function(self, function: ast.Function, limit: Position) -> Lines:
+        # Comments between the header and the body are about the body: leave them to it.
+        lead = self._take_before(_start(function.span))
+        body = self._block(function.body, WIDTH - len(_INDENT), limit)
+        head = f"val {function.name} = fun {flat_pattern(function.parameters)} ->"
+        if (
+            len(body) == 1
+            and len(head) + len(body[0]) + 4 <= WIDTH
+            and not _STRING_OR_COMMENT.search(body[0])
+        ):
+            return [*lead, f"{head} {body[0]} in"]
+        return [*lead, head, *_indented(body), "in"]
+
+    def _block(self, expr: ast.Expr, width: int, limit: Position) -> Lines:
+        """A sequence of statements and the expression that ends it."""
+        out: Lines = []
+        while isinstance(expr, ast.Let | ast.Assume):
+            out += self._gap(expr.span, first=not out)
+            # The body's span may start inside a parenthesis; nothing before it belongs to this statement.
+            out += self._statement(expr, width, _start(expr.body.span))
+            expr = expr.body
+        out += self._gap(expr.span, first=not out)
+        return out + self._final(expr, width, limit)
+
+    def _statement(self, expr: ast.Let | ast.Assume, width: int, limit: Position) -> Lines:
+        lead = self._take_before(_start(expr.span))
+        if isinstance(expr, ast.Assume):
+            head = f"let {annotation_prefix(expr)}{expr.name} <-"
+            one_line = f"{head} {flat_distribution(expr.distribution)} in"
+            inner, tail = self._interior(expr.distribution.span, limit)
+            if len(one_line) <= width:
+                return [*lead, *inner, *_with_tail([one_line], tail)]
+            broken = self._bracketed(expr.distribution.name + "(", expr.distribution.arguments, ")", width)
+            return [*lead, *inner, *_with_tail(_joined(f"{head} ", broken, " in"), tail)]
+        head = f"let {flat_pattern(expr.pattern)} ="
+        if _has_statements(expr.value) or (
+            isinstance(expr.value, ast.If) and not _fits(expr.value, width, head)
+        ):
+            value = self._block(expr.value, width - len(_INDENT), limit)
+            return [*lead, head, *_indented(value), "in"]
+        inner, tail = self._interior(expr.value.span, limit)
+        lines = self._lines(expr.value, width - 3, len(head) + 1)
+        return [*lead, *inner, *_with_tail(_joined(f"{head} ", lines, " in"), tail)]
+
+    def _final(self, expr: ast.Expr, width: int, limit: Position) -> Lines:
+        lead = self._take_before(_start(expr.span))
+        if _has_statements(expr) or (isinstance(expr, ast.If) and not _fits(expr, width)):
+            return [*lead, *self._broken(expr, width, limit)]
+        inner, tail = self._interior(expr.span, limit)
+        return [*lead, *inner, *_with_tail(self._lines(expr, width, 0), tail)]
+
+    # Layout of one expression
+
+    def _lines(self, expr: ast.Expr, width: int, used: int = 0, level: int = 0) -> Lines:
+        """One line if it fits beside what is `used` already, else broken at the outermost form."""
+        if not _has_statements(expr):
+            text = flat(expr, level)
+            if used + len(text) <= width:
+                return [text]
+        lines = self._broken(expr, width, _END)
+        if binding(expr) < level:
+            return ["(", *_indented(lines), ")"]
+        return lines
+
+    def _broken(self, expr: ast.Expr, width: int, limit: Position) -> Lines:
+        match expr:
+            case ast.Let() | ast.Assume():
+                return self._block(expr, width, limit)
+            case ast.If(condition, then, otherwise):
+                return self._if(condition, then, otherwise, width, limit)
+            case ast.Tuple(items):
+                return self._bracketed("(", items, ")", width)
+            case ast.List(items) if items:
+                return self._bracketed("[", items, "]", width)
+            case ast.Call(function, arguments) if arguments:
+                return self._bracketed(f"{function}(", arguments, ")", width)
+            case ast.Fold(function, elements, start):
+                return self._bracketed("fold(", (ast.Name(function), elements, start), ")", width)
+            case ast.Observe(distribution, value):
+                call = ast.Call(distribution.name, distribution.arguments, distribution.span)
+                return self._bracketed("observe(", (call, value), ")", width)
+            case ast.Unary(operator, operand):
+                prefix = unary_prefix(operator)
+                return _joined(prefix, self._lines(operand, width, len(prefix), operand_level(operator)), "")
+            case ast.Binary(operator, left, right):
+                left_level, right_level = operand_levels(operator)
+                before = self._lines(left, width, 0, left_level)
+                after = self._lines(right, width - len(_INDENT), 0, right_level)
+                return [*before[:-1], f"{before[-1]} {operator}", *_indented(after)]
+            case _:
+                return [flat(expr)]
+
+    def _if(
+        self, condition: ast.Expr, then: ast.Expr, otherwise: ast.Expr, width: int, limit: Position
+    ) -> Lines:
+        inner = width - len(_INDENT)
+        test = self._lines(condition, width - 5, 3)
+        out = _joined("if ", test, " then")
+        out += _indented(self._block(then, inner, _start(otherwise.span)))
+        if isinstance(otherwise, ast.If) and not self._comment_before(_start(otherwise.span)):
+            return out + _joined("else ", self._final(otherwise, width, limit), "")
+        return [*out, "else", *_indented(self._block(otherwise, inner, limit))]
+
+    def _bracketed(self, opening: str, items: tuple[ast.Expr, ...], closing: str, width: int) -> Lines:
+        out = [opening]
+        for index, item in enumerate(items):
+            lines = self._lines(item, width - len(_INDENT) - 1)
+            if index < len(items) - 1:
+                lines[-1] += ","
+            out += _indented(lines)
+        return [*out, closing]
+
+    # Comments and blank lines
+
+    def _take_before(self, position: Position) -> Lines:
+        taken: Lines = []
+        while self._comment_before(position):
+            taken.append(self.comments.pop(0).text)
+        return taken
+
+    def _comment_before(self, position: Position) -> bool:
+        return bool(self.comments) and self.comments[0].position < position
+
+    def _interior(self, span: Span, limit: Position) -> tuple[Lines, str]:
+        """Comments inside a form that goes on one line: before its last line, and after its end."""
+        inner: Lines = []
+        tail: Lines = []
+        while self._comment_before(limit):
+            comment = self.comments[0]
+            if comment.position[0] < span.end_line:
+                inner.append(comment.text)
+            elif comment.position[0] == span.end_line and comment.after_code and "\n" not in comment.text:
+                tail.append(comment.text)
+            else:
+                break
+            self.comments.pop(0)
+        return inner, "  ".join(tail)
+
+    def _gap(self, span: Span, first: bool) -> Lines:
+        line = min(span.line, self.comments[0].position[0]) if self.comments else span.line
+        blank = 2 <= line <= len(self.source_lines) + 1 and not self.source_lines[line - 2].strip()
+        return [""] if blank and not first else []
+
+
+def _comments(text: str) -> list[_Comment]:
+    out = []
+    for match in _STRING_OR_COMMENT.finditer(text):
+        if match.group().startswith('"'):
+            continue
+        line_start = text.rfind("\n", 0, match.start()) + 1
+        line = text.count("\n", 0, match.start()) + 1
+        before = text[line_start : match.start()]
+        out.append(
+            _Comment((line, match.start() - line_start + 1), match.group().rstrip(), bool(before.strip()))
+        )
+    return out
+
+
+def _start(span: Span) -> Position:
+    return (span.line, span.column)
+
+
+def _fits(expr: ast.Expr, width: int, head: str = "") -> bool:
+    return len(head) + len(flat(expr)) + 4 <= width
+
+
+def _has_statements(expr: ast.Expr) -> bool:
+    """Whether a `let` or `<-` occurs anywhere inside; such a form is never put on one line."""
+    match expr:
+        case ast.Let() | ast.Assume():
+            return True
+        case ast.Tuple(items) | ast.List(items) | ast.Call(_, items):
+            return any(_has_statements(item) for item in items)
+        case ast.Unary(_, operand):
+            return _has_statements(operand)
+        case ast.Binary(_, left, right) | ast.Fold(_, left, right):
+            return _has_statements(left) or _has_statements(right)
+        case ast.If(condition, then, otherwise):
+            return any(_has_statements(part) for part in (condition, then, otherwise))
+        case ast.Observe(distribution, value):
+            return any(_has_statements(part) for part in (*distribution.arguments, value))
+        case _:
+            return False
+
+
+def _indented(lines: Lines) -> Lines:
+    return [_INDENT + line if line else line for line in lines]
+
+
+def _joined(prefix: str, lines: Lines, suffix: str) -> Lines:
+    out = [prefix + lines[0], *lines[1:]]
+    out[-1] += suffix
+    return out
+
+
+def _with_tail(lines: Lines, tail: str) -> Lines:
+    return _joined("", lines, f"  {tail}") if tail else lines

@@ -1,0 +1,309 @@
+"""Simple types, by running the program on shapes instead of values.
+
+A shape is a scalar (number or boolean: they convert freely), a string, unit, a list, a pair or unknown.
+Where two paths disagree the shape becomes unknown, and unknown fits everything; so an error found here would
+happen in every run that gets there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from siren.errors import CheckError, Note, Span
+from siren.syntax import ast
+from siren.syntax.builtins import OPERATOR_FUNCTIONS
+from siren.syntax.printer import flat_pattern
+
+_FOLD_ROUNDS: Final = 4
+_MAX_DEPTH: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A shape without parts."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """`element` is None for the empty list, of which nothing is known yet."""
+
+    element: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    first: Shape
+    second: Shape
+
+
+Shape = Kind | ListOf | Pair
+SCALAR: Final = Kind("a number")
+STRING: Final = Kind("a string")
+UNIT: Final = Kind("()")
+UNKNOWN: Final = Kind("anything")
+
+Scope = dict[str, Shape]
+
+
+def find_shape_errors(program: ast.Program, data_names: frozenset[str] = frozenset()) -> list[CheckError]:
+    """Errors that are certain, each once. Functions that are never called are run on unknown arguments."""
+    finder = _ShapeFinder(program)
+    finder.expr(program.body, dict.fromkeys(data_names, UNKNOWN))
+    for function in program.functions:
+        if function.name not in finder.called:
+            finder.call(function.name, UNKNOWN, function.span)
+    return finder.errors
+
+
+def describe(shape: Shape) -> str:
+    match shape:
+        case Kind(name):
+            return name
+        case ListOf():
+            return "a list"
+        case Pair():
+            return f"the tuple `{_notation(shape)}`"
+
+
+def join(left: Shape, right: Shape) -> Shape:
+    """The shape of a value that is one or the other."""
+    match left, right:
+        case _ if left == right:
+            return left
+        case ListOf(None), ListOf():
+            return right
+        case ListOf(), ListOf(None):
+            return left
+        case ListOf(a), ListOf(b):
+            assert a is not None and b is not None
+            return ListOf(join(a, b))
+        case Pair(a, b), Pair(c, d):
+            return Pair(join(a, c), join(b, d))
+        case _:
+            return UNKNOWN
+
+
+class _ShapeFinder:
+    def __init__(self, program: ast.Program) -> None:
+        self.functions = {function.name: function for function in program.functions}
+        self.memo: dict[tuple[str, Shape], Shape] = {}
+        self.stack: list[str] = []
+        self.called: set[str] = set()
+        self.errors: list[CheckError] = []
+
+    def report(self, message: str, span: Span, hint: str | None = None, notes: tuple[Note, ...] = ()) -> None:
+        if all(error.span != span for error in self.errors):
+            self.errors.append(CheckError(message, span, hint, notes))
+
+    def expr(self, expr: ast.Expr, scope: Scope) -> Shape:
+        while isinstance(expr, ast.Let | ast.Assume):
+            if isinstance(expr, ast.Let):
+                shape = self.expr(expr.value, scope)
+                scope = scope | self.bind(expr.pattern, shape, expr.pattern.span)
+            else:
+                self.distribution(expr.distribution, scope)
+                scope = scope | {expr.name: UNKNOWN if expr.distribution.name == "delta" else SCALAR}
+            expr = expr.body
+        match expr:
+            case ast.Number() | ast.Boolean():
+                return SCALAR
+            case ast.String():
+                return STRING
+            case ast.Unit() | ast.Resample():
+                return UNIT
+            case ast.Name(name):
+                return scope.get(name, UNKNOWN)
+            case ast.Tuple(items):
+                return _nested([self.expr(item, scope) for item in items])
+            case ast.List(items):
+                return self.list_of(items, scope)
+            case ast.Unary(operator, operand):
+                self.expect(SCALAR, operand, scope, f"`{operator}`")
+                return SCALAR
+            case ast.Binary(operator, left, right):
+                return self.binary(operator, left, right, scope)
+            case ast.If(condition, then, otherwise):
+                self.expect(SCALAR, condition, scope, "`if`")
+                return join(self.expr(then, scope), self.expr(otherwise, scope))
+            case ast.Observe(distribution, value):
+                self.distribution(distribution, scope)
+                if distribution.name == "delta":
+                    self.expr(value, scope)
+                else:
+                    self.expect(SCALAR, value, scope, "`observe`")
+                return UNIT
+            case ast.Fold(function, elements, start):
+                return self.fold(function, elements, start, scope, expr.function_span)
+            case ast.Call(function, arguments, span):
+                if function in self.functions:
+                    shapes = [self.expr(argument, scope) for argument in arguments]
+                    return self.call(function, _nested(shapes) if shapes else UNIT, span)
+                return self.library(function, arguments, scope)
+        raise AssertionError(expr)  # pragma: no cover
+
+    def expect(self, wanted: Shape, expr: ast.Expr, scope: Scope, user: str) -> Shape:
+        """The shape of an expression that must be a scalar, a list or a string."""
+        shape = self.expr(expr, scope)
+        fits = shape in (UNKNOWN, wanted) or (isinstance(wanted, ListOf) and isinstance(shape, ListOf))
+        if not fits:
+            self.report(f"{user} needs {describe(wanted)}, but this is {describe(shape)}", expr.span)
+            return UNKNOWN
+        return shape
+
+    def list_of(self, items: tuple[ast.Expr, ...], scope: Scope) -> Shape:
+        element: Shape | None = None
+        for item in items:
+            shape = self.expr(item, scope)
+            element = shape if element is None else join(element, shape)
+        return ListOf(element)
+
+    def binary(self, operator: str, left: ast.Expr, right: ast.Expr, scope: Scope) -> Shape:
+        if operator == "::":
+            head = self.expr(left, scope)
+            tail = self.expect(ListOf(None), right, scope, "`::`")
+            return join(ListOf(head), tail) if isinstance(tail, ListOf) else ListOf(UNKNOWN)
+        self.expect(SCALAR, left, scope, f"`{operator}`")
+        self.expect(SCALAR, right, scope, f"`{operator}`")
+        return SCALAR
+
+    def distribution(self, distribution: ast.Distribution, scope: Scope) -> None:
+        for index, argument in enumerate(distribution.arguments):
+            if distribution.name == "delta":
+                self.expr(argument, scope)
+            else:
+                wanted = ListOf(None) if (distribution.name, index) == ("categorical", 2) else SCALAR
+                self.expect(wanted, argument, scope, f"`{distribution.name}`")
+
+    def fold(self, function: str, elements: ast.Expr, start: ast.Expr, scope: Scope, span: Span) -> Shape:
+        element = self._element(self.expect(ListOf(None), elements, scope, "`fold`"))
+        total = self.expr(start, scope)
+        if element is None:
+            return total
+        for _ in range(_FOLD_ROUNDS):
+            after = join(total, self.apply(function, Pair(element, total), span))
+            if after == total:
+                return total
+            total = after
+        return UNKNOWN
+
+    def apply(self, function: str, argument: Shape, span: Span) -> Shape:
+        """A function given by name to `fold` or `List.map`."""
+        if function in self.functions:
+            return self.call(function, argument, span)
+        return UNKNOWN
+
+    def call(self, function: str, argument: Shape, span: Span) -> Shape:
+        self.called.add(function)
+        key = (function, argument)
+        if key in self.memo:
+            return self.memo[key]
+        if function in self.stack or len(self.stack) >= _MAX_DEPTH:
+            return UNKNOWN  # recursion: all that is known is that it may return
+        definition = self.functions[function]
+        self.stack.append(function)
+        scope = self.bind(definition.parameters, argument, span, definition)
+        result = self.expr(definition.body, scope)
+        self.stack.pop()
+        self.memo[key] = result
+        return result
+
+    def bind(
+        self, pattern: ast.Pattern, shape: Shape, span: Span, function: ast.Function | None = None
+    ) -> Scope:
+        """Names bound by a pattern; reports one that cannot match, as the call's mistake if there is one."""
+        scope: Scope = {}
+        if not _match(pattern, shape, scope):
+            if function is None:
+                message = f"the pattern `{flat_pattern(pattern)}` cannot match {describe(shape)}"
+                self.report(message, span)
+            else:
+                wanted = flat_pattern(function.parameters)
+                message = f"`{function.name}` takes `{wanted}`, but gets {describe(shape)}"
+                defined = Note(f"`{function.name}` is defined here", function.name_span)
+                self.report(message, span, notes=(defined,))
+            for name in _names(pattern):
+                scope[name] = UNKNOWN
+        return scope
+
+    def library(self, function: str, arguments: tuple[ast.Expr, ...], scope: Scope) -> Shape:
+        if function in OPERATOR_FUNCTIONS:
+            return self.binary(OPERATOR_FUNCTIONS[function], arguments[0], arguments[1], scope)
+        label = f"`{function}`"
+        match function, arguments:
+            case "List.map", (ast.Name(name, span), elements):
+                element = self._element(self.expect(ListOf(None), elements, scope, label))
+                return ListOf(None if element is None else self.apply(name, element, span))
+            case "List.hd", (elements,):
+                return self._element(self.expect(ListOf(None), elements, scope, label)) or UNKNOWN
+            case (("List.tl" | "List.rev"), (elements,)):
+                return self.expect(ListOf(None), elements, scope, label)
+            case "List.len", (elements,):
+                self.expect(ListOf(None), elements, scope, label)
+                return SCALAR
+            case "File.read", _:
+                return ListOf(ListOf(SCALAR))
+            case "pair", (first, second):
+                return Pair(self.expr(first, scope), self.expr(second, scope))
+            case "lst", _:
+                return self.list_of(arguments, scope)
+        for argument in arguments:  # exp, log, sqrt, List.range
+            self.expect(SCALAR, argument, scope, label)
+        return ListOf(SCALAR) if function == "List.range" else SCALAR
+
+    @staticmethod
+    def _element(shape: Shape) -> Shape | None:
+        return shape.element if isinstance(shape, ListOf) else UNKNOWN
+
+
+def _nested(shapes: list[Shape]) -> Shape:
+    result = shapes[-1]
+    for shape in reversed(shapes[:-1]):
+        result = Pair(shape, result)
+    return result
+
+
+def _match(pattern: ast.Pattern, shape: Shape, scope: Scope) -> bool:
+    match pattern:
+        case ast.NamePattern(name):
+            scope[name] = shape
+            return True
+        case ast.WildcardPattern():
+            return True
+        case ast.UnitPattern():
+            return shape in (UNIT, UNKNOWN)
+        case ast.TuplePattern(items):
+            for item in items[:-1]:
+                match shape:
+                    case Pair(first, second):
+                        matched, shape = _match(item, first, scope), second
+                    case Kind("anything"):
+                        matched = _match(item, UNKNOWN, scope)
+                    case _:
+                        return False
+                if not matched:
+                    return False
+            return _match(items[-1], shape, scope)
+
+
+def _names(pattern: ast.Pattern) -> list[str]:
+    match pattern:
+        case ast.NamePattern(name):
+            return [name]
+        case ast.TuplePattern(items):
+            return [name for item in items for name in _names(item)]
+        case _:
+            return []
+
+
+def _notation(shape: Shape) -> str:
+    match shape:
+        case Kind(name):
+            return name.removeprefix("a ")
+        case ListOf():
+            return "list"
+        case Pair(first, second):
+            rest = _notation(second)
+            return f"({_notation(first)}, {rest[1:-1] if isinstance(second, Pair) else rest})"

@@ -1,0 +1,6 @@
+"""Shared test set-up: helper modules beside the tests are importable by name."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "syntax"))

@@ -1,0 +1,56 @@
+"""Random programs for property tests: any tree that the parser could have built."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from siren.syntax import ast
+from siren.syntax.builtins import KEYWORDS
+
+names = st.from_regex(r"[a-z][a-z0-9_]{0,5}'?", fullmatch=True).filter(lambda name: name not in KEYWORDS)
+qualified = st.sampled_from(["List.hd", "List.tl", "List.rev", "File.read"])
+numbers = st.floats(min_value=0, allow_nan=False, allow_infinity=False).map(ast.Number)
+strings = st.text(st.characters(exclude_characters='"\n\r', codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=6)
+
+leaf_patterns = st.one_of(
+    names.map(ast.NamePattern), st.just(ast.WildcardPattern()), st.just(ast.UnitPattern())
+)
+patterns = st.recursive(
+    leaf_patterns,
+    lambda inner: st.lists(inner, min_size=2, max_size=3).map(lambda items: ast.TuplePattern(tuple(items))),
+    max_leaves=4,
+)
+leaves = st.one_of(
+    numbers,
+    st.booleans().map(ast.Boolean),
+    strings.map(ast.String),
+    st.just(ast.Unit()),
+    st.just(ast.Resample()),
+    st.just(ast.List(())),
+    names.map(ast.Name),
+    qualified.map(ast.Name),
+)
+
+
+def _compound(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
+    some = st.lists(inner, max_size=3).map(tuple)
+    two_or_more = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    distributions = st.builds(ast.Distribution, names, some)
+    operators = st.sampled_from(["+", "-", "*", "/", "=", "<>", "<", "<=", ">", ">=", "&&", "||", "::"])
+    return st.one_of(
+        st.builds(ast.Tuple, two_or_more),
+        st.builds(ast.List, some),
+        st.builds(ast.Unary, st.sampled_from(["-", "not"]), inner),
+        st.builds(ast.Binary, operators, inner, inner),
+        st.builds(ast.Call, st.one_of(names, qualified), some),
+        st.builds(ast.Fold, st.one_of(names, qualified), inner, inner),
+        st.builds(ast.If, inner, inner, inner),
+        st.builds(ast.Let, patterns, inner, inner),
+        st.builds(ast.Assume, st.sampled_from([None, "sample", "symbolic"]), names, distributions, inner),
+        st.builds(ast.Observe, distributions, inner),
+    )
+
+
+expressions = st.recursive(leaves, _compound, max_leaves=12)
+functions = st.builds(ast.Function, names, patterns, expressions)
+programs = st.builds(ast.Program, st.lists(functions, max_size=2).map(tuple), expressions)

@@ -1,0 +1,102 @@
+import pytest
+
+from siren.errors import DataError, ParseError
+from siren.syntax import flat, parse, parse_file
+
+
+def same(left: str, right: str) -> bool:
+    return parse(left).body == parse(right).body
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("1 + 1 < 3", "(1 + 1) < 3"),
+        ("1 + 1 = 2", "(1 + 1) = 2"),
+        ("a < b + c", "a < (b + c)"),
+        ("a * b < c", "(a * b) < c"),
+        ("a - b - c", "(a - b) - c"),
+        ("a + b - c", "(a + b) - c"),
+        ("a - b * c", "a - (b * c)"),
+        ("a / b / c", "(a / b) / c"),
+        ("-a * b", "(-a) * b"),
+        ("a * -b", "a * (-b)"),
+        ("a -1", "a - 1"),
+        ("a <-1", "a < (-1)"),
+        ("a :: b :: nil", "a :: (b :: [])"),
+        ("1 + 2 :: nil", "(1 + 2) :: nil"),
+        ("not a = b", "not (a = b)"),
+        ("not a && b", "(not a) && b"),
+        ("a || b && c", "a || (b && c)"),
+        ("a < b && c > d", "(a < b) && (c > d)"),
+        ("if a then b else c + d", "if a then b else (c + d)"),
+        ("let x = 1 in x + 2", "let x = 1 in (x + 2)"),
+        ("let x <- gaussian(0, 1) in x * x", "let x <- gaussian(0, 1) in (x * x)"),
+        ("1 + if a then b else c", "1 + (if a then b else c)"),
+        ("let a, b = f() in a", "let (a, b) = f() in a"),
+        ("let ((a)) = 1 in a", "let a = 1 in a"),
+        ("1. + .5 + 1e3", "1 + 0.5 + 1000"),
+        ("a (* in * the ( way *) + b # and after", "a + b"),
+    ],
+)
+def test_precedence_and_spelling(text: str, meaning: str) -> None:
+    assert same(text, meaning)
+
+
+def test_positions() -> None:
+    program = parse("let x = 1 in\n  x + foo(2)")
+    addition = program.body.body
+    assert str(addition.span) == "2:3"
+    assert (addition.right.span.column, addition.right.span.end_column) == (7, 13)
+
+
+def test_file_with_functions_and_both_comments() -> None:
+    program = parse("(* c *) val f = fun (a, (b, _)) -> a in # d\nval g = fun () -> 1. in\nf(1, (2, 3))")
+    assert [function.name for function in program.functions] == ["f", "g"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message", "hint"),
+    [
+        ("", "1:1", "ends too early", "a program ends with the expression"),
+        ("(1, 2", "1:6", "ends too early", "not closed"),
+        ("[1, 2", "1:6", "ends too early", "not closed"),
+        ("if a then b", "1:12", "ends too early; expected", "`else`"),
+        ("let x = 1 x", "1:11", "unexpected `x`", "needs `in`"),
+        ("let sample = 1 in 2", "1:12", "unexpected `=`", "`sample` is a keyword"),
+        ("let in = 1 in 2", "1:5", "unexpected `in`", "`in` is a keyword"),
+        ("a == b", "1:4", "unexpected `=`", "single `=`"),
+        ("a != b", "1:3", "unexpected character `!`", "`<>`"),
+        ("1 < 2 < 3", "1:7", "unexpected `<`", "do not chain"),
+        ("let x ~ gaussian(0, 1) in x", "1:7", "`~`", "let x <- gaussian"),
+        ("f(1,)", "1:5", "expected an expression", None),
+        ("1\n+\n* 2", "3:1", "unexpected `*`", None),
+    ],
+)
+def test_errors_say_where_and_what_to_do(text: str, place: str, message: str, hint: str | None) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text, "p.si")
+    assert str(caught.value.span) == place
+    assert message in caught.value.message
+    assert hint is None or (caught.value.hint is not None and hint in caught.value.hint)
+
+
+def test_rendered_error_has_line_and_caret() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse("let x = 1 in\nx ** 2", "p.si")
+    assert str(caught.value).splitlines() == [
+        "p.si:2:4: syntax: unexpected `*`; expected an expression",
+        "   2 | x ** 2",
+        "     |    ^",
+    ]
+
+
+def test_missing_file_is_a_user_error(tmp_path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        parse_file(tmp_path / "none.si")
+
+
+def test_long_chain_of_lets() -> None:
+    text = "".join(f"let x{i} = {i} in\n" for i in range(3000)) + "x0"
+    program = parse(text)
+    assert flat(program.body.value) == "0"
