@@ -1,0 +1,344 @@
+"""Drives the interpreter over an engine: one answer, a stream, many requests at once, or a replay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pasta.engine.base import Engine, OutOfSlots, Sampling
+from pasta.errors import PastaError, UsageError
+from pasta.interpreter import MAIN, Command, End, Finish, Fork, Interpreter, Join, Limits, Put, threads_of
+from pasta.layout import Positions, Tree
+from pasta.result import Result, build_result
+from pasta.stitch import Stitcher
+from pasta.vocab import Detokenizer
+
+Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conversation, or token ids
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Text that a thread wrote."""
+
+    thread: int
+    text: str
+
+
+Event = Command | Delta
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What one step of the engine did for one request."""
+
+    step: int
+    seconds: float  # since the request began
+    events: tuple[Event, ...]
+    text: str  # the answer's text that became ready, in reading order
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A prompt and how to answer it."""
+
+    prompt: tuple[int, ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    limits: Limits = field(default_factory=Limits)
+    positions: Positions = field(default_factory=Positions)
+    stop: tuple[str, ...] = ()
+    script: Tree | None = None  # tokens to put instead of those that the model would choose
+
+
+class Job:
+    """A request on its way."""
+
+    def __init__(self, request: Request, engine: Engine):
+        self.request = request
+        self.interpreter = Interpreter(
+            engine.grammar, engine.vocabulary.eos, request.limits, request.positions
+        )
+        self.handles: dict[int, Any] = {}
+        self.moments: list[Moment] = []
+        self.error: PastaError | None = None
+        self.begun = time.perf_counter()
+        self._engine = engine
+        self._stitcher = Stitcher(request.stop)
+        self._texts: dict[int, Detokenizer] = {}
+        self._in_topic: set[int] = set()
+        self._script = None
+        if request.script is not None:
+            end = min(engine.vocabulary.eos)
+            threads = {path: [*ids, end] if path == () else list(ids) for path, ids in threads_of(request.script).items()}
+            self._script = {path: iter(_decoded(ids, path)) for path, ids in threads.items()}
+
+    @property
+    def finished(self) -> bool:
+        return self.error is not None or self.interpreter.finish_reason is not None
+
+    @property
+    def handle(self) -> Any:
+        return self.handles[MAIN]
+
+    def open(self) -> None:
+        expect = self.interpreter.begin(len(self.request.prompt))
+        self.handles[MAIN] = self._engine.open(self.request.prompt, expect, self.request.sampling)
+
+    def take(self, decoded: Sequence[tuple[int, int]]) -> Moment:
+        """What one step decoded: a token for each running thread."""
+        events: list[Event] = []
+        text = ""
+        for thread, token in decoded:
+            if self.finished:
+                break
+            events += self._apply(self.interpreter.feed(thread, self._chosen(thread, token)))
+            text += self._stitcher.take()
+            if self._stitcher.stopped and not self.finished:
+                events += self._apply(self.interpreter.stop("stop"))
+        if self.finished:
+            text += self._stitcher.finish()
+        moment = Moment(len(self.moments), time.perf_counter() - self.begun, tuple(events), text)
+        self.moments.append(moment)
+        return moment
+
+    def result(self) -> Result:
+        if self.error is not None:
+            raise self.error
+        stopped = self._stitcher.text if self._stitcher.stopped else None
+        return build_result(self.interpreter, self.request.prompt, self._engine, self.moments, stopped)
+
+    def _chosen(self, thread: int, token: int) -> int:
+        if self._script is None:
+            return token
+        return next(self._script[self.interpreter.threads[thread].path])
+
+    def _apply(self, commands: Sequence[Command]) -> Iterator[Event]:
+        for command in commands:
+            yield command
+            match command:
+                case Put(thread, token, position, expect):
+                    self._engine.feed(self.handles[thread], token, position, expect)
+                    yield from self._write(thread, token)
+                case Fork(parent, child):
+                    self._in_topic.discard(parent)
+                    self._stitcher.fork(parent, child)
+                    self.handles[child] = self._engine.fork(self.handles[parent])
+                case Join(thread, children):
+                    self._engine.join(self.handles[thread], [self.handles[child] for child in children])
+                case End(thread):
+                    yield from self._flush(thread)
+                    self._stitcher.end(thread)
+                case Finish():
+                    pass
+
+    def _write(self, thread: int, token: int) -> Iterator[Delta]:
+        tags = self._engine.vocabulary.tags
+        if tags is not None and token in tags:
+            yield from self._flush(thread)
+            if token == tags.promise:
+                self._in_topic.add(thread)
+        elif thread not in self._in_topic:
+            if thread not in self._texts:
+                self._texts[thread] = Detokenizer(self._engine.vocabulary)
+            yield from self._delta(thread, self._texts[thread].push(token))
+
+    def _flush(self, thread: int) -> Iterator[Delta]:
+        if thread in self._texts:
+            yield from self._delta(thread, self._texts.pop(thread).flush())
+
+    def _delta(self, thread: int, text: str) -> Iterator[Delta]:
+        if text:
+            self._stitcher.write(thread, text)
+            yield Delta(thread, text)
+
+
+def _decoded(ids: Sequence[int], path: tuple[int, ...]) -> Sequence[int]:
+    """What a thread of a script decodes: all of it, but a child's `<async>`, which the interpreter puts."""
+    return ids[1:] if path else ids
+
+
+class Decoder:
+    """Runs many requests over one engine, all in the same steps. Requests come and go at any step."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self._jobs: list[Job] = []
+        self._threads: dict[Any, tuple[Job, int]] = {}
+
+    def submit(self, request: Request) -> Job:
+        """Takes a request in; its prompt runs in the next step."""
+        job = Job(request, self.engine)
+        job.open()
+        self._jobs.append(job)
+        self._know(job)
+        return job
+
+    def step(self) -> list[tuple[Job, Moment]]:
+        """Runs one step of the engine; returns what it did for each request that took part."""
+        decoded: dict[Job, list[tuple[int, int]]] = {}
+        for handle, token in self.engine.step():
+            job, thread = self._threads[handle]
+            decoded.setdefault(job, []).append((thread, token))
+        moments = []
+        for job, tokens in decoded.items():
+            try:
+                moments.append((job, job.take(tokens)))
+            except OutOfSlots as error:
+                job.error = error
+            self._know(job)
+            if job.finished:
+                self._drop(job)
+        return moments
+
+    def cancel(self, job: Job) -> None:
+        """Ends a request at once and frees what it holds."""
+        if job in self._jobs:
+            job.interpreter.stop("cancelled")
+            self._drop(job)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._jobs)
+
+    def _know(self, job: Job) -> None:
+        for thread, handle in job.handles.items():
+            self._threads[handle] = (job, thread)
+
+    def _drop(self, job: Job) -> None:
+        self._jobs.remove(job)
+        for handle in job.handles.values():
+            self._threads.pop(handle, None)
+        self.engine.close(job.handle)
+
+
+# -- what people call -----------------------------------------------------------------------------------
+
+
+def generate(model: Engine, prompt: Prompt, **options: Any) -> Result:
+    """Answers a prompt.
+
+    Args:
+        model: From `load`.
+        prompt: A question, a conversation (a list of `role` and `content`), or token ids.
+        **options: `max_new_tokens`, `max_threads`, `max_thread_tokens`, `max_depth`, `sequential`,
+            `temperature`, `top_k`, `top_p`, `min_p`, `seed`, `parallelism`, `stop`, `positions`.
+    """
+    return generate_all(model, [prompt], **options)[0]
+
+
+def generate_all(model: Engine, prompts: Sequence[Prompt], **options: Any) -> list[Result]:
+    """Answers many prompts at once, in the same steps. All share the options."""
+    decoder = Decoder(model)
+    jobs = [decoder.submit(make_request(model, prompt, **options)) for prompt in prompts]
+    try:
+        while decoder.busy:
+            decoder.step()
+    finally:
+        for job in jobs:
+            decoder.cancel(job)
+    return [job.result() for job in jobs]
+
+
+def stream(model: Engine, prompt: Prompt, **options: Any) -> Iterator[Moment]:
+    """Answers a prompt step by step. The texts of the moments, one after another, are the answer.
+
+    Ending the iteration early cancels the request.
+    """
+    return stream_request(model, make_request(model, prompt, **options))
+
+
+def replay(model: Engine, prompt: Prompt, tree: Tree, **options: Any) -> Result:
+    """Decodes with the tokens of a given response in place of the model's choices, threads and all."""
+    request = make_request(model, prompt, script=tree, **_unlimited(tree, options))
+    decoder = Decoder(model)
+    job = decoder.submit(request)
+    while decoder.busy:
+        decoder.step()
+    return job.result()
+
+
+def stream_request(model: Engine, request: Request, job_out: list[Job] | None = None) -> Iterator[Moment]:
+    """Like `stream`, for a request made beforehand; `job_out` receives the job, whose result holds the rest."""
+    decoder = Decoder(model)
+    job = decoder.submit(request)
+    if job_out is not None:
+        job_out.append(job)
+    try:
+        while decoder.busy:
+            for _, moment in decoder.step():
+                yield moment
+        if job.error is not None:
+            raise job.error
+    finally:
+        decoder.cancel(job)
+
+
+def make_request(
+    model: Engine,
+    prompt: Prompt,
+    *,
+    max_new_tokens: int = 512,
+    max_threads: int = 16,
+    max_thread_tokens: int = 512,
+    max_depth: int = 4,
+    sequential: bool = False,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    seed: int = 0,
+    parallelism: float = 0.0,
+    stop: str | Sequence[str] = (),
+    positions: Positions | str | None = None,
+    script: Tree | None = None,
+) -> Request:
+    """Checks and gathers what `generate` and `stream` take."""
+    ids = encode_prompt(model, prompt)
+    for name, value in (
+        ("max_new_tokens", max_new_tokens),
+        ("max_threads", max_threads),
+        ("max_thread_tokens", max_thread_tokens),
+    ):
+        if value < 1:
+            raise UsageError(f"{name} is {value}, expected 1 or more")
+    if isinstance(positions, str):
+        positions = Positions.parse(positions)
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    return Request(
+        prompt=ids,
+        sampling=Sampling(temperature, top_k, top_p, min_p, seed, parallelism),
+        limits=Limits(
+            max_new_tokens, max_threads, max_thread_tokens, 0 if sequential else max_depth, model.context
+        ),
+        positions=positions or model.positions,
+        stop=tuple(text for text in stops if text),
+        script=script,
+    )
+
+
+def encode_prompt(model: Engine, prompt: Prompt) -> tuple[int, ...]:
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise UsageError("the prompt is empty", hint="pass a question")
+        ids = model.vocabulary.encode_chat([{"role": "user", "content": prompt}])
+    elif prompt and isinstance(prompt[0], Mapping):
+        ids = model.vocabulary.encode_chat(prompt)  # type: ignore[arg-type]
+    else:
+        ids = [int(token) for token in prompt]  # type: ignore[arg-type, call-overload]
+    if not ids:
+        raise UsageError("the prompt is empty", hint="pass a question")
+    if len(ids) >= model.context - 1:
+        raise UsageError(
+            f"the prompt is {len(ids)} tokens long, but the context of {model.name or 'the model'} is {model.context}",
+            hint="shorten the prompt",
+        )
+    return tuple(ids)
+
+
+def _unlimited(tree: Tree, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A script has its own end: no limit but those asked for may cut it."""
+    from pasta.layout import flatten
+
+    length = sum(1 for _ in flatten(tree)) + 2
+    return {"max_new_tokens": length, "max_thread_tokens": length, "max_depth": 100, **options}

@@ -1,0 +1,74 @@
+"""What a decoding engine must do for the interpreter, and no more."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pasta.errors import PastaError, UsageError
+from pasta.grammar import Expect, Grammar
+from pasta.layout import Positions
+from pasta.vocab import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are chosen. Temperature 0 is greedy."""
+
+    temperature: float = 0.0
+    top_k: int = 0  # 0: off
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 0
+    parallelism: float = 0.0  # added to the logit that opens a promise
+
+    def __post_init__(self) -> None:
+        for name, good, expected in (
+            ("temperature", self.temperature >= 0, "0 (greedy) or more"),
+            ("top_k", self.top_k >= 0, "0 (off) or more"),
+            ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
+            ("min_p", 0 <= self.min_p <= 1, "between 0 and 1"),
+            ("parallelism", self.parallelism == self.parallelism, "a number"),
+        ):
+            if not good:
+                raise UsageError(f"{name} is {getattr(self, name)}, expected {expected}")
+
+
+class OutOfSlots(PastaError):
+    """The KV pool is full. The request that asked for more ends; the others go on."""
+
+
+class Engine(Protocol):
+    """Threads over one model. A handle is the engine's own name of a thread."""
+
+    vocabulary: Vocabulary
+    grammar: Grammar | None
+    context: int  # positions that the model knows
+    positions: Positions  # the scheme that the model was trained with
+    name: str  # of the model
+
+    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling) -> Any:
+        """A new request: the handle of its main thread, which holds the prompt and decodes after it."""
+
+    def feed(self, thread: Any, token: int, position: int, expect: Expect | None) -> None:
+        """Puts a token into a thread; with `expect`, the next step decodes what comes after it."""
+
+    def fork(self, thread: Any) -> Any:
+        """A child that sees what the thread holds now."""
+
+    def join(self, thread: Any, children: Sequence[Any]) -> None:
+        """From now on the thread sees all that these finished children hold."""
+
+    def step(self) -> list[tuple[Any, int]]:
+        """Runs all that was fed since the last step: (thread, token) for each that decodes."""
+
+    def close(self, thread: Any) -> None:
+        """Ends the request whose main thread this is, and frees all that it held."""
+
+
+def uniform(seed: int, path: tuple[int, ...], index: int) -> float:
+    """The random number of one draw: a function of the seed, the thread and the token, and of nothing else."""
+    key = f"{seed}/{'.'.join(map(str, path))}/{index}".encode()
+    return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56

@@ -1,0 +1,36 @@
+"""From the name of a model to an engine that runs it."""
+
+from __future__ import annotations
+
+from pasta.engine.native import NativeEngine
+from pasta.engine.tags import add_tags
+from pasta.models import load_pretrained, resolve
+from pasta.vocab import Vocabulary
+
+
+def load(
+    name: str | None = None,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    context: int | None = None,
+    slots: int | None = None,
+    tags: bool = False,
+) -> NativeEngine:
+    """Loads a model, ready to decode.
+
+    Args:
+        name: A Hugging Face id, a folder, a GGUF file; None is the default model.
+        device: `cpu`, `cuda`, …; None picks a GPU where there is one.
+        dtype: `float32`, `bfloat16`, `float16`; None picks float32 on a CPU, the checkpoint's own on a GPU.
+        context: Use no more positions than this.
+        slots: The size of the KV pool in tokens, all requests together.
+        tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.
+    """
+    folder = resolve(name)
+    model, tokenizer = load_pretrained(folder, dtype=dtype, device=device)
+    ends = model.generation_config.eos_token_id if model.generation_config is not None else None
+    vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
+    if tags:
+        add_tags(model, vocabulary)
+    return NativeEngine(model, vocabulary, name=folder.name, slots=slots, context=context)

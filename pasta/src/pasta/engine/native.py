@@ -1,0 +1,200 @@
+"""The native engine: any transformers decoder with full attention, on PyTorch.
+
+All that was fed since the last step, threads of all requests together, runs in one forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from pasta.engine.attention import IMPLEMENTATION, Group, Step
+from pasta.engine.base import OutOfSlots, Sampling, uniform
+from pasta.engine.pool import KvPool, Pages
+from pasta.engine.sampling import choose
+from pasta.engine.support import check_supported, context_length
+from pasta.grammar import Expect, Grammar
+from pasta.layout import Positions, SegmentTable, Thread
+from pasta.vocab import Vocabulary
+
+
+class Request:
+    """What one request holds: its pages, and the segment of each slot."""
+
+    def __init__(self, pool: KvPool, sampling: Sampling):
+        self.sampling = sampling
+        self.pages = Pages(pool)
+        self.table = SegmentTable()
+        self._segments = np.empty(256, dtype=np.int32)  # by slot, in the request's own order
+        self._sees = np.zeros((8, 8), dtype=bool)  # the table's bit sets, spread out
+        self._known = 0
+
+    def append(self, segment: int) -> int:
+        """Takes a slot for a token of this segment; returns where it lies in the pool."""
+        slot = self.pages.append()
+        if self.pages.used > len(self._segments):
+            self._segments = np.resize(self._segments, 2 * len(self._segments))
+        self._segments[self.pages.used - 1] = segment
+        return slot
+
+    def visible(self, rows: Sequence[Row]) -> np.ndarray:
+        """(rows, slots): what each of these tokens may attend to."""
+        self._spread()
+        segments = self._segments[: self.pages.used]
+        visible = self._sees[[row.segment for row in rows]][:, segments]
+        if len(rows) > 1:
+            visible &= np.arange(self.pages.used) <= np.array([row.index for row in rows])[:, None]
+        return visible
+
+    def _spread(self) -> None:
+        count = len(self.table.sees)
+        if count > len(self._sees):
+            larger = np.zeros((2 * count, 2 * count), dtype=bool)
+            larger[: self._known, : self._known] = self._sees[: self._known, : self._known]
+            self._sees = larger
+        for segment in range(self._known, count):
+            seen = self.table.sees[segment]
+            self._sees[segment, : segment + 1] = [seen >> other & 1 for other in range(segment + 1)]
+        self._known = count
+
+
+@dataclass(slots=True, eq=False)
+class Handle:
+    """One thread in the engine."""
+
+    request: Request
+    thread: Thread
+    path: tuple[int, ...] = ()
+    forks: int = 0
+    drawn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A token waiting for the next step."""
+
+    handle: Handle
+    token: int
+    position: int
+    expect: Expect | None
+    slot: int  # in the pool
+    index: int  # in the request
+    segment: int
+
+
+class NativeEngine:
+    """Decodes on the machine it runs on. `slots` is the size of the KV pool, in tokens."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocabulary: Vocabulary,
+        *,
+        name: str = "",
+        slots: int | None = None,
+        context: int | None = None,
+    ):
+        self.context = min(context or 1 << 30, context_length(model.config))
+        check_supported(model, self.context, name)
+        model.set_attn_implementation(IMPLEMENTATION)
+        self.model = model.eval()
+        self.vocabulary = vocabulary
+        self.name = name
+        self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
+        self.pool = KvPool(slots or min(self.context, 8192), model.dtype, model.device)
+        self._rows: dict[Request, list[Row]] = {}
+        size = int(model.get_output_embeddings().weight.shape[0])  # type: ignore[union-attr,arg-type]
+        self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
+        self._forbidden = (
+            torch.from_numpy(~self.grammar.allowed).to(model.device) if self.grammar is not None else None
+        )
+
+    # -- threads --------------------------------------------------------------------------------------
+
+    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling) -> Handle:
+        request = Request(self.pool, sampling)
+        handle = Handle(request, Thread(request.table))
+        try:
+            for position, token in enumerate(prompt):
+                self.feed(handle, token, position, expect if position == len(prompt) - 1 else None)
+        except OutOfSlots:
+            self.close(handle)
+            raise
+        return handle
+
+    def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
+        request, segment = thread.request, thread.thread.segment
+        index = request.pages.used
+        slot = request.append(segment)
+        self._rows.setdefault(request, []).append(Row(thread, token, position, expect, slot, index, segment))
+
+    def fork(self, thread: Handle) -> Handle:
+        child = Handle(thread.request, thread.thread.fork(), (*thread.path, thread.forks))
+        thread.forks += 1
+        return child
+
+    def join(self, thread: Handle, children: Sequence[Handle]) -> None:
+        thread.thread.join([child.thread for child in children])
+
+    def close(self, thread: Handle) -> None:
+        self._rows.pop(thread.request, None)
+        thread.request.pages.free()
+
+    # -- one step --------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def step(self) -> list[tuple[Handle, int]]:
+        if not self._rows:
+            return []
+        waiting, self._rows = self._rows, {}
+        rows = [row for group in waiting.values() for row in group]
+        deciding = [index for index, row in enumerate(rows) if row.expect is not None]
+        logits = self._forward(rows, deciding, self._groups(waiting))
+        if not deciding:
+            return []
+        decided = [rows[index] for index in deciding]
+        tokens = self._choose(logits, decided)
+        return [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
+
+    def _groups(self, waiting: dict[Request, list[Row]]) -> tuple[Group, ...]:
+        groups = []
+        start = 0
+        for request, rows in waiting.items():
+            end = start + len(rows)
+            fresh = len(rows) == request.pages.used and len(request.table.sees) == 1
+            mask = None
+            if not fresh:
+                visible = request.visible(rows)
+                mask = None if visible.all() else torch.from_numpy(visible).to(self.model.device)
+            groups.append(Group(slice(start, end), request.pages.select(), mask, causal=fresh))
+            start = end
+        return tuple(groups)
+
+    def _forward(self, rows: list[Row], deciding: list[int], groups: tuple[Group, ...]) -> torch.Tensor:
+        device = self.model.device
+        step = Step(self.pool, torch.tensor([row.slot for row in rows], device=device), groups)
+        output = self.model(
+            input_ids=torch.tensor([[row.token for row in rows]], device=device),
+            position_ids=torch.tensor([[row.position for row in rows]], device=device),
+            use_cache=False,
+            logits_to_keep=torch.tensor(deciding, dtype=torch.long, device=device),
+            pasta=step,
+        )
+        return output.logits[0]
+
+    def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
+        if self._forbidden is not None and self.grammar is not None:
+            logits = logits.masked_fill(self._forbidden[[int(row.expect) for row in rows]], -torch.inf)  # type: ignore[arg-type]
+            bias = [row.handle.request.sampling.parallelism for row in rows]
+            if any(bias):
+                logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
+        draws = []
+        for row in rows:
+            handle = row.handle
+            draws.append(uniform(handle.request.sampling.seed, handle.path, handle.drawn))
+            handle.drawn += 1
+        return choose(logits, [row.handle.request.sampling for row in rows], draws)

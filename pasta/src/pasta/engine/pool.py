@@ -1,0 +1,91 @@
+"""The KV pool: one block of memory for all requests, handed out in pages.
+
+A request's tokens lie in its pages in the order in which they were decoded, all threads interleaved. A fork
+copies nothing and a join moves nothing: both only change who looks at which slot.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import torch
+
+from pasta.engine.base import OutOfSlots
+
+PAGE = 32
+
+
+class KvPool:
+    """Keys and values of every layer, in pages of `PAGE` slots."""
+
+    def __init__(self, slots: int, dtype: torch.dtype, device: torch.device):
+        self.pages = max(1, -(-slots // PAGE))
+        self.dtype = dtype
+        self.device = device
+        self._free = list(range(self.pages))  # a heap: low pages first, so that requests tend to be contiguous
+        self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def slots(self) -> int:
+        return self.pages * PAGE
+
+    @property
+    def free_slots(self) -> int:
+        return len(self._free) * PAGE
+
+    def layer(self, index: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The keys and values of one layer, (heads, slots, size), made at first use in its own shape."""
+        if index not in self._layers:
+            self._layers[index] = (self._empty(key), self._empty(value))
+        return self._layers[index]
+
+    def _empty(self, like: torch.Tensor) -> torch.Tensor:
+        _, heads, _, size = like.shape
+        # Zeros, not garbage: a masked slot is still multiplied by its weight of 0, and 0 * nan is nan.
+        return torch.zeros(heads, self.slots, size, dtype=like.dtype, device=self.device)
+
+    def take(self) -> int:
+        if not self._free:
+            raise OutOfSlots(
+                f"the KV pool of {self.slots} slots is full",
+                hint="lower max_new_tokens, run fewer requests at once, or give the engine more slots",
+            )
+        return heapq.heappop(self._free)
+
+    def give_back(self, pages: list[int]) -> None:
+        for page in pages:
+            heapq.heappush(self._free, page)
+
+
+class Pages:
+    """One request's part of the pool."""
+
+    def __init__(self, pool: KvPool):
+        self._pool = pool
+        self._pages: list[int] = []
+        self._contiguous = True
+        self.used = 0
+
+    def append(self) -> int:
+        """Takes the next slot; returns where it lies in the pool."""
+        if self.used == len(self._pages) * PAGE:
+            page = self._pool.take()
+            self._contiguous &= not self._pages or page == self._pages[-1] + 1
+            self._pages.append(page)
+        slot = self._pages[self.used // PAGE] * PAGE + self.used % PAGE
+        self.used += 1
+        return slot
+
+    def select(self) -> slice | torch.Tensor:
+        """The used slots in order: a slice where they lie together, which costs nothing to read through."""
+        if self._contiguous:
+            start = self._pages[0] * PAGE
+            return slice(start, start + self.used)
+        slots = np.add.outer(np.array(self._pages) * PAGE, np.arange(PAGE)).ravel()[: self.used]
+        return torch.from_numpy(slots).to(self._pool.device)
+
+    def free(self) -> None:
+        self._pool.give_back(self._pages)
+        self._pages = []
+        self.used = 0

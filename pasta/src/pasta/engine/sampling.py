@@ -1,0 +1,46 @@
+"""From logits to tokens, for threads that each have their own way of choosing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from pasta.engine.base import Sampling
+
+
+def choose(logits: torch.Tensor, ways: Sequence[Sampling], draws: Sequence[float]) -> list[int]:
+    """One token for each row. `draws` are uniform numbers in [0, 1), one for each row; greedy rows ignore theirs.
+
+    A row's token depends on its own logits, way and draw alone.
+    """
+    tokens = logits.argmax(-1)
+    groups: dict[Sampling, list[int]] = {}
+    for row, way in enumerate(ways):
+        if way.temperature > 0:
+            groups.setdefault(replace(way, seed=0, parallelism=0.0), []).append(row)
+    for way, rows in groups.items():
+        probabilities = distribution(logits[rows], way)
+        ladder = probabilities.double().cumsum(-1)
+        draw = torch.tensor([draws[row] for row in rows], dtype=torch.float64, device=logits.device)
+        # `right=True`: a token of probability 0 has no width on the ladder, and is never drawn.
+        tokens[rows] = torch.searchsorted(ladder, draw[:, None] * ladder[:, -1:], right=True)[:, 0]
+    return list(tokens.tolist())
+
+
+def distribution(logits: torch.Tensor, way: Sampling) -> torch.Tensor:
+    """The probabilities from which a token is drawn (not normalised)."""
+    probabilities = (logits.float() / way.temperature).softmax(-1)
+    if way.min_p > 0:
+        floor = probabilities.amax(-1, keepdim=True) * way.min_p
+        probabilities = probabilities.masked_fill(probabilities < floor, 0.0)
+    if way.top_k > 0 and way.top_k < probabilities.shape[-1]:
+        least = probabilities.topk(way.top_k, -1).values[:, -1:]
+        probabilities = probabilities.masked_fill(probabilities < least, 0.0)
+    if way.top_p < 1:
+        ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
+        before = ordered.cumsum(-1) - ordered
+        ordered = ordered.masked_fill(before >= way.top_p * ordered.sum(-1, keepdim=True), 0.0)
+        probabilities = torch.zeros_like(probabilities).scatter_(-1, order, ordered)
+    return probabilities

@@ -1,0 +1,25 @@
+"""Gives a model that knows no tags the tokens for them, so that responses can be replayed on it."""
+
+from __future__ import annotations
+
+import torch
+from transformers import PreTrainedModel
+
+from pasta.vocab import TAGS, Vocabulary
+
+
+def add_tags(model: PreTrainedModel, vocabulary: Vocabulary) -> None:
+    """Adds the tags to tokenizer and embeddings; a tag begins as the mean of the pieces that spell it."""
+    if vocabulary.tags is not None:
+        return
+    spelled = {tag: vocabulary.encode(tag) for tag in TAGS}
+    vocabulary.add_tags()
+    rows = model.get_input_embeddings().weight.shape[0]  # type: ignore[union-attr]
+    if len(vocabulary) > rows:
+        model.resize_token_embeddings(len(vocabulary), mean_resizing=False)
+    tables = [model.get_input_embeddings(), model.get_output_embeddings()]
+    with torch.no_grad():
+        for table in tables[:1] if tables[0].weight is tables[1].weight else tables:  # type: ignore[union-attr]
+            for tag, pieces in spelled.items():
+                token = vocabulary.tokenizer.convert_tokens_to_ids(tag)
+                table.weight[token] = table.weight[pieces].mean(0)  # type: ignore[union-attr,index]

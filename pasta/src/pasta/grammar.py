@@ -1,0 +1,98 @@
+"""Which tokens may come next, so that a malformed tag cannot be decoded.
+
+A thread is always in one of a dozen states. An engine keeps one row over the vocabulary for each, and adds
+the row of a thread's state to its logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from pasta.lang import MAX_TOPIC_WORDS, is_topic_character
+from pasta.layout import require_tags
+from pasta.vocab import Tags, Vocabulary
+
+MAX_TOPIC_TOKENS = 12
+MAX_PROMISE_TOKENS = MAX_TOPIC_TOKENS + 2
+
+
+class Expect(IntEnum):
+    """What a thread may put next. The first eight are text: bit 0 may promise, bit 1 may sync, bit 2 a child."""
+
+    TEXT = 0
+    TEXT_PROMISE = 1
+    TEXT_SYNC = 2
+    TEXT_PROMISE_SYNC = 3
+    CHILD = 4
+    CHILD_PROMISE = 5
+    CHILD_SYNC = 6
+    CHILD_PROMISE_SYNC = 7
+    TOPIC_START = 8  # the first token of a topic
+    TOPIC = 9  # more of it, or the length
+    TOPIC_WORD = 10  # the rest of its last word, or the length
+    LENGTH = 11  # the length
+
+    @classmethod
+    def text(cls, *, child: bool, promise: bool, sync: bool) -> Expect:
+        return cls(promise | sync << 1 | child << 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grammar:
+    """The automaton over one vocabulary."""
+
+    tags: Tags
+    allowed: np.ndarray  # a row for each Expect: True where a token may come next
+    begins_word: np.ndarray  # by token: whether it begins a further word of a topic
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, size: int) -> Grammar:
+        """`size` is the number of logits, which may exceed the tokenizer's."""
+        tags = require_tags(vocabulary)
+        ordinary = np.zeros(size, dtype=bool)
+        ordinary[: len(vocabulary.pieces)] = True
+        ordinary[list(tags.all)] = False
+        table = np.zeros((len(Expect), size), dtype=bool)
+        for expect in list(Expect)[:8]:
+            row = table[expect]
+            row[:] = ordinary
+            row[tags.promise] = bool(expect & 1)
+            row[tags.sync] = bool(expect & 2)
+            row[tags.close] = bool(expect & 4)
+            row[list(vocabulary.eos)] = not expect & 4
+
+        word, next_word = _topic_pieces(vocabulary, tags, size)
+        first = vocabulary.encode("topic")[0]  # some tokenizers begin every text with a space
+        table[Expect.TOPIC_START] = next_word if next_word[first] else word
+        table[Expect.TOPIC] = word | next_word
+        table[Expect.TOPIC_WORD] = word
+        for expect in (Expect.TOPIC, Expect.TOPIC_WORD, Expect.LENGTH):
+            table[expect, list(tags.lengths)] = True
+        return cls(tags, table, next_word)
+
+    def topic(self, tokens: Sequence[int]) -> Expect:
+        """What may follow these tokens of a topic."""
+        if not tokens:
+            return Expect.TOPIC_START
+        if len(tokens) >= MAX_TOPIC_TOKENS:
+            return Expect.LENGTH
+        words = 1 + sum(bool(self.begins_word[token]) for token in tokens[1:])
+        return Expect.TOPIC if words < MAX_TOPIC_WORDS else Expect.TOPIC_WORD
+
+
+def _topic_pieces(vocabulary: Vocabulary, tags: Tags, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens that begin or go on with a word of a topic, and those that begin its next word."""
+    word = np.zeros(size, dtype=bool)
+    next_word = np.zeros(size, dtype=bool)
+    special = {*tags.all, *vocabulary.eos, *vocabulary.tokenizer.added_tokens_decoder}
+    for token, piece in enumerate(vocabulary.pieces[:size]):
+        rest = piece.removeprefix(" ")
+        # Half a character (\ufffd) could grow into one that a topic may not hold.
+        if token in special or not rest or any(c.isspace() or c == "\ufffd" or not is_topic_character(c) for c in rest):
+            continue
+        (word if rest == piece else next_word)[token] = True
+    return word, next_word

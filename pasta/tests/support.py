@@ -1,0 +1,106 @@
+"""Small real parts for the tests: a byte tokenizer, tiny models of each family, and an engine with a pilot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from pasta.engine.native import NativeEngine, Row
+from pasta.engine.tags import add_tags
+from pasta.vocab import Vocabulary
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """Every byte is a token; two control tokens, as in ChatML."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({piece: index for index, piece in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", bos_token="<|im_start|>")
+    fast.chat_template = CHATML
+    return fast
+
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 258,
+    "max_position_embeddings": 4096,
+    "pad_token_id": 0,
+}
+
+FAMILIES: dict[str, Callable[[], Any]] = {
+    "llama": lambda: transformers.LlamaConfig(**SIZES),
+    "qwen2": lambda: transformers.Qwen2Config(**SIZES),
+    "qwen3": lambda: transformers.Qwen3Config(**SIZES),
+    "gemma": lambda: transformers.GemmaConfig(**SIZES),
+    "mistral": lambda: transformers.MistralConfig(**SIZES, sliding_window=None),
+    "phi": lambda: transformers.PhiConfig(**{k: v for k, v in SIZES.items() if k != "head_dim"}),
+    "phi3": lambda: transformers.Phi3Config(**SIZES),
+    "smollm3": lambda: transformers.SmolLM3Config(**SIZES),
+}
+
+
+def tiny_model(family: str = "llama", seed: int = 0) -> PreTrainedModel:
+    torch.manual_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(FAMILIES[family]())
+    for parameter in model.parameters():  # larger weights than at the start of training: decided choices
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.25)
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice of a token: whose, the logits before any constraint, and whether the pilot made it."""
+
+    request: Any
+    path: tuple[int, ...]
+    index: int
+    logits: torch.Tensor
+    piloted: bool
+
+
+class PilotedEngine(NativeEngine):
+    """Puts the tags where a pilot says, and lets the model choose the rest; keeps every row of logits.
+
+    `pilot(path, index)` gives the token that the thread at `path` puts as its `index`-th choice, or None.
+    """
+
+    pilot: Callable[[tuple[int, ...], int], int | None] = staticmethod(lambda path, index: None)
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.seen: list[Choice] = []
+
+    def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
+        places = [(row.handle.path, row.handle.drawn) for row in rows]
+        tokens = super()._choose(logits, rows)
+        for index, (path, choice) in enumerate(places):
+            forced = self.pilot(path, choice)
+            self.seen.append(Choice(rows[index].handle.request, path, choice, logits[index].clone(), forced is not None))
+            if forced is not None:
+                tokens[index] = forced
+        return tokens
+
+
+def tiny_engine(family: str = "llama", *, tags: bool = True, **kwargs: Any) -> PilotedEngine:
+    model, vocabulary = tiny_model(family), Vocabulary(byte_tokenizer())
+    if tags:
+        add_tags(model, vocabulary)
+    return PilotedEngine(model, vocabulary, name=f"tiny-{family}", **kwargs)
