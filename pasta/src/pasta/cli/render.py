@@ -1,9 +1,9 @@
-"""`pasta render FILE --form plain|main|merged`: an annotated response in one of its three forms, and nothing else."""
+"""`pasta render FILE --form plain|main|merged`: a response in one of its three forms, and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import click
@@ -14,7 +14,7 @@ from pasta.lang import LangError, Response, main_thread, parse, plain, print_res
 from pasta.lang.source import read_source
 
 
-class Form(str, Enum):
+class Form(StrEnum):
     PLAIN = "plain"
     MAIN = "main"
     MERGED = "merged"
@@ -32,7 +32,7 @@ def command(
     form: Annotated[
         Form,
         typer.Option(
-            help="plain: the answer without tags; main: what the main thread writes; merged: everything, canonical."
+            help="plain: no tags; main: the main thread alone; merged: each block after its promise."
         ),
     ] = Form.PLAIN,
 ) -> None:

@@ -125,7 +125,7 @@ def topic_problem(topic: str) -> str | None:
 
 
 def is_topic_character(character: str) -> bool:
-    """Whether a topic may contain this character: no `"`, `<`, `>`, and no white space but the plain space."""
+    """Whether a topic may contain this character: no `"`, `<`, `>`, no white space but the plain space."""
     if character == " ":
         return True
     # Separators, control characters, surrogates.

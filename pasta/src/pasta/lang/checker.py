@@ -40,7 +40,7 @@ def check(text: str | bytes, count: Counter | None = None) -> list[Diagnostic]:
 
 
 def estimate(block: Sequence[Node], count: Counter) -> int:
-    """The `tokens` that a block should be promised with: its length with its two tags, in tens, rounded up."""
+    """The right `tokens` for a block: its length with its two tags, in tens, rounded up."""
     length = merged_length(block, count) + 2 * TAG_TOKENS
     return min(max(-(-length // 10), MIN_TOKENS), MAX_TOKENS)
 
@@ -111,8 +111,8 @@ class _Linter:
             tag = promise_tag(promise.topic, right)
             fix = Fix(f"write tokens={right}", (Edit(span.start, span.end, tag),))
             length = merged_length(block, self.count) + 2 * TAG_TOKENS
-            what = f"tokens={promise.tokens} promises about {10 * promise.tokens} tokens, but the block has {length}"
-            self.report.add("W206", f"{what}: expected tokens={right}", span, fix)
+            what = f"tokens={promise.tokens} stands for about {10 * promise.tokens} tokens"
+            self.report.add("W206", f"{what}, but the block has {length}: expected tokens={right}", span, fix)
 
     def _useless_sync(self, nodes: Sequence[Node], index: int) -> None:
         span = _span(nodes[index])

@@ -125,7 +125,7 @@ class Report:
         self._length += len(piece)
 
     def locate(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character, both from 1. Lines end at `\\n`; columns count characters."""
+        """Line and column of a character, both from 1. Only a line feed ends a line."""
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 

@@ -1,7 +1,7 @@
 """Reads PASTA-LANG: text in pieces of any length goes in, a syntax tree comes out.
 
-The parser, the checker and the fixer share this one reading. It never stops at a mistake: it reports it, reads
-on as if the nearest right thing stood there, and `close` raises the first.
+The parser, the checker and the fixer share this one reading. It never stops at a mistake: it reports it, and
+reads on as if the nearest right thing stood there. `close` raises the first.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Parser:
             what = f"this block is nested {depth} deep: expected at most {MAX_DEPTH}"
             self._report.add("E115", what, tag.span)
         self._has_blocks = self._has_blocks or promise is not None
-        # A block without a proper promise is read as part of its parent, so that its own mistakes are found too.
+        # A block without a proper promise is read as part of its parent: its own mistakes are found too.
         known = promise if promise is not None and promise.tokens and depth <= MAX_DEPTH else None
         self._threads.append(_Thread([] if known else parent.nodes, known, tag.span, depth))
 

@@ -24,8 +24,8 @@ class Lexeme:
 class Scanner:
     """Holds back only what may still turn out to be a tag.
 
-    `_held` keeps the pieces since the last undecided `<`. `_decisive` says which characters could decide it, so
-    that a long undecided run is not read again for every piece: the work stays linear in the text.
+    `_held` keeps the pieces since the last undecided `<`. `_decisive` says which characters could decide it,
+    so that a long undecided run is not read again for every piece: the work stays linear in the text.
     """
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ class Statistics:
 
     @property
     def parallelism(self) -> float:
-        """Content tokens for each step: 1 for a plain text, more where threads pay, less where tags outweigh."""
+        """Content tokens a step: 1 for a plain text, more where threads pay, less where tags cost more."""
         return self.content_tokens / self.critical_path if self.critical_path else 1.0
 
     def speedup(self, baseline_tokens: int) -> float:
@@ -110,11 +110,11 @@ class _Tally:
         return step, children_end
 
     def _run_child(self, block: tuple[Node, ...] | None, step: int, depth: int) -> int:
-        """Run the child that a promise ending at `step` forks; return the last step of it and its descendants."""
+        """Run the child of a promise that ends at `step`; return the last step of it and its descendants."""
         if block is None:  # the main-thread form does not know how long the child runs
             self.depth = max(self.depth, depth)
             return step
         self.overhead += 2 * TAG_TOKENS
-        # The interpreter inserts <async>, which takes no step; the child itself writes </async>, which takes one.
+        # The interpreter inserts <async>, which takes no step; the child writes </async>, which takes one.
         own_end, children_end = self.run(block, step, depth)
         return max(own_end + TAG_TOKENS, children_end)

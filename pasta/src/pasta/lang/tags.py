@@ -33,7 +33,7 @@ _TOKENS = re.compile(r"0*(?P<value>[1-9][0-9]?)", re.ASCII)
 
 
 def escape(text: str) -> str:
-    """Write plain text so that nothing in it is read as a tag: `<sync/>` becomes `<\\sync/>`."""
+    """Write plain text so that nothing in it is read as a tag: a backslash goes after each opening `<`."""
     return _ESCAPED.sub(r"<\\", text)
 
 
@@ -66,7 +66,7 @@ class Tag:
 
 
 def read_tag(raw: str, span: Span, report: Report) -> Tag:
-    """Understand one tag, from its `<` to its `>` or to where it breaks off; what is wrong goes to the report."""
+    """Understand one tag, from its `<` to its `>` or to where it breaks off; report what is wrong."""
     tag_name = _tag_name(raw)
     if not raw.endswith(">"):
         what = f"tag {quote(raw)} is not finished: expected > before the next tag or the end of the line"
