@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import torch
+
 from pasta.engine.native import NativeEngine
 from pasta.engine.tags import add_tags
+from pasta.errors import UsageError
 from pasta.models import load_pretrained, resolve
 from pasta.vocab import Vocabulary
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def load(
@@ -27,8 +32,10 @@ def load(
         slots: The size of the KV pool in tokens, all requests together.
         tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.
     """
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join(DTYPES)}")
     folder = resolve(name)
-    model, tokenizer = load_pretrained(folder, dtype=dtype, device=device)
+    model, tokenizer = load_pretrained(folder, dtype=DTYPES.get(dtype or ""), device=device)
     ends = model.generation_config.eos_token_id if model.generation_config is not None else None
     vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
     if tags:
