@@ -1,3 +1,31 @@
-"""Siren: probabilistic programs under inference plans."""
+"""Siren: probabilistic programs under inference plans.
+
+>>> import siren
+>>> result = siren.run("let x <- gaussian(0, 1) in let () = observe(gaussian(x, 1), 2) in x")
+>>> round(result["x"].mean, 6)
+1.0
+"""
+
+from siren.api import run, stream
+from siren.errors import CheckError, DataError, ParseError, PlanError, RunError, SirenError
+from siren.record import Recorder
+from siren.result import Output, Result
+from siren.syntax import check, parse
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CheckError",
+    "DataError",
+    "Output",
+    "ParseError",
+    "PlanError",
+    "Recorder",
+    "Result",
+    "RunError",
+    "SirenError",
+    "check",
+    "parse",
+    "run",
+    "stream",
+]

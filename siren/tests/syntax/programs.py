@@ -10,7 +10,9 @@ from siren.syntax.builtins import KEYWORDS
 names = st.from_regex(r"[a-z][a-z0-9_]{0,5}'?", fullmatch=True).filter(lambda name: name not in KEYWORDS)
 qualified = st.sampled_from(["List.hd", "List.tl", "List.rev", "File.read"])
 numbers = st.floats(min_value=0, allow_nan=False, allow_infinity=False).map(ast.Number)
-strings = st.text(st.characters(exclude_characters='"\n\r', codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=6)
+strings = st.text(
+    st.characters(exclude_characters='"\n\r', codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=6
+)
 
 leaf_patterns = st.one_of(
     names.map(ast.NamePattern), st.just(ast.WildcardPattern()), st.just(ast.UnitPattern())

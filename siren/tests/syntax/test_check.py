@@ -14,7 +14,12 @@ from siren.syntax.check import require_valid
         ("let x <- normal(0, 1) in x", "1:10", "unknown distribution `normal`", "`gaussian`"),
         ("let x <- gausian(0, 1) in x", "1:10", "unknown distribution `gausian`", "`gaussian`"),
         ("let x <- gaussian(0) in x", "1:10", "takes 2 arguments (mean, variance), not 1", None),
-        ("let x <- gaussian(0, -1) in x", "1:22", "variance of `gaussian` must be positive", "not a standard dev"),
+        (
+            "let x <- gaussian(0, -1) in x",
+            "1:22",
+            "variance of `gaussian` must be positive",
+            "not a standard dev",
+        ),
         ("let x <- gaussian(0, 0) in x", "1:22", "must be positive", None),
         ("let x <- bernoulli(1.5) in x", "1:20", "between 0 and 1", None),
         ("let x <- binomial(2.5, .5) in x", "1:19", "whole number", None),

@@ -14,7 +14,7 @@ let a=f( 1 )in  # one
 
 # two
 let sample b<-gaussian(a,1.)in
-let () = if a < b then observe(gaussian(a_long_name_for_the_mean, a_long_variance), the_observed_value) else () in
+let () = if a < b then observe(gaussian(a_long_mean, a_long_variance), the_observed_value_of_today) else () in
 (a,b)
 # bye
 """
@@ -30,7 +30,7 @@ let a = f(1) in  # one
 let sample b <- gaussian(a, 1.) in
 let () =
   if a < b then
-    observe(gaussian(a_long_name_for_the_mean, a_long_variance), the_observed_value)
+    observe(gaussian(a_long_mean, a_long_variance), the_observed_value_of_today)
   else
     ()
 in

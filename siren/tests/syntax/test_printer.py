@@ -11,5 +11,12 @@ def test_parsing_what_was_printed_gives_the_same_tree(expr: ast.Expr) -> None:
 
 
 def test_only_needed_parentheses() -> None:
-    for text in ["(a + b) * c", "a - (b - c)", "(a :: b) :: c", "not (a && b)", "-(a + b)", "(if a then b else c) + 1"]:
+    for text in [
+        "(a + b) * c",
+        "a - (b - c)",
+        "(a :: b) :: c",
+        "not (a && b)",
+        "-(a + b)",
+        "(if a then b else c) + 1",
+    ]:
         assert flat(parse(text).body) == text

@@ -1,0 +1,91 @@
+"""The library's front door: `siren.run` and `siren.stream`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from siren.data import Row, plain
+from siren.errors import SirenError
+from siren.record import Recorder
+from siren.result import Result, make_result
+from siren.syntax import ast, parse, parse_file
+from siren.syntax.check import require_valid
+
+Method = Literal["ssi", "ds", "bp"]
+Resampler = Literal["multinomial", "systematic", "stratified", "residual"]
+Progress = Callable[[int, int | None], None]
+
+
+def run(
+    program: str | Path | ast.Program,
+    *,
+    data: Mapping[str, Any] | None = None,
+    particles: int = 1000,
+    method: Method = "ssi",
+    seed: int | None = None,
+    resample: Resampler = "multinomial",
+    ess: float | None = None,
+    plan: Mapping[str, Literal["symbolic", "sample"]] | None = None,
+    mean: Literal["exact", "plugin"] = "exact",
+    progress: Progress | None = None,
+    recorder: Recorder | None = None,
+) -> Result:
+    """Run a program (its text, the path of a `.si` file, or a parsed tree) and summarise its value.
+
+    `data` binds names of the main expression to numbers, lists or arrays. `ess` resamples only when the
+    effective sample size falls below that share of the particles; None resamples every time. `plan` overrides
+    the annotations of the named variables. Without a seed one is drawn, and kept in the result.
+    """
+    from siren import runtime  # brings in SciPy, which `import siren` need not pay for
+
+    tree, base = load(program)
+    values = {name: plain(name, value) for name, value in (data or {}).items()}
+    try:
+        require_valid(tree, values)
+        raw = runtime.run(
+            tree, data=values, base=base, method=method, particles=particles, seed=seed, resample=resample,
+            ess=ess, plan=plan, mean=mean, progress=progress, recorder=recorder,
+        )  # fmt: skip
+        return make_result(tree, raw)
+    except SirenError as error:
+        raise error.with_source(tree.source) from None
+
+
+def stream(
+    program: str | Path | ast.Program,
+    rows: Iterable[Row],
+    *,
+    data: Mapping[str, Any] | None = None,
+    particles: int = 1000,
+    method: Method = "ssi",
+    seed: int | None = None,
+    resample: Resampler = "multinomial",
+    ess: float | None = None,
+    plan: Mapping[str, Literal["symbolic", "sample"]] | None = None,
+    mean: Literal["exact", "plugin"] = "exact",
+) -> Iterator[Result]:
+    """A result after each row. The rows take the place of the program's one `File.read`."""
+    from siren import runtime
+
+    tree, base = load(program)
+    values = {name: plain(name, value) for name, value in (data or {}).items()}
+    try:
+        require_valid(tree, values)
+        for raw in runtime.stream(
+            tree, iter(rows), data=values, base=base, method=method, particles=particles, seed=seed,
+            resample=resample, ess=ess, plan=plan, mean=mean,
+        ):  # fmt: skip
+            yield make_result(tree, raw)
+    except SirenError as error:
+        raise error.with_source(tree.source) from None
+
+
+def load(program: str | Path | ast.Program) -> tuple[ast.Program, Path]:
+    """The tree, and the folder that paths in `File.read` are relative to."""
+    if isinstance(program, ast.Program):
+        return program, Path(program.source.name).parent
+    if isinstance(program, Path) or (program.endswith(".si") and "\n" not in program):
+        return parse_file(program), Path(program).parent
+    return parse(program), Path()

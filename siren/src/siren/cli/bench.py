@@ -1,0 +1,7 @@
+"""`siren bench`."""
+
+from __future__ import annotations
+
+
+def bench() -> None:
+    """Benchmarks."""

@@ -1,0 +1,47 @@
+"""`siren fmt`: lay out programs in the one standard way."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from siren.errors import DataError
+from siren.syntax import format_text
+
+
+def fmt(
+    files: Annotated[
+        list[Path], typer.Argument(help="Programs to rewrite in place; - reads and writes the pipe.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit 1 if something would change.")
+    ] = False,
+) -> None:
+    """Format programs. Comments stay, and so does the meaning."""
+    changed = False
+    for file in files:
+        text = _read(file)
+        formatted = format_text(text, "<stdin>" if str(file) == "-" else str(file))
+        if str(file) == "-" and not check:
+            sys.stdout.write(formatted)
+        elif formatted != text:
+            changed = True
+            if check:
+                print(f"would reformat {file}", file=sys.stderr)
+            else:
+                file.write_text(formatted, encoding="utf-8")
+                print(f"reformatted {file}", file=sys.stderr)
+    if check and changed:
+        raise typer.Exit(1)
+
+
+def _read(file: Path) -> str:
+    if str(file) == "-":
+        return sys.stdin.read()
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {file}: {error}") from None

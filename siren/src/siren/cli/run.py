@@ -1,0 +1,156 @@
+"""`siren run`: run a program and show what came out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+
+from siren import api
+from siren.cli.progress import Progress
+from siren.cli.show import show_result, show_stream
+from siren.data import read_binding, standard_input, warn_if_headerless
+from siren.record import Recorder
+from siren.result import Result
+from siren.syntax import ast, parse_file
+from siren.syntax.check import walk
+
+
+class Method(StrEnum):
+    ssi = "ssi"
+    ds = "ds"
+    bp = "bp"
+
+
+class Resampling(StrEnum):
+    multinomial = "multinomial"
+    systematic = "systematic"
+    stratified = "stratified"
+    residual = "residual"
+
+
+class Mean(StrEnum):
+    exact = "exact"
+    plugin = "plugin"
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The program, a .si file.", exists=True, dir_okay=False)],
+    method: Annotated[Method, typer.Option("--method", "-m", help="Inference algorithm.")] = Method.ssi,
+    particles: Annotated[int, typer.Option("--particles", "-p", min=1, help="Number of particles.")] = 1000,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Makes the run reproducible; drawn and shown if absent.")
+    ] = None,
+    resample: Annotated[
+        Resampling, typer.Option(help="How particles are resampled.")
+    ] = Resampling.multinomial,
+    ess: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, help="Resample only below this share of effective particles; default always."
+        ),
+    ] = None,
+    plan: Annotated[str | None, typer.Option(help="Overrides annotations: x=symbolic,r=sample.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="Bind a name: name=FILE for all rows, name=FILE:column for one column."),
+    ] = None,
+    mean: Annotated[
+        Mean,
+        typer.Option(
+            help="Means of non-linear outputs: exact, or with means plugged in as the artifact does."
+        ),
+    ] = Mean.exact,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the outputs with their intervals (.png, .svg, .pdf).")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Record the particle genealogy (.html page or .json).")
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read rows from standard input in place of File.read; a line per row."),
+    ] = False,
+    rows: Annotated[int, typer.Option(min=2, help="Rows of a long list shown in the table.")] = 12,
+) -> None:
+    """Run a program and print mean, deviation and quantiles of every output."""
+    if stream and (plot or record):
+        raise typer.BadParameter("--stream goes with neither --plot nor --record")
+    _check_endings(plot, record)
+    program = parse_file(file)
+    _warn_about_headers(program, file)
+    bindings = dict(read_binding(text) for text in data or [])
+    chosen = _read_plan(plan)
+    if stream:
+        results = api.stream(
+            program, standard_input(), data=bindings, particles=particles, method=method.value, seed=seed,
+            resample=resample.value, ess=ess, plan=chosen, mean=mean.value,
+        )  # fmt: skip
+        show_stream(results, as_json)
+        return
+    recorder = Recorder() if record else None
+    with Progress() as progress:
+        result = api.run(
+            program, data=bindings, particles=particles, method=method.value, seed=seed, resample=resample.value,
+            ess=ess, plan=chosen, mean=mean.value, progress=progress, recorder=recorder,
+        )  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps({"program": str(file), **result.to_json()}, indent=2))
+    else:
+        show_result(result, rows)
+    _write_extras(result, file, plot, record, recorder)
+
+
+def _write_extras(
+    result: Result, file: Path, plot: Path | None, record: Path | None, recorder: Recorder | None
+) -> None:
+    if plot:
+        from siren.plot import plot as draw
+
+        draw(result, plot, file.name)
+    if record and recorder:
+        about = {"program": file.name, "method": result.method, "seed": result.seed}
+        recorder.save(record, {**about, "log evidence": result.log_evidence})
+    for path in (plot, record):
+        if path:
+            print(f"wrote {path}", file=sys.stderr)
+
+
+def _read_plan(text: str | None) -> dict[str, Literal["symbolic", "sample"]] | None:
+    if text is None:
+        return None
+    plan = {}
+    for part in text.split(","):
+        name, _, annotation = (piece.strip() for piece in part.partition("="))
+        if not name or annotation not in ("symbolic", "sample"):
+            raise typer.BadParameter(
+                f"cannot read `{part.strip()}`; write x=symbolic,r=sample", param_hint="--plan"
+            )
+        plan[name] = cast(Literal["symbolic", "sample"], annotation)
+    return plan
+
+
+def _check_endings(plot: Path | None, record: Path | None) -> None:
+    """Before the run, so that a long one is not lost to a misspelt file name."""
+    if record and record.suffix not in (".html", ".json"):
+        raise typer.BadParameter("the file must end in .html or .json", param_hint="--record")
+    if plot and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise typer.BadParameter("the file must end in .png, .svg or .pdf", param_hint="--plot")
+    for path in (plot, record):
+        if path and not path.parent.is_dir():
+            raise typer.BadParameter(f"no such folder: {path.parent}")
+
+
+def _warn_about_headers(program: ast.Program, file: Path) -> None:
+    bodies = [function.body for function in program.functions] + [program.body]
+    for expr in (inner for body in bodies for inner in walk(body)):
+        match expr:
+            case ast.Call("File.read", (ast.String(name),)) if (file.parent / name).is_file():
+                warning = warn_if_headerless(file.parent / name)
+                if warning:
+                    print(f"warning: {warning}", file=sys.stderr)

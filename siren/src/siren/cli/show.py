@@ -1,0 +1,77 @@
+"""How results look in a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from siren.result import QUANTILES, Leaf, Output, Result
+
+
+def show_result(result: Result, rows: int) -> None:
+    """The table of outputs, then one line each for the plan, the evidence and the run."""
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("output", no_wrap=True)
+    for heading in ("mean", "sd", *(f"{q:.0%}" for q in QUANTILES)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for output in result:
+        for label, leaf in _shortened(output, rows):
+            cells = [] if leaf is None else [leaf.mean, leaf.sd, *(leaf.quantile(q) for q in QUANTILES)]
+            table.add_row(label, *(number(cell) for cell in cells), style="dim" if leaf is None else None)
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print("The program returns no numbers.")
+    console.print()
+    for name, text in summary_lines(result):
+        console.print(f"[bold]{name:<13}[/bold]{text}")
+
+
+def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
+    plan = ", ".join(f"{name} {how}" for name, how in result.plan.items())
+    yield "plan", plan or "(no random variables)"
+    yield "log evidence", number(result.log_evidence)
+    if result.ess.size:
+        yield "smallest ESS", f"{result.ess.min():.0f} of {result.particles}"
+    yield "run", f"{result.method}, {result.particles} particles, seed {result.seed}, {result.seconds:.3g} s"
+
+
+def show_stream(results: Iterable[Result], as_json: bool) -> None:
+    """A line per row: numbers as they are, of a list its last element."""
+    for count, result in enumerate(results, start=1):
+        current = [(output.name, *newest) for output in result if (newest := _last(output))]
+        if as_json:
+            values = {name: {"mean": leaf.mean, "sd": leaf.sd} for name, _, leaf in current}
+            typer.echo(json.dumps({"row": count, **values}))
+            continue
+        if count == 1:
+            typer.echo("\t".join(["row", *(f"{label}\tsd" for _, label, _ in current)]))
+        cells = (f"{number(leaf.mean)}\t{number(leaf.sd)}" for _, _, leaf in current)
+        typer.echo("\t".join([str(count), *cells]))
+
+
+def number(value: float) -> str:
+    """Five significant digits: enough to read, few enough to compare at a glance."""
+    return f"{value:.5g}"
+
+
+def _shortened(output: Output, rows: int) -> Iterator[tuple[str, Leaf | None]]:
+    leaves = list(output.leaves())
+    if len(leaves) <= rows:
+        yield from leaves
+        return
+    head = (rows + 1) // 2
+    tail = rows - head
+    yield from leaves[:head]
+    yield f"  … {len(leaves) - rows} more", None
+    yield from leaves[len(leaves) - tail :]
+
+
+def _last(output: Output) -> tuple[str, Leaf] | None:
+    leaves = list(output.leaves())
+    return (output.name, leaves[-1][1]) if leaves else None

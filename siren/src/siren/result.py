@@ -1,0 +1,246 @@
+"""What a run gives back: named outputs as arrays, the plan that came out, evidence, and conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siren.errors import SirenError, did_you_mean
+from siren.syntax import ast
+from siren.syntax.printer import flat
+
+if TYPE_CHECKING:
+    from siren.runtime import RunResult
+
+QUANTILES: Final = (0.05, 0.5, 0.95)
+_LABEL_WIDTH: Final = 40
+
+
+class Leaf(Protocol):
+    """One number of the output: a weighted mixture over the particles."""
+
+    @property
+    def mean(self) -> float: ...
+    @property
+    def sd(self) -> float: ...
+    def quantile(self, q: float) -> float: ...
+    def draws(self, n: int, rng: np.random.Generator) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One part of the main expression's value, named by its text. Shapes follow the program's lists."""
+
+    name: str
+    value: Any
+
+    @property
+    def mean(self) -> Any:
+        return self._each(lambda leaf: leaf.mean)
+
+    @property
+    def sd(self) -> Any:
+        return self._each(lambda leaf: leaf.sd)
+
+    def quantile(self, q: float) -> Any:
+        return self._each(lambda leaf: leaf.quantile(q))
+
+    def draws(self, n: int = 1000, seed: int = 0) -> NDArray[np.float64]:
+        """n draws, first axis the draw. The same seed picks the same particles for every output."""
+        leaves = [
+            np.asarray(leaf.draws(n, np.random.default_rng(seed)), dtype=float) for _, leaf in self.leaves()
+        ]
+        if not leaves:
+            return np.empty((n, 0))
+        shape = np.shape(self.mean)
+        return np.stack(leaves, axis=1).reshape((n, *shape) if math.prod(shape) == len(leaves) else (n, -1))
+
+    def leaves(self) -> Iterator[tuple[str, Leaf]]:
+        """Every number with its own label, such as `xs[3]`."""
+        yield from _leaves(self.name, self.value)
+
+    @property
+    def is_series(self) -> bool:
+        """A list of numbers, as a plot over time shows it."""
+        return (
+            isinstance(self.value, list) and bool(self.value) and all(_is_leaf(item) for item in self.value)
+        )
+
+    @property
+    def is_number(self) -> bool:
+        return _is_leaf(self.value)
+
+    def _each(self, measure: Callable[[Leaf], float]) -> Any:
+        return _tidy(_map(self.value, measure))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of one run. `result["xs"].mean` is an array; `result[0]` is the first output."""
+
+    outputs: dict[str, Output]
+    raw: RunResult
+
+    def __getitem__(self, key: str | int) -> Output:
+        if isinstance(key, int):
+            return list(self.outputs.values())[key]
+        if key not in self.outputs:
+            hint = did_you_mean(key, self.outputs) or f"there are: {', '.join(self.outputs)}"
+            raise SirenError(f"no output `{key}`", hint=hint)
+        return self.outputs[key]
+
+    def __iter__(self) -> Iterator[Output]:
+        return iter(self.outputs.values())
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def log_evidence(self) -> float:
+        return float(self.raw.log_evidence)
+
+    @property
+    def plan(self) -> Mapping[str, str]:
+        return self.raw.plan
+
+    @property
+    def seed(self) -> int:
+        return int(self.raw.seed)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.raw.seconds)
+
+    @property
+    def particles(self) -> int:
+        return int(self.raw.particles)
+
+    @property
+    def method(self) -> str:
+        return str(self.raw.method)
+
+    @property
+    def ess(self) -> NDArray[np.float64]:
+        """Effective sample size before each resampling."""
+        return np.asarray(self.raw.ess, dtype=float)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`; a number that JSON cannot hold becomes null."""
+        return {
+            "method": self.method,
+            "particles": self.particles,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "log_evidence": _finite(self.log_evidence),
+            "plan": dict(self.plan),
+            "ess_min": _finite(float(self.ess.min())) if self.ess.size else None,
+            "outputs": {output.name: _summary(output) for output in self},
+        }
+
+    def to_arviz(self, draws: int = 1000, seed: int = 0) -> Any:
+        """ArviZ `InferenceData` with one chain of weighted draws. Needs `pip install siren-ppl[arviz]`."""
+        from siren.inference_data import to_inference_data  # imports ArviZ, which is slow and optional
+
+        return to_inference_data(self, draws, seed)
+
+
+def make_result(program: ast.Program, raw: RunResult) -> Result:
+    """Name the parts of a run's value after the expressions that they came from."""
+    body = program.body
+    while isinstance(body, ast.Let | ast.Assume):
+        body = body.body
+    outputs: dict[str, Output] = {}
+    for label, value in _labelled(body, raw.value):
+        name, copies = label, 2
+        while name in outputs:
+            name, copies = f"{label} #{copies}", copies + 1
+        outputs[name] = Output(name, value)
+    return Result(outputs, raw)
+
+
+def _labelled(expr: ast.Expr, value: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, tuple):
+        if value is not None:
+            yield _label(expr), value
+        return
+    if isinstance(expr, ast.Tuple):
+        # Tuples nest to the right, so the last item takes all parts that are left.
+        *items, last = expr.items
+        for item, part in zip(items, value, strict=False):
+            yield from _labelled(item, part)
+        rest = value[len(items) :]
+        yield from _labelled(last, rest if len(rest) > 1 else rest[0])
+        return
+    for index, part in enumerate(value, start=1):
+        if part is not None:
+            yield f"{_label(expr)}.{index}", part
+
+
+def _label(expr: ast.Expr) -> str:
+    if isinstance(expr, ast.If | ast.Let | ast.Assume):
+        return "value"
+    # How a list was turned round for output is of no interest to the reader of a table.
+    while (
+        isinstance(expr, ast.Call) and expr.function in ("List.rev", "List.tl") and len(expr.arguments) == 1
+    ):
+        expr = expr.arguments[0]
+    text = flat(expr)
+    return text if len(text) <= _LABEL_WIDTH else text[: _LABEL_WIDTH - 1] + "…"
+
+
+def _is_leaf(value: Any) -> bool:
+    return hasattr(value, "mean") and hasattr(value, "quantile")
+
+
+def _leaves(label: str, value: Any) -> Iterator[tuple[str, Leaf]]:
+    if _is_leaf(value):
+        yield label, value
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _leaves(f"{label}[{index}]", item)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value, start=1):
+            yield from _leaves(f"{label}.{index}", item)
+
+
+def _map(value: Any, measure: Callable[[Leaf], float]) -> Any:
+    if isinstance(value, list):
+        return [_map(item, measure) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_map(item, measure) for item in value)
+    return measure(value) if _is_leaf(value) else value
+
+
+def _tidy(value: Any) -> Any:
+    """A list of equal shapes as an array; anything else as it is."""
+    if isinstance(value, list):
+        try:
+            return np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            return value
+    return float(value) if isinstance(value, int | float | np.floating) else value
+
+
+def _summary(output: Output) -> dict[str, Any]:
+    return {
+        "mean": _plain(output.mean),
+        "sd": _plain(output.sd),
+        "quantiles": {f"{q:g}": _plain(output.quantile(q)) for q in QUANTILES},
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return _finite(value) if isinstance(value, float) else value
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
