@@ -1,4 +1,4 @@
-"""The package's exceptions. Each says which value was wrong and what was expected; `hint` says what to do next."""
+"""The package's exceptions: each names the value and what was expected; `hint` says what to do next."""
 
 
 class PastaError(Exception):

@@ -1,4 +1,4 @@
-"""`pasta`: a table of subcommands, each imported only when it is called, and one place that reports errors."""
+"""`pasta`: a table of commands, each imported only when it is called, and one place that reports errors."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ COMMANDS = {
     "bench": Entry("pasta.cli.bench", "Measure the engine on this machine."),
 }
 
-HINT_WITHOUT_ENGINE = 'install the native engine: pip install "pasta-decoding[torch]"'
+HINT_ENGINE = 'install the native engine: pip install "pasta-decoding[torch]"'
 ENGINE_MODULES = {"torch", "transformers", "safetensors", "accelerate", "gguf", "huggingface_hub", "numpy"}
 
 
@@ -52,12 +52,12 @@ class LazyGroup(TyperGroup):
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ENGINE_MODULES:
                 raise
-            print_error(PastaError(f"this command needs {error.name}, which is not installed", HINT_WITHOUT_ENGINE))
+            print_error(PastaError(f"{error.name} is not installed, and this command needs it", HINT_ENGINE))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader has gone (`pasta render x | head`). Python flushes stdout once more at exit: give it a sink.
+            # The reader has gone, as in `pasta render x | head`. Python flushes stdout once more at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
 

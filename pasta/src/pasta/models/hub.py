@@ -22,18 +22,40 @@ def is_id(name: str) -> bool:
 
 
 def folder(name: str) -> Path:
-    """The snapshot of the repository `name`; from the cache alone if it is complete there, so that it works offline."""
-    return cached(name) or fetch(name)
+    """The snapshot of the repository `name`; if it is complete in the cache, the network is not asked."""
+    if complete := cached(name):
+        return complete
+    try:
+        return fetch(name)
+    except Offline:
+        if enough := loadable(name):
+            return enough
+        raise
 
 
 def cached(name: str) -> Path | None:
+    """The snapshot in the cache, if every wanted file is there."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     with contextlib.suppress(LocalEntryNotFoundError, CorruptModel):
-        path = Path(snapshot_download(name, local_files_only=True))
+        path = Path(
+            snapshot_download(name, allow_patterns=PATTERNS, ignore_patterns=UNWANTED, local_files_only=True)
+        )
         check_files(path)
         return path
+    return None
+
+
+def loadable(name: str) -> Path | None:
+    """The snapshot in the cache, if its weights are there: another program may have fetched fewer files."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(name, "config.json")
+    if isinstance(config, str):
+        with contextlib.suppress(CorruptModel):
+            check_files(Path(config).parent)
+            return Path(config).parent
     return None
 
 
@@ -49,7 +71,9 @@ def fetch(name: str) -> Path:
         before = store.folder_bytes(kept)
         with (
             store.storage_errors(Path(constants.HF_HUB_CACHE)),
-            transferring(f"Fetching {name} ({total / 1e6:,.0f} MB)", total, lambda: store.folder_bytes(kept) - before),
+            transferring(
+                f"Fetching {name} ({total / 1e6:,.0f} MB)", total, lambda: store.folder_bytes(kept) - before
+            ),
         ):
             path = Path(snapshot_download(name, allow_patterns=PATTERNS, ignore_patterns=UNWANTED))
     except PastaError:
@@ -62,28 +86,42 @@ def fetch(name: str) -> Path:
 def wanted(files: list[Any]) -> list[Any]:
     from huggingface_hub.utils import filter_repo_objects
 
-    kept = list(filter_repo_objects(files, allow_patterns=PATTERNS, ignore_patterns=UNWANTED, key=lambda f: f.rfilename))
+    kept = list(
+        filter_repo_objects(
+            files, allow_patterns=PATTERNS, ignore_patterns=UNWANTED, key=lambda f: f.rfilename
+        )
+    )
     if not any(file.rfilename.endswith(".safetensors") for file in kept):
-        raise UnsupportedModel("the repository holds no safetensors weights", "only safetensors weights are read")
+        raise UnsupportedModel(
+            "the repository holds no safetensors weights", "only safetensors weights are read"
+        )
     return kept
 
 
 def fetch_error(name: str, error: Exception) -> ModelError:
     """What the hub's answer comes down to."""
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        RepositoryNotFoundError,
+    )
 
     match error:
         case GatedRepoError():
-            return ModelError(f"the model {name!r} asks for its terms to be accepted", "accept them on its page, log in")
+            return ModelError(
+                f"the model {name!r} asks for its terms to be accepted", "accept them on its page, log in"
+            )
         case RepositoryNotFoundError() | HFValidationError():
             return UnknownModel(
-                f"unknown model {name!r}: no such file or folder here, and no such repository on the Hugging Face hub",
+                f"unknown model {name!r}: no such file or folder, and no such model on the Hugging Face hub",
                 "see: pasta models",
             )
         case HfHubHTTPError() if error.response is not None and error.response.status_code < 500:
             return ModelError(f"the Hugging Face hub refused {name!r}: {error}")
     return Offline(
-        f"{name!r} is no file or folder here, and the Hugging Face hub, where it may be, is not reachable", HINT_OFFLINE
+        f"{name!r} is no file or folder here, and the Hugging Face hub, where it may be, is not reachable",
+        HINT_OFFLINE,
     )
 
 
@@ -95,7 +133,9 @@ def snapshots() -> list[tuple[str, Path, int]]:
     except ModuleNotFoundError:
         return []
     try:
-        repositories = [repository for repository in scan_cache_dir().repos if repository.repo_type == "model"]
+        repositories = [
+            repository for repository in scan_cache_dir().repos if repository.repo_type == "model"
+        ]
     except CacheNotFound:
         return []
     found = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pasta.errors import CorruptModel, PastaError, UnsupportedModel
+from pasta.errors import CorruptModel, PastaError, UnsupportedModel, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from pasta.models.folder import ModelFolder
 
 WEIGHTS = "model.safetensors"
+DTYPES = ("float32", "bfloat16", "float16")
 INDEX = "model.safetensors.index.json"
 
 
 def load_pretrained(
     folder: "ModelFolder",
-    dtype: "torch.dtype | None" = None,
+    dtype: "torch.dtype | str | None" = None,
     device: "torch.device | str | None" = None,
     attn_implementation: str | None = None,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """The model, in evaluation mode on its device, and its tokenizer.
 
-    `device` None: CUDA if there is one, else the CPU. `dtype` None: float32 on the CPU, where the 16-bit types are
-    slow; elsewhere the checkpoint's own 16-bit type, or bfloat16 if it was kept in float32.
+    `device` None: CUDA if there is one, else the CPU. `dtype` None: float32 on the CPU, where the 16-bit types
+    are slow; elsewhere the checkpoint's own 16-bit type, or bfloat16 if it was kept in float32.
     """
     import torch
 
@@ -39,10 +40,21 @@ def load_pretrained(
         model = read_weights(
             folder.path,
             config=config,
-            dtype=dtype or default_dtype(config, place.type),
+            dtype=default_dtype(config, place.type) if dtype is None else as_dtype(dtype),
             attn_implementation=attn_implementation,
         )
     return model.to(place).eval(), tokenizer
+
+
+def as_dtype(given: "torch.dtype | str") -> "torch.dtype":
+    import torch
+
+    if isinstance(given, torch.dtype):
+        return given
+    if given not in DTYPES:
+        raise UsageError(f"unknown dtype {given!r}; one of {', '.join(DTYPES)} is expected")
+    dtype: torch.dtype = getattr(torch, given)
+    return dtype
 
 
 def default_dtype(config: Any, device_type: str) -> "torch.dtype":
@@ -60,7 +72,9 @@ def check_files(folder: Path) -> None:
         raise CorruptModel(f"{folder} is not a model folder: it has no config.json")
     missing = [name for name in weight_files(folder) if not (folder / name).is_file()]
     if missing:
-        raise CorruptModel(f"{folder} lacks its weights: no {missing[0]}", "only safetensors weights are read")
+        raise CorruptModel(
+            f"{folder} lacks its weights: no {missing[0]}", "only safetensors weights are read"
+        )
 
 
 def weight_files(folder: Path) -> list[str]:
@@ -87,9 +101,13 @@ def read_config(folder: Path) -> Any:
         raise CorruptModel(f"{folder / 'config.json'} does not read: {error}") from error
     model_type, architectures = raw.get("model_type"), raw.get("architectures") or []
     causal = {name for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in as_names(value)}
-    if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or (architectures and not causal & set(architectures)):
+    if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or (
+        architectures and not causal & set(architectures)
+    ):
         named = ", ".join(architectures) or model_type or "no model type"
-        raise UnsupportedModel(f"{folder} holds {named}, which is not a causal language model that transformers knows")
+        raise UnsupportedModel(
+            f"{folder} holds {named}, which is not a causal language model that transformers knows"
+        )
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # each model family validates its configuration in its own way

@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -58,7 +59,7 @@ def working(label: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def showing(label: str, *columns: SpinnerColumn | TextColumn | BarColumn | DownloadColumn) -> Iterator[Progress | None]:
+def showing(label: str, *columns: ProgressColumn) -> Iterator[Progress | None]:
     console = Console(file=sys.stderr)  # this very stream, also while sys.stderr is redirected
     if not console.is_terminal:
         say(label)

@@ -1,4 +1,4 @@
-"""The user's model cache: where it is, how a folder gets into it whole or not at all, and what can go wrong."""
+"""The user's model cache: where it is, and how a folder gets into it, whole or not at all."""
 
 import contextlib
 import errno
@@ -29,8 +29,8 @@ def models_root() -> Path:
 def keep(name: str, fill: Callable[[Path], None], needs_bytes: int) -> Path:
     """The cached folder `name`; if it is not there, `fill` makes it in a scratch folder that is then renamed.
 
-    The rename is atomic, so a folder that exists is complete, whatever happened to an earlier process. A lock keeps
-    two processes from doing the same work; the second finds the first one's folder.
+    The rename is atomic, so a folder that exists is complete, whatever happened to an earlier process. A lock
+    keeps two processes from doing the same work; the second finds the first one's folder.
     """
     target = models_root() / name
     if target.is_dir():
@@ -86,7 +86,8 @@ def require_space(folder: Path, needs_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needs_bytes:
         raise StorageError(
-            f"not enough disk space in {folder}: {needs_bytes / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free", HINT
+            f"not enough space in {folder}: {needs_bytes / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free",
+            HINT,
         )
 
 

@@ -1,0 +1,138 @@
+"""The command line as a whole: its listing, its exit codes, its manners."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+
+from pasta import __version__
+from pasta.cli import main as console_script
+from pasta.cli.main import COMMANDS, load_command
+from pasta.errors import PastaError, UsageError
+
+PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
+
+
+def run(*arguments, **options):
+    return subprocess.run([*PASTA, *arguments], capture_output=True, text=True, timeout=60, **options)
+
+
+def test_help_lists_every_command_and_imports_none():
+    code = (
+        "import sys, contextlib\nfrom pasta.cli import main\nwith contextlib.suppress(SystemExit): main()\n"
+        "sys.exit(any(name == 'torch' or name.startswith('pasta.models') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    for name, entry in COMMANDS.items():
+        assert name in done.stdout
+        assert entry.help in done.stdout
+
+
+def test_version():
+    assert run("--version").stdout == f"pasta {__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name):
+    done = run(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"Usage: pasta {name}" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["models", "--nonsense"], ["check"]])
+def test_usage_errors_exit_with_2(arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def entry(monkeypatch):
+    """Puts a command that raises into the table."""
+
+    def install(function):
+        module = type(sys)("pasta.cli.models")
+        module.command = function
+        monkeypatch.setitem(sys.modules, "pasta.cli.models", module)
+        monkeypatch.setattr(sys, "argv", ["pasta", "models"])
+        with pytest.raises(SystemExit) as caught:
+            console_script()
+        return caught.value.code
+
+    return install
+
+
+def raiser(error):
+    def command() -> None:
+        raise error
+
+    return command
+
+
+def test_errors_are_one_line(entry, capsys):
+    assert entry(raiser(PastaError("the file\n  is bad", "mend it"))) == 1
+    assert capsys.readouterr() == ("", "error: the file is bad (mend it)\n")
+    assert entry(raiser(UsageError("the prompt is empty"))) == 2
+    assert capsys.readouterr().err == "error: the prompt is empty\n"
+
+
+def test_ctrl_c_exits_with_130(entry, capsys):
+    assert entry(raiser(KeyboardInterrupt())) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_missing_engine_says_what_to_install(entry, capsys):
+    assert entry(raiser(ModuleNotFoundError("No module named 'torch'", name="torch"))) == 1
+    assert "pasta-decoding[torch]" in capsys.readouterr().err
+
+
+def test_our_own_mistakes_are_not_hidden(monkeypatch):
+    module = type(sys)("pasta.cli.models")
+    module.command = raiser(ZeroDivisionError())
+    monkeypatch.setitem(sys.modules, "pasta.cli.models", module)
+    monkeypatch.setattr(sys, "argv", ["pasta", "models"])
+    with pytest.raises(ZeroDivisionError):
+        console_script()
+
+
+def test_exit_codes_of_commands_are_kept(entry):
+    assert entry(raiser(typer.Exit(3))) == 3
+
+
+def test_a_closed_pipe_is_quiet():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*PASTA, "models", "--json"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == ""
+
+
+def test_a_real_ctrl_c(tmp_path):
+    """Interrupted while it waits for another process's lock."""
+    from filelock import FileLock
+
+    from pasta.models import bundled
+
+    (tmp_path / "models").mkdir()
+    with FileLock(tmp_path / "models" / f".{bundled.NAME}.lock"):
+        process = subprocess.Popen(
+            [*PASTA, "models", "default"],
+            env=os.environ | {"PASTA_CACHE": str(tmp_path)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        assert "waiting" in process.stderr.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "")
+
+
+def test_commands_carry_their_own_help():
+    assert load_command("models").help.startswith("List the models at hand")

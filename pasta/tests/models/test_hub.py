@@ -1,0 +1,119 @@
+"""The Hugging Face client against a server on this machine: what the hub answers, and no answer at all."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REPOSITORY = "someone/tiny"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    """Speaks as much of the hub's interface as a download needs; serves one tiny model."""
+    folder = tmp_path_factory.mktemp("hub")
+    torch.manual_seed(0)
+    LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1
+        )
+    ).save_pretrained(folder)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()} | {"pytorch_model.bin": b"not wanted"}
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = self.path.partition("?")[0]
+            if path.startswith((f"/api/models/{REPOSITORY}/tree", f"/api/models/{REPOSITORY}/paths-info")):
+                listed = [{"type": "file", "path": n, "size": len(d), "oid": n} for n, d in files.items()]
+                self.answer(json.dumps(listed).encode())
+            elif path.startswith(f"/api/models/{REPOSITORY}"):
+                siblings = [{"rfilename": n, "size": len(d), "blobId": n} for n, d in files.items()]
+                self.answer(json.dumps({"id": REPOSITORY, "sha": COMMIT, "siblings": siblings}).encode())
+            elif path.startswith(f"/{REPOSITORY}/resolve/{COMMIT}/") and path.rpartition("/")[2] in files:
+                name = path.rpartition("/")[2]
+                self.answer(files[name], {"X-Repo-Commit": COMMIT, "ETag": f'"{name}"'})
+            elif "gated" in path:
+                self.answer(b"{}", {"X-Error-Code": "GatedRepo"}, 403)
+            else:
+                self.answer(b"{}", {"X-Error-Code": "RepoNotFound"}, 404)
+
+        do_HEAD = do_GET
+
+        def answer(self, body, headers=None, status=200):
+            self.send_response(status)
+            for key, value in (headers or {}).items():
+                self.send_header(key, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def pasta_models(name, cache, endpoint):
+    """Runs `pasta models NAME` in its own process, for the client reads its settings at import."""
+    environment = os.environ | {"HF_HOME": str(cache), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1"}
+    environment.pop("HF_HUB_OFFLINE", None)
+    command = [sys.executable, "-c", "from pasta.cli import main; main()", "models", name]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+def test_fetched_once_then_offline(hub, tmp_path):
+    first = pasta_models(REPOSITORY, tmp_path, hub)
+    assert first.returncode == 0, first.stderr
+    assert first.stderr.startswith(f"Fetching {REPOSITORY} (0 MB)")
+    assert len(first.stderr.splitlines()) == 1, "nobody else writes"
+    folder = first.stdout.strip()
+    assert {"config.json", "model.safetensors"} <= set(os.listdir(folder))
+    assert "pytorch_model.bin" not in os.listdir(folder)
+    again = pasta_models(REPOSITORY, tmp_path, NOWHERE)
+    assert (again.returncode, again.stdout.strip(), again.stderr) == (0, folder, "")
+
+
+def test_what_another_program_fetched_is_enough_offline(hub, tmp_path):
+    folder = pasta_models(REPOSITORY, tmp_path, hub).stdout.strip()
+    os.remove(os.path.join(folder, "generation_config.json"))
+    again = pasta_models(REPOSITORY, tmp_path, NOWHERE)
+    assert (again.returncode, again.stdout.strip(), again.stderr) == (0, folder, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("someone/missing", "unknown model 'someone/missing'"),
+        ("someone/gated", "asks for its terms to be accepted"),
+    ],
+)
+def test_what_the_hub_refuses(hub, tmp_path, name, said):
+    done = pasta_models(name, tmp_path, hub)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_offline(tmp_path):
+    done = pasta_models("someone/tiny", tmp_path, NOWHERE)
+    assert done.returncode == 1
+    assert "not reachable" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

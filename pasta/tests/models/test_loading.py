@@ -1,0 +1,184 @@
+"""Folders: the default one, tiny ones of other kinds, and damaged ones."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
+
+from pasta.errors import CorruptModel, UnknownModel, UnsupportedModel, UsageError
+from pasta.models import available, bundled, load_pretrained, resolve
+from pasta.models.loading import default_dtype
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory, default_folder):
+    """A complete folder of a tiny random Llama with the default model's tokenizer."""
+    folder = tmp_path_factory.mktemp("tiny")
+    config = LlamaConfig(
+        vocab_size=49152,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    for file in default_folder.path.glob("*token*"):
+        shutil.copy(file, folder)
+    return folder
+
+
+@pytest.fixture
+def copy(tiny, tmp_path):
+    return shutil.copytree(tiny, tmp_path / "copy")
+
+
+def test_default_model_answers(default_folder, default_model):
+    model, tokenizer = default_model
+    assert default_folder.source == "bundled"
+    assert model.dtype == torch.float32
+    assert not model.training
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is the capital of France?"}],
+        tokenize=False,
+        add_generation_prompt=True,
+    )
+    inputs = tokenizer(text, return_tensors="pt")
+    output = model.generate(**inputs, max_new_tokens=12, do_sample=False)
+    assert "Paris" in tokenizer.decode(output[0, inputs["input_ids"].shape[1] :])
+
+
+def test_spaces_before_digits_are_split_as_in_training(default_model):
+    _, tokenizer = default_model
+    assert tokenizer.tokenize("a   42") == ["a", "ĠĠĠ", "4", "2"]
+    assert tokenizer.tokenize("In 2024") == ["In", "Ġ", "2", "0", "2", "4"]
+
+
+def test_default_by_any_of_its_names(default_folder):
+    assert resolve("default") == resolve(bundled.NAME) == default_folder
+
+
+def test_folder(tiny):
+    folder = resolve(str(tiny))
+    assert (folder.source, folder.path) == ("folder", tiny.resolve())
+    model, tokenizer = load_pretrained(folder, device="cpu")
+    assert model.dtype == torch.float32
+    assert len(tokenizer) == 49152
+
+
+def test_attention_and_dtype_are_the_callers(tiny):
+    model, _ = load_pretrained(
+        resolve(str(tiny)), dtype=torch.bfloat16, device="cpu", attn_implementation="eager"
+    )
+    assert model.dtype == torch.bfloat16
+    assert model.config._attn_implementation == "eager"
+
+
+def test_default_dtype(tiny):
+    config = LlamaConfig(dtype=torch.float16)
+    assert default_dtype(config, "cpu") == torch.float32
+    assert default_dtype(config, "cuda") == torch.float16
+    assert default_dtype(LlamaConfig(dtype=torch.float32), "cuda") == torch.bfloat16
+
+
+def test_loading_is_quiet(tiny, capfd):
+    load_pretrained(resolve(str(tiny)), device="cpu")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file_is_named(copy, name):
+    (copy / name).unlink()
+    with pytest.raises(CorruptModel, match=name):
+        resolve(str(copy))
+
+
+def test_an_index_with_a_missing_shard(copy):
+    (copy / "model.safetensors").unlink()
+    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(CorruptModel, match="model-00001-of-00002"):
+        resolve(str(copy))
+
+
+def damage(folder, name, edit):
+    (folder / name).write_bytes(edit((folder / name).read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("model.safetensors", lambda data: data[: len(data) // 2], "do not read"),
+        ("model.safetensors", lambda data: b"\xff" * 100, "do not read"),
+        ("config.json", lambda data: data[:50], "does not read"),
+        ("config.json", lambda data: b"[]", "does not read"),
+        ("config.json", lambda data: b"\xff\xfe", "does not read"),
+        ("tokenizer.json", lambda data: data[:5000], "tokenizer"),
+    ],
+)
+def test_damaged_files(copy, name, edit, said):
+    damage(copy, name, edit)
+    with pytest.raises(CorruptModel, match=said):
+        load_pretrained(resolve(str(copy)), device="cpu")
+
+
+def test_missing_tensors_are_not_filled_with_noise(copy):
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    with pytest.raises(CorruptModel, match="lack 9 tensors"):
+        load_pretrained(resolve(str(copy)), device="cpu")
+
+
+def test_no_tokenizer(copy):
+    for file in copy.glob("*token*"):
+        file.unlink()
+    with pytest.raises(CorruptModel, match="tokenizer"):
+        load_pretrained(resolve(str(copy)), device="cpu")
+
+
+def test_a_model_without_a_causal_head(tmp_path):
+    config = BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16)
+    BertForMaskedLM(config).save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedModel, match="BertForMaskedLM"):
+        load_pretrained(resolve(str(tmp_path)), device="cpu")
+
+
+def test_an_unknown_model_type(copy):
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(
+        json.dumps(config | {"model_type": "zebra", "architectures": ["ZebraForCausalLM"]})
+    )
+    with pytest.raises(UnsupportedModel, match="ZebraForCausalLM"):
+        load_pretrained(resolve(str(copy)), device="cpu")
+
+
+def test_names_that_are_none(tmp_path):
+    with pytest.raises(UsageError, match="empty"):
+        resolve(" ")
+    for name in ("./nothing", "~/no/such", "a/b/c", "x y"):
+        with pytest.raises(UnknownModel, match="no such file"):
+            resolve(name)
+    (tmp_path / "weights.bin").touch()
+    with pytest.raises(CorruptModel, match=r"neither a model folder nor a \.gguf file"):
+        resolve(str(tmp_path / "weights.bin"))
+
+
+def test_available_lists_the_default(default_folder):
+    first = available()[0]
+    assert (first.name, first.source, first.ready, first.path) == (
+        bundled.NAME,
+        "bundled",
+        True,
+        default_folder.path,
+    )
+    assert first.bytes > 500_000_000
+
+
+def test_available_before_the_first_fetch(tmp_path, monkeypatch):
+    monkeypatch.setenv("PASTA_CACHE", str(tmp_path))
+    first = available()[0]
+    assert (first.ready, first.bytes) == (False, bundled.WHEEL_BYTES)
+    assert not list(tmp_path.iterdir()), "listing writes nothing"
