@@ -328,6 +328,7 @@ class Interpreter:
             if thread.status is Status.DONE:
                 continue
             if thread.promise is not None:  # a promise half written: as if it had never begun
+                thread.position = thread.positions[thread.promise]
                 del thread.tokens[thread.promise :], thread.positions[thread.promise :]
                 thread.promise = None
             if thread.parent is not None and not thread.ended:

@@ -1,0 +1,307 @@
+"""The interpreter under random token scripts, against a slow reference that copies sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import byte_tokenizer
+
+from pasta.grammar import Expect, Grammar
+from pasta.interpreter import End, Finish, Fork, Interpreter, Join, Limits, Put, Status, Wait, threads_of
+from pasta.lang import check, parse, print_response
+from pasta.layout import Block, Positions, SegmentTable, Thread, Tree, critical_path, flatten, lay_out, read
+from pasta.vocab import Vocabulary
+
+VOCABULARY = Vocabulary(byte_tokenizer())
+VOCABULARY.add_tags()
+GRAMMAR = Grammar.of(VOCABULARY, len(VOCABULARY))
+TAGS = GRAMMAR.tags
+EOS = max(VOCABULARY.eos)
+LETTERS = VOCABULARY.encode("abcdefgh")
+PROMPT = 5
+
+Token = tuple[int, int]  # thread, index in it
+
+
+@dataclass
+class Reference:
+    """Visibility with no table: a fork copies what was seen, a join adds what was seen and written."""
+
+    sees: dict[int, set[Token]] = field(default_factory=lambda: {0: set()})
+    below: dict[int, list[int]] = field(default_factory=lambda: {0: []})
+    written: dict[int, list[Token]] = field(default_factory=lambda: {0: []})
+    visible: dict[Token, set[Token]] = field(default_factory=dict)
+
+    def put(self, thread: int) -> Token:
+        token = (thread, len(self.written[thread]))
+        self.written[thread].append(token)
+        self.sees[thread].add(token)
+        self.visible[token] = set(self.sees[thread])
+        return token
+
+    def fork(self, parent: int, child: int) -> None:
+        self.sees[child] = set(self.sees[parent])
+        self.below[child], self.written[child] = [], []
+        self.below[parent].append(child)
+
+    def join(self, thread: int, children: tuple[int, ...]) -> None:
+        for child in children:
+            self.sees[thread] |= self.all_written(child)
+
+    def all_written(self, thread: int) -> set[Token]:
+        return set(self.written[thread]).union(*(self.all_written(child) for child in self.below[thread]))
+
+
+@dataclass
+class Tabled:
+    """Visibility by the segment table, as an engine keeps it."""
+
+    threads: dict[int, Thread] = field(default_factory=lambda: {0: Thread(SegmentTable())})
+    segment: dict[Token, int] = field(default_factory=dict)
+
+    def visible(self, reader: Token, written: Token, before: bool) -> bool:
+        sees = self.threads[0].table.sees[self.segment[reader]]
+        return before and bool(sees >> self.segment[written] & 1)
+
+
+class Run:
+    """Plays random tokens and checks every command as it comes."""
+
+    def __init__(self, data: st.DataObject, limits: Limits, positions: Positions):
+        self.data = data
+        self.interpreter = Interpreter(GRAMMAR, VOCABULARY.eos, limits, positions)
+        self.expect: dict[int, Expect] = {0: self.interpreter.begin(PROMPT)}
+        self.reference, self.tabled = Reference(), Tabled()
+        self.order: list[Token] = []
+        self.ended: set[int] = set()
+
+    def play(self, rounds: int) -> None:
+        for _ in range(rounds):
+            running = self.interpreter.running
+            if not running:
+                break
+            assert len(running) <= self.interpreter.limits.max_threads
+            late = self.data.draw(st.booleans())  # a server answers its threads in any order
+            for thread in [self.data.draw(st.sampled_from(running))] if late else running:
+                if self.interpreter.finish_reason is None and self.interpreter.threads[thread].status is Status.RUNNING:
+                    self.apply(self.interpreter.feed(thread, self.choose(thread)))
+        self.apply(self.interpreter.stop("length"))
+
+    def choose(self, thread: int) -> int:
+        allowed = GRAMMAR.allowed[self.expect.pop(thread)]
+        likely = [*LETTERS[:3], TAGS.promise, TAGS.promise, TAGS.sync, TAGS.close, EOS, *TAGS.lengths[:2]]
+        options = [token for token in likely if allowed[token]] or [int(allowed.nonzero()[0][0])]
+        return self.data.draw(st.sampled_from(options))
+
+    def apply(self, commands: list[object]) -> None:
+        for command in commands:
+            match command:
+                case Put(thread, _, _, expect):
+                    assert thread not in self.ended
+                    token = self.reference.put(thread)
+                    self.tabled.segment[token] = self.tabled.threads[thread].segment
+                    self.order.append(token)
+                    if expect is not None:
+                        self.expect[thread] = expect
+                case Fork(parent, child):
+                    self.reference.fork(parent, child)
+                    self.tabled.threads[child] = self.tabled.threads[parent].fork()
+                case Join(thread, children):
+                    assert set(children) <= self.ended, "joined a child that is not done"
+                    self.reference.join(thread, children)
+                    self.tabled.threads[thread].join([self.tabled.threads[child] for child in children])
+                case End(thread):
+                    assert thread not in self.ended
+                    assert all(child in self.ended for child in self.reference.below[thread])
+                    self.ended.add(thread)
+                case Wait() | Finish():
+                    pass
+
+
+limits = st.builds(
+    Limits,
+    max_new_tokens=st.integers(1, 120),
+    max_threads=st.integers(1, 5),
+    max_thread_tokens=st.integers(1, 60),
+    max_depth=st.integers(0, 3),
+    context=st.sampled_from([1 << 30, 1100, 1040]),
+)
+schemes = st.sampled_from([Positions(), Positions(gap=40), Positions(gap=3)])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), limits, schemes, st.integers(1, 80))
+def test_random_scripts(data: st.DataObject, limit: Limits, scheme: Positions, rounds: int) -> None:
+    run = Run(data, limit, scheme)
+    run.play(rounds)
+    interpreter = run.interpreter
+    tree = interpreter.tree()
+
+    # No thread is lost, and each stands in the merged response once.
+    assert interpreter.finish_reason is not None
+    assert run.ended == {thread.id for thread in interpreter.threads}
+    assert all(thread.status is Status.DONE for thread in interpreter.threads)
+    assert len(threads_of(tree)) == len(interpreter.threads)
+
+    # Budgets are kept.
+    assert interpreter.sampled <= limit.max_new_tokens
+    for thread in interpreter.threads:
+        assert thread.parent is None or thread.sampled <= limit.max_thread_tokens
+        assert len(thread.path) <= limit.max_depth
+        assert all(position < limit.context for position in thread.positions)
+
+    # The merged text parses, says the same, and checks clean.
+    response = read(tree, VOCABULARY)
+    text = print_response(response)
+    assert parse(text) == response
+    assert not [found for found in check(text) if found.code.startswith("E")]
+
+    # The layout gives every token the position that it was decoded at.
+    layout = lay_out(range(PROMPT), tree, TAGS, scheme)
+    by_path = positions_by_path(tree, layout.positions[PROMPT:])
+    assert by_path == {thread.path: thread.positions for thread in interpreter.threads}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), limits, schemes, st.integers(1, 60))
+def test_visibility_is_what_copying_would_give(data: st.DataObject, limit: Limits, scheme: Positions, rounds: int) -> None:
+    run = Run(data, limit, scheme)
+    run.play(rounds)
+    tree = run.interpreter.tree()
+    mask = lay_out(range(PROMPT), tree, TAGS, scheme).mask()[PROMPT:, PROMPT:]
+    paths = {thread.path: thread.id for thread in run.interpreter.threads}
+    place = {(paths[path], index): row for (path, index), row in rows(tree).items()}
+    for later, reader in enumerate(run.order):
+        seen = run.reference.visible[reader]
+        for earlier, written in enumerate(run.order):
+            by_table = run.tabled.visible(reader, written, earlier <= later)
+            assert by_table == (written in seen)
+            if reader in place and written in place:  # a promise half written at the end is in no tree
+                assert mask[place[reader], place[written]] == (written in seen)
+
+
+def positions_by_path(tree: Tree, positions: tuple[int, ...]) -> dict[tuple[int, ...], list[int]]:
+    out: dict[tuple[int, ...], list[int]] = {path: [] for path in threads_of(tree)}
+    for (path, _), row in rows(tree).items():
+        out[path].append(positions[row])
+    return out
+
+
+def rows(tree: Tree) -> dict[tuple[tuple[int, ...], int], int]:
+    """(path, index in the thread) -> the place in merged order."""
+    out: dict[tuple[tuple[int, ...], int], int] = {}
+
+    def walk(items: Tree, path: tuple[int, ...]) -> None:
+        forks = index = 0
+        for item in items:
+            if isinstance(item, Block):
+                walk(item.items, (*path, forks))
+                forks += 1
+            else:
+                out[path, index] = len(out)
+                index += 1
+
+    walk(tree, ())
+    return out
+
+
+def promise(topic: str = "a", length: int = 1) -> list[int]:
+    return [TAGS.promise, *VOCABULARY.encode(topic), TAGS.lengths[length - 1]]
+
+
+def make(**options: int) -> Interpreter:
+    interpreter = Interpreter(GRAMMAR, VOCABULARY.eos, Limits(**options), Positions())
+    interpreter.begin(PROMPT)
+    return interpreter
+
+
+def feed(interpreter: Interpreter, thread: int, tokens: list[int]) -> list[object]:
+    return [command for token in tokens for command in interpreter.feed(thread, token)]
+
+
+def test_a_fork_costs_no_step_and_a_join_none() -> None:
+    interpreter = make()
+    commands = feed(interpreter, 0, promise())
+    assert [type(command) for command in commands[-3:]] == [Put, Fork, Put]  # the length, the fork, its <async>
+    assert commands[-1].token == TAGS.open and commands[-1].inserted
+    assert feed(interpreter, 0, [TAGS.sync]) == [Wait(0)]
+    commands = feed(interpreter, 1, [LETTERS[0], TAGS.close])
+    assert [type(command) for command in commands[-3:]] == [End, Join, Put]
+    assert commands[-1].token == TAGS.sync and not commands[-1].inserted
+
+
+def test_positions_leave_the_promised_room() -> None:
+    interpreter = make()
+    feed(interpreter, 0, [LETTERS[0], *promise(length=3), LETTERS[1]])
+    main, child = interpreter.threads
+    assert main.positions == [5, 6, 7, 8, 8 + 1 + 30]
+    assert child.positions == [9]
+
+
+def test_the_end_waits_for_open_children() -> None:
+    interpreter = make()
+    feed(interpreter, 0, promise())
+    assert feed(interpreter, 0, [EOS]) == [Wait(0)]
+    assert interpreter.finish_reason is None
+    assert feed(interpreter, 1, [TAGS.close])[-1] == Finish("stop")
+
+
+def test_a_child_that_ends_with_open_children_waits_for_them() -> None:
+    interpreter = make()
+    feed(interpreter, 0, promise())
+    feed(interpreter, 1, promise())
+    feed(interpreter, 0, [TAGS.sync])
+    assert Wait(1) in feed(interpreter, 1, [TAGS.close])
+    assert interpreter.threads[0].status is Status.WAITING
+    assert Join(0, (1,)) in feed(interpreter, 2, [TAGS.close])
+
+
+def test_promises_above_the_limit_wait_their_turn() -> None:
+    interpreter = make(max_threads=2)
+    feed(interpreter, 0, [*promise("a"), *promise("b"), *promise("c")])
+    assert interpreter.running == [0, 1]
+    feed(interpreter, 0, [TAGS.sync])
+    assert interpreter.running == [1, 2]
+    feed(interpreter, 1, [TAGS.close])
+    assert interpreter.running == [2, 3]
+
+
+def test_a_budget_closes_every_thread() -> None:
+    interpreter = make(max_new_tokens=20)
+    feed(interpreter, 0, [*promise("a"), *promise("b")])
+    feed(interpreter, 1, [LETTERS[0]] * 13)
+    commands = feed(interpreter, 0, [LETTERS[0]])
+    assert commands[-1] == Finish("length")
+    assert list(flatten(interpreter.tree()))[-1] == LETTERS[0]
+    assert [thread.tokens[-1] for thread in interpreter.threads[1:]] == [TAGS.close] * 2
+
+
+def test_a_promise_cut_by_the_budget_leaves_no_trace() -> None:
+    interpreter = make(max_new_tokens=17)
+    feed(interpreter, 0, [LETTERS[0], TAGS.promise, *[LETTERS[1]] * 12])
+    feed(interpreter, 0, [LETTERS[1]] * 3)
+    assert interpreter.finish_reason == "length"
+    assert list(flatten(interpreter.tree())) == [LETTERS[0]]
+
+
+@pytest.mark.parametrize(
+    "before, token",
+    [([], TAGS.close), ([], TAGS.open), ([], TAGS.lengths[0]), ([TAGS.promise], TAGS.lengths[0]), ([TAGS.promise], EOS)],
+)
+def test_a_token_out_of_place_is_refused(before: list[int], token: int) -> None:
+    interpreter = make()
+    feed(interpreter, 0, before)
+    with pytest.raises(ValueError, match="cannot come here"):
+        interpreter.feed(0, token)
+
+
+def test_critical_path_counts_waits() -> None:
+    a = LETTERS[0]
+    short, long = Block((TAGS.open, a, TAGS.close)), Block((TAGS.open, *[a] * 10, TAGS.close))
+    # Promises end at 3 and 6; the blocks at 5 and 17; the sync takes effect at 17; one more token.
+    tree = (*promise(), short, *promise(), long, TAGS.sync, a)
+    assert critical_path(tree, TAGS) == 18
+    assert critical_path((a, a, a), TAGS) == 3
