@@ -1,0 +1,62 @@
+"""BP, belief propagation: gaussian trees stay exact, everything else is drawn when it gets a child.
+
+To know a variable, the path to its root is turned around edge by edge; nothing is drawn on the way.
+"""
+
+from __future__ import annotations
+
+from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conjugate
+from siren.inference.graph import Node
+from siren.symbolic.conjugacy import Clash, exchange
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Expr, Raw, Variable, of, raw
+from siren.symbolic.families import DELTA, GAUSSIAN
+
+
+class BP(Forest):
+    method = "bp"
+
+    def _matches(self, parent: Variable, prior: Dist, likelihood: Dist) -> bool:
+        return prior.family is GAUSSIAN and likelihood.family is GAUSSIAN and conjugate(parent, prior, likelihood)
+
+    def _why(self, parent: Variable, dist: Dist) -> str:
+        return "belief propagation keeps only gaussian parents of gaussians"
+
+    def _settle(self, variable: Variable) -> Dist:
+        self._reverse(variable, None)
+        return self.graph.node(variable).dist
+
+    def _condition(self, variable: Variable, value: Expr) -> Raw:
+        self._reverse(variable, value)
+        dist = self.graph.node(variable).dist
+        self._check(dist, observed=True)
+        score = dist.logpdf(raw(value))
+        self._realize(variable, value)
+        return score
+
+    def _realize(self, variable: Variable, value: Expr) -> None:
+        self.graph.set(variable, Node(Dist(DELTA, (value,)), REALIZED))
+
+    def _reverse(self, x: Variable, given: Expr | None) -> None:
+        """Make x a root: its parent becomes its child."""
+        path: list[Variable] = []
+        node = self._node(x)
+        while node.state == INITIALIZED:
+            path.append(x)
+            x = self._parent(node.dist)
+            node = self._node(x)
+        parent = x
+        for child in reversed(path):
+            likelihood = self._node(child)
+            if likelihood.state == INITIALIZED:
+                result = exchange(parent, self._node(parent).dist, likelihood.dist)
+                if isinstance(result, Clash):
+                    self._draw(parent, result.reason)
+                    self._node(child)
+                else:
+                    self.graph.set(child, Node(result.marginal, MARGINALIZED))
+                    known = given if child is path[0] and given is not None else of(child)
+                    posterior = result.posterior(known)
+                    state = MARGINALIZED if posterior.is_known() else INITIALIZED
+                    self.graph.set(parent, Node(posterior, state))
+            parent = child

@@ -1,0 +1,240 @@
+"""What the three algorithms share: the four operations, the annotations, and the record of the plan.
+
+A subclass says how to bring a variable into the graph (`_enter`) and how to make its distribution known
+(`_settle`); it may raise `Diverge` whenever lanes differ. Everything public takes and gives expressions of the
+present lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from siren.errors import Note, PlanError, RunError, Span
+from siren.inference.graph import Graph, Node, join_nothing, join_numbers, lanes_with
+from siren.symbolic.algebra import ite
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Raw, Variable, lift, of, raw, variables
+from siren.symbolic.families import DELTA
+
+
+@dataclass(slots=True)
+class Site:
+    """The place in the program that is running, to say what forced a variable."""
+
+    what: str = "the program"
+    span: Span | None = None
+
+
+class Engine:
+    """assume, observe, value, marginalize over one graph."""
+
+    method: ClassVar[str]
+
+    def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
+        self.graph = graph
+        self.rng = rng
+        self.site = Site()
+        self.checked = True
+        # Per program variable: the lanes whose ancestors drew an instance of it, or True for all, False for none.
+        self._drawn: dict[str, Column | bool] = {}
+
+    # The four operations ------------------------------------------------------------------------------------------
+
+    def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Expr:
+        """A new variable, or its value if the annotation says `sample`."""
+        dist = self.graph.simplify_dist(dist)
+        if dist.family is DELTA:
+            return self.value(dist.params[0]) if annotation == "sample" else dist.params[0]
+        variable = Variable(name, annotation, span)
+        self._drawn.setdefault(name, False)
+        self._check(dist)
+        if annotation == "sample" and dist.is_known():
+            # The common case, in one stroke: nothing else can depend on the variable.
+            self._note_draw(variable)
+            return lift(dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now)
+        self._bring_in(variable, dist)
+        if annotation == "sample":
+            self._draw(variable, "it is annotated `sample`")
+            return self.graph.simplify(of(variable))
+        return of(variable)
+
+    def observe(self, dist: Dist, value: Expr) -> None:
+        """Condition on a value: lanes gain the log density of it."""
+        graph = self.graph
+        value = self.value(value)
+        dist = graph.simplify_dist(dist)
+        if dist.family is DELTA:
+            dist = Dist(DELTA, (self.value(dist.params[0]),))
+        if dist.is_known():
+            self._check(dist, observed=True)
+            score: Raw = dist.logpdf(raw(value))
+        else:
+            variable = Variable(None, None, self.site.span)
+            self._bring_in(variable, dist)
+
+            def condition() -> Raw:
+                return self._condition(variable, graph.fresh(value))
+
+            score = graph.lanewise(condition, join_numbers)
+        graph.log_weight = graph.log_weight + score
+
+    def value(self, expr: Expr) -> Expr:
+        """The expression as a number: draws what it depends on, and of an `ite` only the side taken."""
+        graph = self.graph
+        expr = graph.simplify(graph.fresh(expr))
+        while not isinstance(expr, NUMBERS):
+            choice = _undecided(expr)
+            if choice is not None:
+                condition = self.value(choice.args[0])
+                expr = _replace(graph.fresh(expr), choice, condition)
+            else:
+                self._draw_where(variables(expr)[0], [expr], "its value is needed")
+            expr = graph.simplify(graph.fresh(expr))
+        return expr
+
+    def marginalize(self, variable: Variable) -> None:
+        """Make the distribution of a variable known, for the answer."""
+        self.graph.lanewise(lambda: self._expose(variable), join_nothing)
+
+    def plan(self) -> dict[str, str]:
+        """What became of each program variable: `symbolic`, `sample`, or `dynamic` where particles differ."""
+        verdict = {}
+        for name, drawn in self._drawn.items():
+            if isinstance(drawn, Column):
+                lanes = self.graph.fresh(drawn).data  # type: ignore[union-attr]
+                drawn = True if lanes.all() else bool(lanes.any()) and None  # type: ignore[assignment]
+            verdict[name] = {True: "sample", False: "symbolic"}.get(drawn, "dynamic")  # type: ignore[arg-type]
+        return verdict
+
+    # For the algorithms -------------------------------------------------------------------------------------------
+
+    def _enter(self, variable: Variable, dist: Dist) -> None:
+        raise NotImplementedError
+
+    def _settle(self, variable: Variable) -> Dist:
+        """Make the distribution of the variable known, so that it can be drawn, and return it."""
+        raise NotImplementedError
+
+    def _realize(self, variable: Variable, value: Expr) -> None:
+        """The variable, settled before, has this value from now on."""
+        raise NotImplementedError
+
+    def _expose(self, variable: Variable) -> None:
+        """As `_settle`, for the answer."""
+        self._settle(variable)
+
+    def _condition(self, variable: Variable, value: Expr) -> Raw:
+        """Observe an anonymous variable; gives the log density."""
+        dist = self._settle(variable)
+        self._check(dist, observed=True)
+        score = dist.logpdf(raw(value))
+        self._realize(variable, value)
+        return score
+
+    def _bring_in(self, variable: Variable, dist: Dist) -> None:
+        graph = self.graph
+
+        def enter() -> None:
+            self._enter(variable, graph.simplify_dist(dist.fresh(graph.scope)))
+
+        graph.lanewise(enter, join_nothing)
+
+    def _draw(self, variable: Variable, reason: str) -> None:
+        """Draw a variable in all lanes of the scope."""
+        if variable.annotation == "symbolic" and self.checked:
+            raise self._broken_plan(variable, reason)
+
+        def draw() -> None:
+            dist = self._settle(variable)
+            if dist.family is not DELTA:
+                self._check(dist)
+                drawn = dist.sample(self.rng, self.graph.scope.size)
+                self._realize(variable, Column(drawn, self.graph.scope.now))
+
+        self._note_draw(variable)
+        self.graph.lanewise(draw, join_nothing)
+
+    def _draw_where(self, variable: Variable, exprs: list[Expr], reason: str) -> None:
+        """Draw a variable in the lanes in which the expressions depend on it."""
+        lanes = lanes_with(exprs, variable)
+        if lanes is None:
+            self._draw(variable, reason)
+            return
+        classes = [np.flatnonzero(lanes), np.flatnonzero(~lanes)]
+        self.graph.apart(classes, [lambda: self._draw(variable, reason), lambda: None], join_nothing)
+
+    def _check(self, dist: Dist, observed: bool = False) -> None:
+        """Refuse parameters that make no distribution, at the place in the program that made them."""
+        if not dist.is_known():
+            return
+        numbers = dist.numbers()
+        wrong = dist.family.check(*numbers)
+        if wrong is None and observed and dist.family.name == "gaussian" and not np.all(numbers[1]):
+            wrong = "the variance of an observed gaussian must be positive, not 0"
+        if wrong is None and any(np.isnan(p).any() for p in numbers if not isinstance(p, np.ndarray)):
+            wrong = f"a parameter of the {dist.family} is not a number"
+        if wrong is not None:
+            raise RunError(wrong, self.site.span)
+
+    # Annotations --------------------------------------------------------------------------------------------------
+
+    def _note_draw(self, variable: Variable) -> None:
+        name = variable.name
+        if name is None or self._drawn.get(name) is True:
+            return
+        scope = self.graph.scope
+        if scope.parent is None:
+            self._drawn[name] = True
+            return
+        index = np.arange(scope.size)
+        while scope.parent is not None:
+            assert scope.index is not None
+            index, scope = scope.index[index], scope.parent
+        before = self._drawn.get(name)
+        lanes = self._root_lanes(before, scope) if isinstance(before, Column) else np.zeros(scope.size, dtype=bool)
+        lanes[index] = True
+        self._drawn[name] = Column(lanes, scope.now)
+
+    def _root_lanes(self, drawn: Column, scope: object) -> np.ndarray:
+        from siren.symbolic.expr import fresh
+
+        return fresh(drawn, scope).data  # type: ignore[arg-type, union-attr, no-any-return]
+
+    def _broken_plan(self, variable: Variable, reason: str) -> PlanError:
+        return PlanError(
+            f"`{variable.name}` is annotated `symbolic` but has to be sampled under {self.method}: {reason}",
+            variable.span,
+            hint=f"annotate `{variable.name}` as `sample`, or leave the annotation out",
+            notes=(Note(f"forced by {self.site.what}", self.site.span),),
+        )
+
+
+def _undecided(expr: Expr) -> Op | None:
+    """The first `ite` in the expression whose condition is random."""
+    if type(expr) is not Op:
+        return None
+    if expr.name == "ite" and not isinstance(expr.args[0], NUMBERS):
+        return expr
+    for arg in expr.args:
+        found = _undecided(arg)
+        if found is not None:
+            return found
+    return None
+
+
+def _replace(expr: Expr, choice: Op, condition: Expr) -> Expr:
+    """The expression with the condition of one `ite` decided."""
+    from siren.symbolic.algebra import operation
+
+    if type(expr) is not Op:
+        return expr
+    if expr is choice:
+        return ite(condition, expr.args[1], expr.args[2])
+    return operation(expr.name, tuple(_replace(arg, choice, condition) for arg in expr.args))
+
+
+def known(node: Node) -> bool:
+    return node.dist.family is DELTA

@@ -1,0 +1,289 @@
+"""One graph of random variables for all particles.
+
+Each variable has one `Node`. If particles disagree on what the node is (one drew the variable, another still has
+its distribution), the node is `Mixed`. The algorithms never see that: an operation that meets a difference raises
+`Diverge`, and `lanewise` runs it again on each set of lanes that agree, then puts the nodes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from siren.symbolic.algebra import select, substitute
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Column, Expr, Op, Poly, Raw, Variable, coefficients, fresh, of, variables
+from siren.symbolic.families import DELTA
+from siren.symbolic.lanes import Array, Index, Scope
+from siren.symbolic.merge import merge, scatter
+
+T = TypeVar("T")
+# One result from those of the child scopes, which together have all lanes of their parent.
+Join = Callable[[int, list[tuple[Scope, T]]], T]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """What the graph knows of a variable. `state` and `condition` belong to the algorithm."""
+
+    dist: Dist
+    state: str = ""
+    condition: Dist | None = None
+
+    def fresh(self, scope: Scope) -> Node:
+        dist = self.dist.fresh(scope)
+        condition = self.condition and self.condition.fresh(scope)
+        if dist is self.dist and condition is self.condition:
+            return self
+        return Node(dist, self.state, condition)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixed:
+    """A node that differs between lanes."""
+
+    pieces: tuple[tuple[Column, Node], ...]
+
+    def fresh(self, scope: Scope) -> Node | Mixed:
+        pieces = []
+        for lanes, node in self.pieces:
+            lanes = fresh(lanes, scope)  # type: ignore[assignment]
+            if lanes.data.any():
+                pieces.append((lanes, node.fresh(scope)))
+        return pieces[0][1] if len(pieces) == 1 else Mixed(tuple(pieces))
+
+
+class Diverge(Exception):
+    """The operation is not the same in all lanes; `classes` says which lanes agree."""
+
+    def __init__(self, classes: Sequence[Index]) -> None:
+        self.classes = classes
+
+
+class Layer:
+    """Nodes as seen from a child scope, or from a copy that will be thrown away."""
+
+    __slots__ = ("written", "read")
+
+    def __init__(self) -> None:
+        self.written: dict[Variable, Node | Mixed] = {}
+        self.read: dict[Variable, Node | Mixed] = {}
+
+
+class Graph:
+    """The nodes of all variables in the lanes of the present scope, and the log weights of these lanes."""
+
+    def __init__(self, particles: int) -> None:
+        self.scope = Scope(particles)
+        self.log_weight: Raw = 0.0
+        self._layers: list[Layer] = []
+
+    # Nodes ------------------------------------------------------------------------------------------------------
+
+    def peek(self, variable: Variable) -> Node | Mixed | None:
+        if not self._layers:
+            node = variable.node
+            if node is not None:
+                current = node.fresh(self.scope)
+                if current is not node:
+                    variable.node = current
+                return current
+            return None
+        for depth, layer in enumerate(reversed(self._layers)):
+            node = layer.written.get(variable) or layer.read.get(variable)
+            if node is not None:
+                break
+        else:
+            depth, node = -1, variable.node
+        if node is None:
+            return None
+        current = node.fresh(self.scope)
+        top = self._layers[-1]
+        (top.written if depth == 0 and variable in top.written else top.read)[variable] = current
+        return current
+
+    def node(self, variable: Variable) -> Node:
+        node = self.peek(variable)
+        if type(node) is Mixed:
+            raise Diverge([np.flatnonzero(lanes.data) for lanes, _ in node.pieces])
+        assert node is not None
+        return node  # type: ignore[return-value]
+
+    def set(self, variable: Variable, node: Node | Mixed) -> None:
+        if self._layers:
+            self._layers[-1].written[variable] = node
+        else:
+            variable.node = node
+
+    # Expressions ------------------------------------------------------------------------------------------------
+
+    def fresh(self, expr: Expr) -> Expr:
+        return fresh(expr, self.scope)
+
+    def simplify(self, expr: Expr) -> Expr:
+        """The expression with every known variable replaced by its value."""
+        kind = type(expr)
+        if kind is not Poly and kind is not Op:
+            return expr
+        known = self._known(variables(expr))
+        return substitute(expr, known) if known else expr
+
+    def simplify_dist(self, dist: Dist) -> Dist:
+        known = self._known(dist.variables())
+        return dist.substitute(known) if known else dist
+
+    def _known(self, candidates: list[Variable]) -> dict[Variable, Expr]:
+        known: dict[Variable, Expr] = {}
+        for variable in candidates:
+            node = self.peek(variable)
+            if type(node) is Node:
+                if node.dist.family is DELTA:
+                    known[variable] = node.dist.params[0]
+            elif type(node) is Mixed:
+                for lanes, piece in node.pieces:
+                    if piece.dist.family is DELTA:
+                        known[variable] = select(lanes.data, piece.dist.params[0], of(variable), lanes.gen)
+        return known
+
+    # Lanes ------------------------------------------------------------------------------------------------------
+
+    def lanewise(self, operation: Callable[[], T], join: Join[T]) -> T:
+        """Run an operation; where it differs between lanes, run it on each set of lanes that agree.
+
+        What the operation did before it met the difference stands: it was the same in all lanes.
+        """
+        try:
+            return operation()
+        except Diverge as difference:
+            classes = difference.classes
+        return self.apart(classes, [lambda: self.lanewise(operation, join)] * len(classes), join)
+
+    def apart(
+        self,
+        classes: Sequence[Index],
+        actions: Sequence[Callable[[], T]],
+        join: Join[T],
+    ) -> T:
+        """Run one action on each set of lanes, and put nodes, weights and results together."""
+        outer, weight = self.scope, self.log_weight
+        layers: list[tuple[Index, Layer]] = []
+        weights: list[tuple[Index, Raw]] = []
+        results: list[tuple[Scope, T]] = []
+        for index, action in zip(classes, actions, strict=True):
+            self.scope = Scope(len(index), outer, index)
+            self.log_weight = weight.take(index) if isinstance(weight, np.ndarray) else weight
+            self._layers.append(Layer())
+            try:
+                result = action()
+            finally:
+                layer = self._layers.pop()
+                inner, self.scope = self.scope, outer
+                own, self.log_weight = self.log_weight, weight
+            for variable, node in layer.written.items():
+                layer.written[variable] = node.fresh(inner)
+            layers.append((index, layer))
+            weights.append((index, own))
+            results.append((inner, result))
+        self._join_nodes(layers)
+        self.log_weight = scatter(outer.size, weights)
+        return join(outer.size, results)
+
+    def _join_nodes(self, layers: list[tuple[Index, Layer]]) -> None:
+        changed: dict[Variable, None] = {}
+        for _, layer in layers:
+            changed.update(dict.fromkeys(layer.written))
+        for variable in changed:
+            before = self.peek(variable)
+            parts: list[tuple[Index, Node | Mixed]] = []
+            for index, layer in layers:
+                node = layer.written.get(variable)
+                if node is None and before is not None:
+                    node = before.fresh(Scope(len(index), self.scope, index))
+                if node is not None:
+                    parts.append((index, node))
+            self.set(variable, self._join(parts))
+
+    def _join(self, parts: list[tuple[Index, Node | Mixed]]) -> Node | Mixed:
+        alike: dict[tuple[object, ...], list[tuple[Index, Node]]] = {}
+        for index, node in parts:
+            for inner, piece in _pieces(index, node):
+                condition = piece.condition
+                shape = (piece.state, piece.dist.family, len(piece.dist.params), condition and condition.family)
+                alike.setdefault(shape, []).append((inner, piece))
+        joined = [(group, self._join_alike(group)) for group in alike.values()]
+        if len(joined) == 1:
+            return joined[0][1]
+        pieces = []
+        for group, node in joined:
+            lanes = np.zeros(self.scope.size, dtype=bool)
+            for index, _ in group:
+                lanes[index] = True
+            pieces.append((Column(lanes, self.scope.now), node))
+        return Mixed(tuple(pieces))
+
+    def _join_alike(self, group: list[tuple[Index, Node]]) -> Node:
+        first = group[0][1]
+        condition = first.condition and self._join_dists([(i, node.condition) for i, node in group])  # type: ignore[misc]
+        return Node(self._join_dists([(i, node.dist) for i, node in group]), first.state, condition)
+
+    def _join_dists(self, parts: list[tuple[Index, Dist]]) -> Dist:
+        size, now = self.scope.size, self.scope.now
+        columns = zip(*(dist.params for _, dist in parts), strict=True)
+        indices = [index for index, _ in parts]
+        params = tuple(merge(size, now, list(zip(indices, column, strict=True))) for column in columns)
+        return Dist(parts[0][1].family, params)
+
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Whatever happens to nodes and weights inside is forgotten."""
+        weight = self.log_weight
+        self._layers.append(Layer())
+        try:
+            yield
+        finally:
+            self._layers.pop()
+            self.log_weight = weight
+
+
+def _pieces(index: Index, node: Node | Mixed) -> Iterator[tuple[Index, Node]]:
+    """The uniform parts of a node of some lanes, as lanes of the scope around."""
+    if type(node) is Node:
+        yield index, node
+        return
+    for lanes, piece in node.pieces:  # type: ignore[union-attr]
+        own = np.flatnonzero(lanes.data)
+        yield index[own], piece.fresh(Scope(len(own), lanes.gen.scope, own))
+
+
+def lanes_with(exprs: Sequence[Expr], variable: Variable) -> Array | None:
+    """The lanes in which the expressions depend on the variable; None if that is all of them."""
+    lanes: Array | None = None
+    for expr in exprs:
+        for coefficient in coefficients(expr, variable):
+            if not isinstance(coefficient, np.ndarray):
+                return None
+            used = coefficient != 0
+            lanes = used if lanes is None else lanes | used
+    return None if lanes is None or lanes.all() else lanes
+
+
+def split_by(patterns: Sequence[Array]) -> list[Index]:
+    """Sets of lanes on which every boolean pattern is constant."""
+    if len(patterns) == 1:
+        return [np.flatnonzero(patterns[0]), np.flatnonzero(~patterns[0])]
+    codes = np.packbits(np.array(patterns), axis=0)
+    _, inverse = np.unique(codes, axis=1, return_inverse=True)
+    inverse = np.ravel(inverse)
+    return [np.flatnonzero(inverse == code) for code in range(int(inverse.max()) + 1)]
+
+
+def join_numbers(size: int, parts: list[tuple[Scope, Raw]]) -> Raw:
+    return scatter(size, [(scope.index, number) for scope, number in parts])  # type: ignore[misc]
+
+
+def join_nothing(size: int, parts: list[tuple[Scope, None]]) -> None:
+    return None

@@ -1,0 +1,85 @@
+"""Choosing ancestors: which particles are copied and which are dropped.
+
+Every scheme returns, for each new particle, the index of the particle that it copies, such that particle i is
+copied N*w[i] times on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from siren.symbolic.lanes import Array, Index
+
+Rng = np.random.Generator
+
+
+def normalised(log_weights: Array) -> tuple[Array, float]:
+    """Weights that sum to 1, and the log of the mean weight. If all are impossible, equal ones and -inf."""
+    top = log_weights.max()
+    if not np.isfinite(top):
+        return np.full(len(log_weights), 1.0 / len(log_weights)), -np.inf
+    weights = np.exp(log_weights - top)
+    total = weights.sum()
+    weights /= total
+    return weights, float(top + np.log(total / len(weights)))
+
+
+def effective_size(weights: Array) -> float:
+    """The number of equally weighted particles that would be as good."""
+    return float(1.0 / np.square(weights).sum())
+
+
+def multinomial(rng: Rng, weights: Array) -> Index:
+    """Independent draws. The uniforms are made in order, so that one pass finds every ancestor."""
+    size = len(weights)
+    spacings = rng.standard_exponential(size + 1)
+    points = np.cumsum(spacings, out=spacings)
+    return _pick(weights, points[:-1] / points[-1])
+
+
+def systematic(rng: Rng, weights: Array) -> Index:
+    """One uniform, then even steps."""
+    size = len(weights)
+    return _pick(weights, (np.arange(size) + rng.random()) / size)
+
+
+def stratified(rng: Rng, weights: Array) -> Index:
+    """One uniform in each of N even strata."""
+    size = len(weights)
+    return _pick(weights, (np.arange(size) + rng.random(size)) / size)
+
+
+def residual(rng: Rng, weights: Array) -> Index:
+    """The whole part of N*w copies for certain; the rest by independent draws."""
+    size = len(weights)
+    expected = size * weights
+    sure = np.floor(expected).astype(np.intp)
+    left = size - int(sure.sum())
+    ancestors = np.repeat(np.arange(size), sure)
+    if left:
+        rest = expected - sure
+        points = np.sort(rng.random(left))
+        ancestors = np.concatenate([ancestors, _pick(rest / rest.sum(), points)])
+    return ancestors
+
+
+def _pick(weights: Array, points: Array) -> Index:
+    """For ascending points in [0, 1), the particle whose stretch of the unit interval each falls in."""
+    size = len(weights)
+    bounds = np.cumsum(weights)
+    # Counting the points below each bound is a merge of two sorted arrays.
+    upto = np.searchsorted(points, bounds[:-1] / bounds[-1], side="left")
+    copies = np.diff(upto, prepend=0, append=len(points))
+    return np.repeat(np.arange(size), copies)
+
+
+Scheme = Callable[[Any, Array], Index]
+SCHEMES: dict[str, Scheme] = {
+    "multinomial": multinomial,
+    "systematic": systematic,
+    "stratified": stratified,
+    "residual": residual,
+}

@@ -1,0 +1,137 @@
+"""SSI, semi-symbolic inference: variables keep symbolic distributions with any number of parents.
+
+To know the distribution of a variable, it is hoisted: every parent is exchanged with it by a conjugacy. A parent
+that has no rule is drawn, and the operation starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+
+from siren.inference.engine import Engine
+from siren.inference.graph import Diverge, Mixed, Node, lanes_with, split_by
+from siren.symbolic.conjugacy import Clash, exchange
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, of, raw
+from siren.symbolic.families import DELTA, GAUSSIAN
+
+_NOTHING: frozenset[Variable] = frozenset()
+
+
+class NonConjugate(Exception):
+    """A parent stands in the way and must be drawn."""
+
+    def __init__(self, clash: Clash) -> None:
+        self.clash = clash
+
+
+class SSI(Engine):
+    method = "ssi"
+
+    def _enter(self, variable: Variable, dist: Dist) -> None:
+        self.graph.set(variable, Node(dist))
+
+    def _settle(self, variable: Variable) -> Dist:
+        return self._hoist_by_force(variable, None)
+
+    def _realize(self, variable: Variable, value: Expr) -> None:
+        self.graph.set(variable, Node(Dist(DELTA, (value,))))
+
+    def _condition(self, variable: Variable, value: Expr) -> Raw:
+        # Nothing else depends on an observed variable, so its parents can take the value at once.
+        dist = self._hoist_by_force(variable, value)
+        self._check(dist, observed=True)
+        score = dist.logpdf(raw(value))
+        self._realize(variable, value)
+        return score
+
+    def _hoist_by_force(self, variable: Variable, given: Expr | None) -> Dist:
+        while True:
+            try:
+                self._hoist(variable, _NOTHING, given)
+                return self._dist(variable)
+            except NonConjugate as obstacle:
+                self._draw(obstacle.clash.blame, obstacle.clash.reason)
+
+    def _hoist(self, x: Variable, ghosts: Set[Variable], given: Expr | None = None) -> None:
+        """Exchange x with its parents until it depends on no variable but the ghosts."""
+        dist = self._dist(x)
+        parents = self._in_order(dist.variables())
+        blocked = set(ghosts)
+        self._require_agreement(dist, [p for p in parents if p not in blocked])
+        for parent in parents:
+            if parent not in blocked:
+                self._hoist(parent, blocked)
+                blocked.add(parent)
+        for parent in reversed(parents):
+            if parent not in ghosts:
+                self._swap(parent, x, given)
+
+    def _swap(self, parent: Variable, x: Variable, given: Expr | None) -> None:
+        """Turn the edge parent -> x around."""
+        likelihood = self._dist(x)
+        if parent not in likelihood.variables():
+            return  # its coefficient was 0
+        result = exchange(parent, self._dist(parent), likelihood)
+        if isinstance(result, Clash):
+            raise NonConjugate(result)
+        self.graph.set(x, Node(result.marginal))
+        self.graph.set(parent, Node(result.posterior(of(x) if given is None else given)))
+
+    def _dist(self, variable: Variable) -> Dist:
+        """The distribution of a variable, known parents filled in."""
+        dist = self.graph.node(variable).dist
+        if dist.is_known():
+            return dist
+        simple = self.graph.simplify_dist(dist)
+        if simple is not dist:
+            self.graph.set(variable, Node(simple))
+        return simple
+
+    def _in_order(self, parents: list[Variable]) -> list[Variable]:
+        """Parents such that none depends on a later one; otherwise as they appear."""
+        if len(parents) < 2:
+            return parents
+        depends = {p: self._reachable(p) for p in parents}
+        order: list[Variable] = []
+        rest = list(parents)
+        while rest:
+            first = next((p for p in rest if not any(q in depends[p] for q in rest if q is not p)), rest[0])
+            order.append(first)
+            rest.remove(first)
+        return order
+
+    def _reachable(self, variable: Variable) -> set[Variable]:
+        seen: set[Variable] = set()
+        todo = [variable]
+        while todo:
+            node = self.graph.peek(todo.pop())
+            pieces = [piece for _, piece in node.pieces] if type(node) is Mixed else [node]
+            for piece in pieces:
+                for parent in piece.dist.variables():  # type: ignore[union-attr]
+                    if parent not in seen:
+                        seen.add(parent)
+                        todo.append(parent)
+        return seen
+
+    def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
+        """Lanes that do not depend on a parent must not be touched by it. Between gaussians a coefficient of 0
+        does nothing by itself; everything else is done apart."""
+        if not any(type(p) is not Poly or p.gen is not None for p in dist.params if not isinstance(p, NUMBERS)):
+            return
+        mixed = {p: lanes for p in parents if (lanes := lanes_with(dist.params, p)) is not None}
+        if mixed and not (dist.family is GAUSSIAN and all(self._is_plain(dist, p) for p in mixed)):
+            classes = split_by(list(mixed.values()))
+            raise Diverge([index for index in classes if len(index)])
+
+    def _is_plain(self, dist: Dist, parent: Variable) -> bool:
+        node = self.graph.node(parent)
+        return (
+            node.dist.family is GAUSSIAN
+            and isinstance(node.dist.params[1], NUMBERS)
+            and isinstance(dist.params[1], NUMBERS)
+            and type(dist.params[0]) is Poly
+        )
+
+

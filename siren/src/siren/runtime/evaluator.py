@@ -1,0 +1,328 @@
+"""Evaluates a program once, for all particles: numbers are columns, and branches split the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from siren.errors import RunError, SirenError, Span
+from siren.inference.engine import Engine, Site
+from siren.inference.population import Population
+from siren.runtime import library
+from siren.runtime.effects import Effects
+from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, join, list_of
+from siren.symbolic.algebra import ite, select
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Column, Op, Poly, raw
+from siren.syntax import ast
+from siren.syntax.builtins import OPERATOR_FUNCTIONS
+
+Env = dict[str, Value]
+Read = Callable[[str], Value]
+
+
+class Evaluator:
+    """`plan` overrides the annotations of the program, by variable name; `step` is told of every fold step."""
+
+    def __init__(
+        self,
+        program: ast.Program,
+        engine: Engine,
+        population: Population,
+        read: Read,
+        plan: Mapping[str, str],
+        step: Callable[[int, int | None], None] | None = None,
+    ) -> None:
+        self.program = program
+        self.engine = engine
+        self.graph = engine.graph
+        self.population = population
+        self.effects = Effects(program)
+        self._functions = {function.name: function for function in program.functions}
+        self._read = read
+        self._plan = plan
+        self._step = step
+        self._fold_depth = 0
+        self._forms: dict[type, Callable[[Any, Env], Value]] = {
+            ast.Number: lambda node, env: node.value,
+            ast.Boolean: lambda node, env: node.value,
+            ast.String: lambda node, env: node.value,
+            ast.Unit: lambda node, env: None,
+            ast.Name: self._name,
+            ast.Tuple: self._tuple,
+            ast.List: self._list,
+            ast.Unary: self._unary,
+            ast.Binary: self._binary,
+            ast.Call: self._call,
+            ast.Fold: self._fold_form,
+            ast.If: self._if,
+            ast.Let: self._block,
+            ast.Assume: self._block,
+            ast.Observe: self._observe,
+            ast.Resample: self._resample,
+        }
+
+    def run(self, env: Env) -> Value:
+        return self.eval(self.program.body, env)
+
+    def eval(self, node: ast.Expr, env: Env) -> Value:
+        return self._forms[type(node)](node, env)
+
+    def _now(self, value: Value) -> Value:
+        """The value in the present lanes, if it is an expression; parts of structures follow when they are read."""
+        kind = type(value)
+        if kind is Column or kind is Poly or kind is Op:
+            return self.graph.fresh(value)
+        return value
+
+    # Names and structures -----------------------------------------------------------------------------------------
+
+    def _name(self, node: ast.Name, env: Env) -> Value:
+        try:
+            return self._now(env[node.name])
+        except KeyError:
+            raise RunError(f"unknown name `{node.name}`", node.span) from None
+
+    def _tuple(self, node: ast.Tuple, env: Env) -> Value:
+        items = [self.eval(item, env) for item in node.items]
+        return _nest(items)
+
+    def _list(self, node: ast.List, env: Env) -> Value:
+        return list_of([self.eval(item, env) for item in node.items])
+
+    # Operators and calls ------------------------------------------------------------------------------------------
+
+    def _unary(self, node: ast.Unary, env: Env) -> Value:
+        operand = self.eval(node.operand, env)
+        if not isinstance(operand, EXPRESSIONS):
+            raise RunError(f"`{node.operator}` expects a number, not {describe(operand)}", node.span)
+        return library.UNARY[node.operator](operand)
+
+    def _binary(self, node: ast.Binary, env: Env) -> Value:
+        left = self.eval(node.left, env)
+        right = self.eval(node.right, env)
+        return self._operate(node.operator, left, right, node.span)
+
+    def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:
+        # The right operand may have resampled: the left one follows.
+        left = self._now(left)
+        if operator == "::":
+            return library.cons(left, right)
+        if not (isinstance(left, EXPRESSIONS) and isinstance(right, EXPRESSIONS)):
+            if operator == "=":
+                return library.equal(left, right)
+            raise RunError(f"`{operator}` cannot take {describe(left)} and {describe(right)}", span)
+        return library.OPERATORS[operator](left, right)
+
+    def _call(self, node: ast.Call, env: Env) -> Value:
+        name = node.function
+        if name == "List.map" and name not in self._functions:
+            return self._map(node, env)
+        arguments = [self.eval(argument, env) for argument in node.arguments]
+        return self.apply(name, arguments, node.span)
+
+    def apply(self, name: str, arguments: list[Value], span: Span) -> Value:
+        """Call a function of the program or of the library."""
+        function = self._functions.get(name)
+        if function is not None:
+            env: Env = {}
+            self._bind(function.parameters, _nest(arguments), env)
+            arguments.clear()  # the callee's environment is now the only holder
+            return self._owned(function.body, env)
+        arguments = [self._now(argument) for argument in arguments]
+        try:
+            if name in OPERATOR_FUNCTIONS:
+                return self._operate(OPERATOR_FUNCTIONS[name], *arguments, span)
+            if name == "File.read":
+                return self._read(arguments[0])
+            return self._now(library.FUNCTIONS[name](*arguments))
+        except SirenError as error:
+            error.span = error.span or span
+            raise
+        except KeyError:
+            raise RunError(f"unknown function `{name}`", span) from None
+
+    def _map(self, node: ast.Call, env: Env) -> Value:
+        function, items = node.arguments
+        if not isinstance(function, ast.Name):
+            raise RunError("the first argument of List.map must be the name of a function", node.span)
+        values = self.eval(items, env)
+        if type(values) is Stream:
+            return values.map(lambda row: self.apply(function.name, [row], node.span))
+        if type(values) is not Cons:
+            raise RunError(f"List.map expects a list, not {describe(values)}", node.span)
+        return list_of([self.apply(function.name, [item], node.span) for item in values])
+
+    # Loops --------------------------------------------------------------------------------------------------------
+
+    def _fold_form(self, node: ast.Fold, env: Env) -> Value:
+        return self._fold(node, [self.eval(node.list, env), self.eval(node.start, env)])
+
+    def _fold(self, node: ast.Fold, held: list[Value]) -> Value:
+        """`held` has the list and the start, and is emptied: old states must not be kept alive by a caller."""
+        accumulator, items = held.pop(), held.pop()
+        for accumulator in self.fold_steps(node, [items, accumulator]):
+            items = None
+        return self._now(accumulator)
+
+    def fold_steps(self, node: ast.Fold, held: list[Value]) -> Iterator[Value]:
+        """The accumulator after each step."""
+        accumulator, items = held.pop(), held.pop()
+        total = items.length if type(items) is Cons else None
+        if type(items) is not Cons and type(items) is not Stream:
+            raise RunError(f"fold expects a list, not {describe(items)}", node.span)
+        rows = items.rows if type(items) is Stream else _consume([items])
+        items = None
+        done = 0
+        for item in rows:
+            arguments = [item, accumulator]
+            accumulator = None
+            self._fold_depth += 1
+            accumulator = self.apply(node.function, arguments, node.span)
+            self._fold_depth -= 1
+            done += 1
+            if self._step is not None and self._fold_depth == 0:
+                self._step(done, total)
+            yield accumulator
+
+    # Blocks -------------------------------------------------------------------------------------------------------
+
+    def _block(self, node: ast.Let | ast.Assume, env: Env) -> Value:
+        return self._owned(node, dict(env))
+
+    def _owned(self, node: ast.Expr, env: Env) -> Value:
+        """Evaluate with an environment that no one else reads, so that names can go when they are done with."""
+        while True:
+            if type(node) is ast.Let:
+                self._bind(node.pattern, self._last(node.value, env, node.body), env)
+                node = node.body
+            elif type(node) is ast.Assume:
+                env[node.name] = self._assume(node, env)
+                node = node.body
+            else:
+                return self._last(node, env, None)
+
+    def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None) -> Value:
+        """Evaluate a part of a block, after which only the body's names are needed."""
+        if type(node) is not ast.Fold:
+            return self.eval(node, env)
+        held = [self.eval(node.list, env), self.eval(node.start, env)]
+        self.forget(env, body)
+        return self._fold(node, held)
+
+    def forget(self, env: Env, body: ast.Expr | None) -> None:
+        """Drop the names that the rest does not need."""
+        needed = self.effects.needs(body) if body is not None else frozenset()
+        for name in [name for name in env if name not in needed]:
+            del env[name]
+
+    def _bind(self, pattern: ast.Pattern, value: Value, env: Env) -> None:
+        if type(pattern) is ast.NamePattern:
+            env[pattern.name] = value
+        elif type(pattern) is ast.TuplePattern:
+            *items, last = pattern.items
+            for item in items:
+                if type(value) is not tuple:
+                    raise RunError(f"this pattern needs a tuple, not {describe(value)}", pattern.span)
+                part, value = value
+                self._bind(item, part, env)
+            self._bind(last, value, env)
+        elif type(pattern) is ast.UnitPattern and value is not None:
+            raise RunError(f"this pattern needs (), not {describe(value)}", pattern.span)
+
+    bind = _bind
+
+    def bind_next(self, node: ast.Let | ast.Assume, env: Env) -> Env:
+        """The environment after one `let` of a block."""
+        env = dict(env)
+        if isinstance(node, ast.Let):
+            self._bind(node.pattern, self._last(node.value, env, node.body), env)
+        else:
+            env[node.name] = self._assume(node, env)
+        return env
+
+    # Probability --------------------------------------------------------------------------------------------------
+
+    def _distribution(self, node: ast.Distribution, env: Env) -> Dist:
+        arguments = [self.eval(argument, env) for argument in node.arguments]
+        try:
+            return library.distribution(node.name, arguments).fresh(self.graph.scope)
+        except SirenError as error:
+            error.span = error.span or node.span
+            raise
+
+    def _assume(self, node: ast.Assume, env: Env) -> Value:
+        dist = self._distribution(node.distribution, env)
+        self.engine.site = Site(f"the assumption of `{node.name}`", node.distribution.span)
+        annotation = self._plan.get(node.name, node.annotation)
+        return self.engine.assume(node.name, annotation, dist, node.name_span)
+
+    def _observe(self, node: ast.Observe, env: Env) -> Value:
+        dist = self._distribution(node.distribution, env)
+        value = self.eval(node.value, env)
+        if not isinstance(value, EXPRESSIONS):
+            raise RunError(f"observe expects a number, not {describe(value)}", node.span)
+        self.engine.site = Site("this observation", node.span)
+        self.engine.observe(dist.fresh(self.graph.scope), value)
+
+    def _resample(self, node: ast.Resample, env: Env) -> Value:
+        self.population.resample()
+
+    # Branches -----------------------------------------------------------------------------------------------------
+
+    def _if(self, node: ast.If, env: Env) -> Value:
+        condition = self.eval(node.condition, env)
+        if not isinstance(condition, EXPRESSIONS):
+            raise RunError(f"the condition of `if` must be true or false, not {describe(condition)}", node.span)
+        if type(condition) is Poly or type(condition) is Op:
+            condition = self.graph.simplify(condition)
+            if type(condition) is Poly or type(condition) is Op:
+                if self.effects.is_pure(node.then) and self.effects.is_pure(node.otherwise):
+                    then, otherwise = self._both(node, env)
+                    test = self._now(condition)
+                    return combine([then, otherwise], lambda sides: ite(test, *map(self._now, sides)))
+                self.engine.site = Site("this `if`, whose branches observe or resample", node.span)
+                condition = self.engine.value(condition)
+        if type(condition) is not Column:
+            return self.eval(node.then if condition else node.otherwise, env)
+        lanes = raw(condition) != 0
+        if lanes.all():
+            return self.eval(node.then, env)
+        if not lanes.any():
+            return self.eval(node.otherwise, env)
+        if self.effects.is_simple(node.then) and self.effects.is_simple(node.otherwise):
+            try:
+                sides = self._both(node, env)
+                now = self.graph.scope.now
+                return combine(list(sides), lambda pair: select(lanes, *map(self._now, pair), now))  # type: ignore[call-arg, arg-type]
+            except RunError:
+                pass  # a side may fail for particles that do not take it
+        return self.graph.apart(
+            [np.flatnonzero(lanes), np.flatnonzero(~lanes)],
+            [lambda: self.eval(node.then, env), lambda: self.eval(node.otherwise, env)],
+            lambda size, parts: join(size, self.graph.scope.now, parts),
+        )
+
+    def _both(self, node: ast.If, env: Env) -> tuple[Value, Value]:
+        then = self.eval(node.then, env)
+        return then, self.eval(node.otherwise, env)
+
+
+def _nest(items: list[Value]) -> Value:
+    """(a, b, c) means (a, (b, c)); no items mean ()."""
+    if not items:
+        return None
+    value = items[-1]
+    for item in reversed(items[:-1]):
+        value = (item, value)
+    return value
+
+
+def _consume(held: list[Cons]) -> Iterator[Value]:
+    """The elements of a list, without holding on to what has been read."""
+    cell = held.pop()
+    while cell is not NIL:
+        item, cell = cell.head, cell.tail  # type: ignore[assignment]
+        yield item

@@ -1,0 +1,164 @@
+"""Operators, distributions and library functions: from values of the language to values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from siren.errors import RunError
+from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, describe, list_of
+from siren.symbolic import families
+from siren.symbolic.algebra import add, div, mul, operation, sub
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Expr
+
+# Operators -----------------------------------------------------------------------------------------------------
+
+
+def _not(a: Expr) -> Expr:
+    return operation("not", (a,))
+
+
+OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "/": div,
+    "=": lambda a, b: operation("eq", (a, b)),
+    "<>": lambda a, b: _not(operation("eq", (a, b))),
+    "<": lambda a, b: operation("lt", (a, b)),
+    "<=": lambda a, b: operation("le", (a, b)),
+    ">": lambda a, b: operation("lt", (b, a)),
+    ">=": lambda a, b: operation("le", (b, a)),
+    "&&": lambda a, b: operation("and", (a, b)),
+    "||": lambda a, b: operation("or", (a, b)),
+}
+UNARY: dict[str, Callable[[Expr], Expr]] = {"-": lambda a: mul(-1.0, a), "not": _not}
+
+
+def equal(a: Value, b: Value) -> Expr:
+    """Equality of any two values, by their parts."""
+    if isinstance(a, EXPRESSIONS) and isinstance(b, EXPRESSIONS):
+        return operation("eq", (a, b))
+    if type(a) is tuple and type(b) is tuple:
+        return operation("and", (equal(a[0], b[0]), equal(a[1], b[1])))
+    if type(a) is Cons and type(b) is Cons:
+        if a.length != b.length:
+            return False
+        result: Expr = True
+        for x, y in zip(a, b, strict=True):
+            result = operation("and", (result, equal(x, y)))
+        return result
+    return type(a) is type(b) and a == b
+
+
+# Distributions -------------------------------------------------------------------------------------------------
+
+_PLAIN = {
+    "gaussian": families.GAUSSIAN,
+    "beta": families.BETA,
+    "bernoulli": families.BERNOULLI,
+    "binomial": families.BINOMIAL,
+    "beta_binomial": families.BETA_BINOMIAL,
+    "negative_binomial": families.NEGATIVE_BINOMIAL,
+    "gamma": families.GAMMA,
+    "poisson": families.POISSON,
+    "delta": families.DELTA,
+    "student_t": families.STUDENT_T,
+}
+
+
+def distribution(name: str, arguments: list[Value]) -> Dist:
+    if name == "categorical":
+        return _categorical(*arguments)
+    for argument in arguments:
+        if not isinstance(argument, EXPRESSIONS):
+            raise RunError(f"a parameter of {name} is {describe(argument)}, not a number")
+    if name == "exponential":
+        return Dist(families.GAMMA, (1.0, arguments[0]))
+    if name == "uniform_int":
+        low, high = (_whole(name, bound) for bound in arguments)
+        count = high - low + 1
+        if count < 1:
+            raise RunError(f"uniform_int from {low} to {high} has no values")
+        return Dist(families.CATEGORICAL, (float(low), *([1.0 / count] * count)))
+    return Dist(_PLAIN[name], tuple(arguments))
+
+
+def _categorical(low: Value, high: Value, probabilities: Value) -> Dist:
+    first, last = _whole("categorical", low), _whole("categorical", high)
+    if type(probabilities) is not Cons or not all(isinstance(p, EXPRESSIONS) for p in probabilities):
+        raise RunError("the third argument of categorical must be a list of probabilities")
+    if probabilities.length != last - first + 1:
+        raise RunError(
+            f"categorical from {first} to {last} needs {last - first + 1} probabilities, not {probabilities.length}"
+        )
+    return Dist(families.CATEGORICAL, (float(first), *probabilities))
+
+
+def _whole(name: str, value: Value) -> int:
+    if type(value) is not float or not value.is_integer():
+        raise RunError(f"the bounds of {name} must be known whole numbers")
+    return int(value)
+
+
+# Library -------------------------------------------------------------------------------------------------------
+
+
+def _list(name: str, value: Value) -> Cons:
+    if type(value) is Stream:
+        raise RunError(f"{name} needs the whole list, but the rows of a stream are read one by one")
+    if type(value) is not Cons:
+        raise RunError(f"{name} expects a list, not {describe(value)}")
+    return value
+
+
+def head(value: Value) -> Value:
+    cell = _list("List.hd", value)
+    if cell is NIL:
+        raise RunError("List.hd of an empty list")
+    return cell.head
+
+
+def tail(value: Value) -> Value:
+    cell = _list("List.tl", value)
+    if cell is NIL:
+        raise RunError("List.tl of an empty list")
+    return cell.tail
+
+
+def cons(item: Value, value: Value) -> Cons:
+    return Cons(item, _list("::", value))
+
+
+def length(value: Value) -> Value:
+    return float(_list("List.len", value).length)
+
+
+def reverse(value: Value) -> Value:
+    result = NIL
+    for item in _list("List.rev", value):
+        result = Cons(item, result)
+    return result
+
+
+def span(low: Value, high: Value) -> Value:
+    if type(low) is not float or type(high) is not float:
+        raise RunError("the bounds of List.range must be known numbers")
+    return list_of([float(i) for i in range(math.ceil(low), math.ceil(high))])
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "cons": cons,
+    "pair": lambda a, b: (a, b),
+    "lst": lambda *items: list_of(list(items)),
+    "exp": lambda a: operation("exp", (a,)),
+    "log": lambda a: operation("log", (a,)),
+    "sqrt": lambda a: operation("sqrt", (a,)),
+    "List.hd": head,
+    "List.tl": tail,
+    "List.len": length,
+    "List.range": span,
+    "List.rev": reverse,
+    "eq": equal,
+}

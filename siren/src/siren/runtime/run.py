@@ -1,0 +1,224 @@
+"""The way in: run a program over data, whole or row by row."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from siren.errors import RunError, SirenError
+from siren.inference.bp import BP
+from siren.inference.ds import DS
+from siren.inference.engine import Engine, Site
+from siren.inference.graph import Graph
+from siren.inference.population import Population, Recorder
+from siren.inference.ssi import SSI
+from siren.runtime.estimate import Mean, Summary
+from siren.runtime.evaluator import Env, Evaluator
+from siren.runtime.values import Stream, Value, from_python
+from siren.syntax import ast
+
+METHODS: dict[str, type[Engine]] = {"ssi": SSI, "ds": DS, "bp": BP}
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """`value` has the shape of the program's answer, with an `Estimate` for each number."""
+
+    value: Any
+    log_evidence: float
+    plan: dict[str, str]
+    method: str
+    particles: int
+    seed: int
+    seconds: float
+    ess: tuple[float, ...]
+
+
+def run(
+    program: ast.Program,
+    *,
+    data: Mapping[str, Any] | None = None,
+    base: Path | None = None,
+    method: str = "ssi",
+    particles: int = 1000,
+    seed: int | None = None,
+    resample: str = "multinomial",
+    ess: float | None = None,
+    mean: Mean = "exact",
+    plan: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    recorder: Recorder | None = None,
+) -> RunResult:
+    """Run a program and summarise its answer.
+
+    Args:
+        data: values for free names of the main expression.
+        base: the folder that `File.read` paths are relative to.
+        method: `ssi`, `ds` or `bp`.
+        seed: makes the run reproducible; chosen and reported if None.
+        resample: `multinomial`, `systematic`, `stratified` or `residual`.
+        ess: None resamples at each `resample()`; else only if the effective sample size is below this share.
+        mean: `plugin` gives the published artifact's means of non-linear expressions instead of the right ones.
+        plan: `symbolic` or `sample` by variable name, over the program's annotations.
+        progress: told (steps done, steps in all) of the outermost fold.
+        recorder: told of every resampling.
+
+    Raises:
+        PlanError: a variable annotated `symbolic` has to be sampled.
+    """
+    session = _Session(program, method, particles, seed, resample, ess, mean, plan, recorder)
+    evaluator = session.evaluator(lambda path: _read(base, path), progress)
+    with session.guarded():
+        return session.result(evaluator.run(_environment(data)))
+
+
+def stream(
+    program: ast.Program,
+    rows: Iterator[list[float]],
+    *,
+    data: Mapping[str, Any] | None = None,
+    method: str = "ssi",
+    particles: int = 1000,
+    seed: int | None = None,
+    resample: str = "multinomial",
+    ess: float | None = None,
+    mean: Mean = "exact",
+    plan: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    recorder: Recorder | None = None,
+) -> Iterator[RunResult]:
+    """The answer after each row. Rows come in place of the one `File.read`, or of the free name `data`.
+
+    The program's main expression must fold over the rows in a `let`, or as its last expression.
+    """
+    session = _Session(program, method, particles, seed, resample, ess, mean, plan, recorder)
+    source = Stream(from_python(row) for row in rows)
+    evaluator = session.evaluator(lambda path: source, progress)
+    env = {"data": source, **_environment(data)}
+    node: ast.Expr = program.body
+    with session.guarded():
+        while True:
+            value_node = node.value if isinstance(node, ast.Let) else node
+            if isinstance(value_node, ast.Fold):
+                items = evaluator.eval(value_node.list, env)
+                if isinstance(items, Stream):
+                    break
+            if not isinstance(node, (ast.Let, ast.Assume)):
+                raise RunError("no `fold` over the rows in the main expression", node.span)
+            env = evaluator.bind_next(node, env)
+            node = node.body
+    rest = node.body if isinstance(node, ast.Let) else None
+    with session.guarded():
+        held = [items, evaluator.eval(value_node.start, env)]
+        items = None
+        evaluator.forget(env, rest)
+        steps = evaluator.fold_steps(value_node, held)
+    while True:
+        with session.guarded():
+            accumulator = next(steps, _END)
+            if accumulator is _END:
+                return
+            with session.tentatively():
+                answer = accumulator
+                if isinstance(node, ast.Let):
+                    local = dict(env)
+                    evaluator.bind(node.pattern, accumulator, local)
+                    answer = evaluator.eval(node.body, local)
+                outcome = session.result(answer)
+            del accumulator, answer
+        yield outcome
+
+
+_END = object()
+
+
+class _Session:
+    """One run: its generator, its particles and the clock."""
+
+    def __init__(
+        self,
+        program: ast.Program,
+        method: str,
+        particles: int,
+        seed: int | None,
+        resample: str,
+        ess: float | None,
+        mean: Mean,
+        plan: Mapping[str, str] | None,
+        recorder: Recorder | None,
+    ) -> None:
+        if method not in METHODS:
+            raise RunError(f"unknown method `{method}`", hint=f"one of {', '.join(METHODS)}")
+        if particles < 1:
+            raise RunError(f"the number of particles must be positive, not {particles}")
+        self.program = program
+        self.started = time.perf_counter()
+        self.seed = secrets.randbits(32) if seed is None else seed
+        self.particles = particles
+        self.mean: Mean = mean
+        self.plan = dict(plan or {})
+        rng = np.random.default_rng(self.seed)
+        graph = Graph(particles)
+        self.engine = METHODS[method](graph, rng)
+        self.population = Population(graph, rng, resample, ess, recorder)
+
+    def evaluator(self, read: Callable[[str], Value], progress: Progress | None) -> Evaluator:
+        return Evaluator(self.program, self.engine, self.population, read, self.plan, progress)
+
+    def result(self, answer: Value) -> RunResult:
+        self.engine.site = Site("the answer of the program", self.program.body.span)
+        log_evidence = self.population.log_evidence()
+        value = Summary(self.engine, self.population.weights(), self.mean).of(answer)
+        return RunResult(
+            value=value,
+            log_evidence=log_evidence,
+            plan=self.engine.plan(),
+            method=self.engine.method,
+            particles=self.particles,
+            seed=self.seed,
+            seconds=time.perf_counter() - self.started,
+            ess=tuple(self.population.ess),
+        )
+
+    @contextmanager
+    def tentatively(self) -> Iterator[None]:
+        """What the answer so far forces is not forced on the rest of the run."""
+        drawn = dict(self.engine._drawn)
+        self.population.frozen = True
+        try:
+            with self.engine.graph.scratch():
+                yield
+        finally:
+            self.population.frozen = False
+            self.engine._drawn = drawn
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Deep graphs recur deeply; errors get the program's text."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, 100_000))
+        try:
+            yield
+        except SirenError as error:
+            raise error.with_source(self.program.source) from None
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+def _environment(data: Mapping[str, Any] | None) -> Env:
+    return {name: from_python(value) for name, value in (data or {}).items()}
+
+
+def _read(base: Path | None, path: str) -> Value:
+    from siren.data import read_csv
+
+    return from_python(read_csv((base or Path()) / path))

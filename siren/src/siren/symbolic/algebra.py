@@ -1,0 +1,303 @@
+"""Arithmetic on expressions. Every function returns the canonical form, so equal expressions look equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from siren.symbolic.expr import (
+    NUMBERS,
+    ONE,
+    Column,
+    Expr,
+    Monomial,
+    Op,
+    Poly,
+    Raw,
+    Variable,
+    generation,
+    lift,
+    polynomial,
+    raw,
+    variables,
+)
+from siren.symbolic.lanes import Array, Generation
+
+# Beyond this many products a multiplication stays unexpanded.
+_EXPAND_LIMIT = 64
+
+
+def is_zero(coefficient: Raw) -> bool:
+    return not coefficient.any() if isinstance(coefficient, np.ndarray) else coefficient == 0
+
+
+def terms_of(expr: Expr) -> dict[Monomial, Raw]:
+    """The terms of a number or a polynomial. Booleans count as 0 and 1."""
+    if type(expr) is Poly:
+        return expr.terms
+    return {ONE: _arith(expr)}
+
+
+def _arith(number: Expr) -> Any:
+    """The raw number for arithmetic, where adding two booleans must not mean `or`."""
+    value = raw(number)
+    if isinstance(value, np.ndarray):
+        return value.astype(float) if value.dtype == bool else value
+    return float(value)
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    if type(a) is float and type(b) is float:
+        return a + b
+    if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
+        return lift(_arith(a) + _arith(b), generation(a, b))
+    if type(a) is Op or type(b) is Op:
+        if type(a) is float and a == 0:
+            return b
+        return a if type(b) is float and b == 0 else Op("add", (a, b))
+    total = dict(terms_of(a))
+    for monomial, coefficient in terms_of(b).items():
+        if monomial in total:
+            coefficient = total[monomial] + coefficient
+            if is_zero(coefficient):
+                del total[monomial]
+                continue
+        elif type(coefficient) is float and coefficient == 0:
+            continue
+        total[monomial] = coefficient
+    return polynomial(total, generation(a, b))
+
+
+def negate(a: Expr) -> Expr:
+    return mul(-1.0, a)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
+        return lift(_arith(a) - _arith(b), generation(a, b))
+    return add(a, mul(-1.0, b))
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    if type(a) is float and type(b) is float:
+        return a * b
+    if isinstance(a, NUMBERS):
+        if isinstance(b, NUMBERS):
+            return lift(_arith(a) * _arith(b), generation(a, b))
+        return _scale(a, b)
+    if isinstance(b, NUMBERS):
+        return _scale(b, a)
+    if type(a) is Op or type(b) is Op or len(a.terms) * len(b.terms) > _EXPAND_LIMIT:  # type: ignore[union-attr]
+        return Op("mul", (a, b))
+    total: dict[Monomial, Raw] = {}
+    for left, x in a.terms.items():  # type: ignore[union-attr]
+        for right, y in b.terms.items():  # type: ignore[union-attr]
+            _accumulate(total, times(left, right), x * y)
+    return polynomial(total, generation(a, b))
+
+
+def _scale(factor: Expr, expr: Expr) -> Expr:
+    if type(factor) is float:
+        if factor == 1:
+            return expr
+        if factor == 0:
+            return 0.0
+    if type(expr) is Op:
+        return Op("mul", (factor, expr))
+    value = _arith(factor)
+    gen = generation(factor, expr)
+    total: dict[Monomial, Raw] = {}
+    for monomial, coefficient in expr.terms.items():  # type: ignore[union-attr]
+        scaled = coefficient * value
+        if not (isinstance(scaled, np.ndarray) and isinstance(coefficient, np.ndarray) and is_zero(scaled)):
+            total[monomial] = scaled
+    return polynomial(total, gen)
+
+
+def div(a: Expr, b: Expr) -> Expr:
+    if isinstance(b, NUMBERS):
+        if isinstance(a, NUMBERS):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return lift(np.divide(_arith(a), _arith(b)), generation(a, b))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return mul(lift(np.divide(1.0, _arith(b)), generation(b)), a)
+    if type(b) is Poly and type(a) is not Op:
+        inverse = _reciprocal(b)
+        if inverse is not None:
+            return mul(a, inverse)
+    return Op("div", (a, b))
+
+
+def _reciprocal(b: Poly) -> Expr | None:
+    """1/b term by term, if no lane has more than one term: a monomial, or a selection between monomials."""
+    if len(b.terms) == 1:
+        ((monomial, c),) = b.terms.items()
+        return Poly({inverse(monomial): 1.0 / c}, b.gen)
+    if b.gen is None:
+        return None
+    used = sum(np.asarray(c != 0, dtype=int) for c in b.terms.values())
+    if not np.all(np.asarray(used) == 1):
+        return None
+    with np.errstate(divide="ignore"):
+        terms = {inverse(m): np.where(c != 0, 1.0 / np.asarray(c), 0.0) for m, c in b.terms.items()}
+    return polynomial(terms, b.gen)
+
+
+def times(a: Monomial, b: Monomial) -> Monomial:
+    if not a:
+        return b
+    if not b:
+        return a
+    powers = dict(a)
+    for variable, power in b:
+        powers[variable] = powers.get(variable, 0) + power
+    return tuple(sorted(((v, p) for v, p in powers.items() if p), key=lambda item: item[0].serial))
+
+
+def inverse(monomial: Monomial) -> Monomial:
+    return tuple((variable, -power) for variable, power in monomial)
+
+
+def _accumulate(total: dict[Monomial, Raw], monomial: Monomial, coefficient: Raw) -> None:
+    if monomial in total:
+        coefficient = total[monomial] + coefficient
+        if is_zero(coefficient):
+            del total[monomial]
+            return
+    elif is_zero(coefficient):
+        return
+    total[monomial] = coefficient
+
+
+def select(lanes: Array, then: Expr, otherwise: Expr, gen: Generation) -> Expr:
+    """Lane by lane, one or the other; `lanes` is a boolean array."""
+    if then is otherwise:
+        return then
+    if isinstance(then, NUMBERS) and isinstance(otherwise, NUMBERS):
+        if type(then) is not Column and type(otherwise) is not Column and then == otherwise:
+            return then
+        return Column(np.where(lanes, raw(then), raw(otherwise)), gen)
+    if type(then) is Op or type(otherwise) is Op:
+        return Op("ite", (Column(lanes, gen), then, otherwise))
+    a, b = terms_of(then), terms_of(otherwise)
+    total: dict[Monomial, Raw] = {}
+    for monomial in {**a, **b}:
+        x, y = a.get(monomial, 0.0), b.get(monomial, 0.0)
+        chosen = x if x is y else np.where(lanes, x, y)
+        if not is_zero(chosen):
+            total[monomial] = chosen
+    return polynomial(total, gen)
+
+
+# Operations without a polynomial form -------------------------------------------------------------------------
+
+
+def _truth(value: Raw) -> Any:
+    return value if isinstance(value, np.ndarray) and value.dtype == bool else np.asarray(value) != 0
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "lt": lambda a, b: np.less(a, b),
+    "le": lambda a, b: np.less_equal(a, b),
+    "eq": lambda a, b: np.equal(a, b),
+    "and": lambda a, b: np.logical_and(_truth(a), _truth(b)),
+    "or": lambda a, b: np.logical_or(_truth(a), _truth(b)),
+    "not": lambda a: np.logical_not(_truth(a)),
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+}
+_ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {"add": add, "mul": mul, "div": div}
+
+
+def operation(name: str, args: tuple[Expr, ...]) -> Expr:
+    """Any operation by name, folded as far as its arguments are known."""
+    if name == "ite":
+        return ite(*args)
+    if name in _ARITHMETIC:
+        return _ARITHMETIC[name](*args)
+    if all(isinstance(arg, NUMBERS) for arg in args):
+        with np.errstate(all="ignore"):
+            return lift(_FUNCTIONS[name](*(raw(arg) for arg in args)), generation(*args))
+    return Op(name, args)
+
+
+def ite(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    if type(condition) is Column:
+        lanes = _truth(condition.data)
+        if lanes.all():
+            return then
+        if not lanes.any():
+            return otherwise
+        return select(lanes, then, otherwise, condition.gen)
+    if isinstance(condition, (bool, float)):
+        return then if condition else otherwise
+    if isinstance(then, (bool, float)) and isinstance(otherwise, (bool, float)) and then == otherwise:
+        return then
+    return Op("ite", (condition, then, otherwise))
+
+
+def substitute(expr: Expr, values: Mapping[Variable, Expr]) -> Expr:
+    """Replace variables by expressions."""
+    if type(expr) is Poly:
+        kept: dict[Monomial, Raw] = {}
+        changed: list[tuple[Monomial, Raw]] = []
+        for monomial, coefficient in expr.terms.items():
+            if any(variable in values for variable, _ in monomial):
+                changed.append((monomial, coefficient))
+            else:
+                kept[monomial] = coefficient
+        if not changed:
+            return expr
+        total = polynomial(kept, expr.gen)
+        for monomial, coefficient in changed:
+            product: Expr = lift(coefficient, expr.gen)
+            rest: list[tuple[Variable, int]] = []
+            for variable, exponent in monomial:
+                if variable in values:
+                    product = mul(product, power(values[variable], exponent))
+                else:
+                    rest.append((variable, exponent))
+            if rest:
+                product = mul(product, Poly({tuple(rest): 1.0}, None))
+            total = add(total, product)
+        return total
+    if type(expr) is Op:
+        if not any(variable in values for variable in variables(expr)):
+            return expr
+        return operation(expr.name, tuple(substitute(arg, values) for arg in expr.args))
+    return expr
+
+
+def power(expr: Expr, exponent: int) -> Expr:
+    if exponent < 0:
+        return div(1.0, power(expr, -exponent))
+    result = expr
+    for _ in range(exponent - 1):
+        result = mul(result, expr)
+    return result
+
+
+def affine(expr: Expr, variable: Variable) -> tuple[Expr, Expr] | None:
+    """(a, b) with expr = a * variable + b and neither depending on the variable; None if there is no such pair."""
+    if type(expr) is Op:
+        return None if variable in variables(expr) else (0.0, expr)
+    if type(expr) is not Poly:
+        return 0.0, expr
+    single = expr.terms.get(((variable, 1),))
+    slope: dict[Monomial, Raw] = {}
+    rest: dict[Monomial, Raw] = {}
+    for monomial, coefficient in expr.terms.items():
+        exponent = next((p for v, p in monomial if v is variable), 0)
+        if exponent == 0:
+            rest[monomial] = coefficient
+        elif exponent == 1:
+            if single is None or len(monomial) > 1:
+                slope[tuple(item for item in monomial if item[0] is not variable)] = coefficient
+        else:
+            return None
+    if single is not None:
+        slope[ONE] = single
+    return polynomial(slope, expr.gen), polynomial(rest, expr.gen)

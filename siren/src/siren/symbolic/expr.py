@@ -1,0 +1,226 @@
+"""Expressions over random variables, in canonical form, for all particles at once.
+
+An expression is a number (`float`, `bool`, or a `Column` with one entry per lane), a `Poly` (a polynomial in
+random variables whose coefficients are numbers, negative powers included: `c + a*x + 1/g`), or an `Op` for what
+no polynomial can say (`ite`, comparisons, `exp`). A coefficient of 0 means that this lane does not depend on the
+term, which is how particles of different structure share one expression.
+
+The constructors in `algebra` expect operands of the present generation; `fresh` brings them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from siren.errors import Span
+from siren.symbolic.lanes import Array, Generation, Index, Scope
+
+Raw = float | bool | Array
+_serial = count()
+
+
+class Variable:
+    """A random variable. The graph keeps its node on the variable itself, so that an unreachable one is freed."""
+
+    __slots__ = ("name", "annotation", "span", "serial", "node", "children", "__weakref__")
+
+    def __init__(self, name: str | None, annotation: str | None = None, span: Span | None = None) -> None:
+        self.name = name
+        self.annotation = annotation
+        self.span = span
+        self.serial = next(_serial)
+        self.node: Any = None
+        self.children: Any = None
+
+    def __repr__(self) -> str:
+        return f"{self.name or '_'}#{self.serial}"
+
+
+Monomial = tuple[tuple[Variable, int], ...]
+ONE: Monomial = ()
+
+
+class Column:
+    """A number that differs between lanes."""
+
+    __slots__ = ("data", "gen")
+
+    def __init__(self, data: Array, gen: Generation) -> None:
+        self.data = data
+        self.gen = gen
+
+    def __repr__(self) -> str:
+        return f"Column({self.data!r})"
+
+
+class Poly:
+    """A sum of coefficients times monomials. `gen` is None when every coefficient is a scalar."""
+
+    __slots__ = ("terms", "gen")
+
+    def __init__(self, terms: dict[Monomial, Raw], gen: Generation | None) -> None:
+        self.terms = terms
+        self.gen = gen
+
+    def __repr__(self) -> str:
+        return f"Poly({self.terms!r})"
+
+
+class Op:
+    """An operation that has no polynomial form, on expressions of which at least one is random."""
+
+    __slots__ = ("name", "args")
+
+    def __init__(self, name: str, args: tuple[Expr, ...]) -> None:
+        self.name = name
+        self.args = args
+
+    def __repr__(self) -> str:
+        return f"{self.name}{self.args!r}"
+
+
+Expr = float | bool | Column | Poly | Op
+NUMBERS = (float, bool, Column)
+
+
+def of(variable: Variable) -> Poly:
+    """The expression that is just this variable."""
+    return Poly({((variable, 1),): 1.0}, None)
+
+
+def raw(number: Expr) -> Raw:
+    """The array or scalar of a number."""
+    return number.data if type(number) is Column else number  # type: ignore[return-value]
+
+
+def lift(value: Raw, gen: Generation | None) -> Expr:
+    """A number from an array or scalar; `gen` is the present generation."""
+    if isinstance(value, np.ndarray):
+        if value.ndim:
+            assert gen is not None
+            return Column(value, gen)
+        value = value.item()
+    return value if type(value) is bool else bool(value) if isinstance(value, np.bool_) else float(value)
+
+
+def polynomial(terms: dict[Monomial, Raw], gen: Generation | None) -> Expr:
+    """The canonical expression of these terms: a number if no variable is left."""
+    if not terms:
+        return 0.0
+    if len(terms) == 1 and ONE in terms:
+        return lift(terms[ONE], gen)
+    if gen is not None and not any(isinstance(c, np.ndarray) for c in terms.values()):
+        gen = None
+    return Poly(terms, gen)
+
+
+def generation(*operands: Expr) -> Generation | None:
+    """The generation that the operands share; None if they are all scalar."""
+    for operand in operands:
+        kind = type(operand)
+        if kind is Column or kind is Poly:
+            if operand.gen is not None:  # type: ignore[union-attr]
+                return operand.gen  # type: ignore[union-attr]
+        elif kind is Op:
+            found = generation(*operand.args)  # type: ignore[union-attr]
+            if found is not None:
+                return found
+    return None
+
+
+def variables(*exprs: Expr) -> list[Variable]:
+    """The random variables of the expressions, in order of first appearance."""
+    seen: dict[Variable, None] = {}
+    _collect(exprs, seen)
+    return list(seen)
+
+
+def _collect(exprs: Iterable[Expr], seen: dict[Variable, None]) -> None:
+    for expr in exprs:
+        kind = type(expr)
+        if kind is Poly:
+            for monomial in expr.terms:  # type: ignore[union-attr]
+                for variable, _ in monomial:
+                    seen[variable] = None
+        elif kind is Op:
+            _collect(expr.args, seen)  # type: ignore[union-attr]
+
+
+def coefficients(expr: Expr, variable: Variable) -> Iterator[Raw]:
+    """Every coefficient through which a polynomial depends on the variable; 1 for a dependence inside an `Op`."""
+    if type(expr) is Poly:
+        for monomial, coefficient in expr.terms.items():
+            if any(factor is variable for factor, _ in monomial):
+                yield coefficient
+    elif type(expr) is Op and variable in variables(expr):
+        yield from _op_coefficients(expr, variable)
+
+
+def _op_coefficients(expr: Op, variable: Variable) -> Iterator[Raw]:
+    """A selection by a known condition depends on a side only in the lanes that take it."""
+    if expr.name == "ite" and isinstance(expr.args[0], NUMBERS):
+        taken = np.asarray(raw(expr.args[0]), dtype=bool)
+        for side, lanes in ((expr.args[1], taken), (expr.args[2], ~taken)):
+            for coefficient in coefficients(side, variable):
+                yield np.where(lanes, coefficient, 0.0)
+    else:
+        yield 1.0
+
+
+def fresh(expr: Expr, scope: Scope) -> Expr:
+    """The expression in the present lanes of the scope."""
+    kind = type(expr)
+    if kind is Column or kind is Poly:
+        gen = expr.gen  # type: ignore[union-attr]
+        if gen is None or gen is scope.now:
+            return expr
+        if gen.scope is scope:
+            return _regather(expr, scope.route(gen), scope.now)  # type: ignore[arg-type]
+        assert scope.parent is not None and scope.index is not None, "a value outlived its scope"
+        return restrict(fresh(expr, scope.parent), scope.index, scope.now)
+    if kind is Op:
+        args = tuple(fresh(arg, scope) for arg in expr.args)  # type: ignore[union-attr]
+        if all(new is old for new, old in zip(args, expr.args, strict=True)):  # type: ignore[union-attr]
+            return expr
+        # Fewer lanes may agree where more did not, so the operation may fold now.
+        from siren.symbolic.algebra import operation
+
+        return operation(expr.name, args)  # type: ignore[union-attr]
+    return expr
+
+
+def _regather(expr: Column | Poly, index: Index, now: Generation) -> Expr:
+    """Follow resampling, in place: the old arrangement can never be asked for again."""
+    if type(expr) is Column:
+        expr.data = expr.data.take(index)
+    else:
+        expr.terms = {  # type: ignore[union-attr]
+            monomial: c.take(index) if isinstance(c, np.ndarray) else c
+            for monomial, c in expr.terms.items()  # type: ignore[union-attr]
+        }
+    expr.gen = now
+    return expr
+
+
+def restrict(expr: Expr, index: Index, gen: Generation) -> Expr:
+    """The expression on some lanes only; terms that vanish there are dropped."""
+    if type(expr) is Column:
+        return Column(expr.data.take(index), gen)
+    if type(expr) is Poly and expr.gen is not None:
+        terms: dict[Monomial, Raw] = {}
+        for monomial, c in expr.terms.items():
+            if isinstance(c, np.ndarray):
+                c = c.take(index)
+                if not c.any():
+                    continue
+            terms[monomial] = c
+        return polynomial(terms, gen)
+    if type(expr) is Op:
+        from siren.symbolic.algebra import operation
+
+        return operation(expr.name, tuple(restrict(arg, index, gen) for arg in expr.args))
+    return expr

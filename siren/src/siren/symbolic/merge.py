@@ -1,0 +1,71 @@
+"""Put expressions of disjoint sets of lanes together into one expression of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from siren.symbolic.algebra import terms_of
+from siren.symbolic.expr import NUMBERS, Column, Expr, Monomial, Op, Poly, Raw, polynomial, raw
+from siren.symbolic.lanes import Array, Generation, Index
+
+Part = tuple[Index, Expr]
+
+
+def merge(size: int, gen: Generation, parts: Sequence[Part]) -> Expr:
+    """Lanes that no part covers get the value of some covered lane: nothing will ever look at them."""
+    first = parts[0][1]
+    if all(part is first for _, part in parts):
+        if isinstance(first, (float, bool)) or (type(first) is Poly and first.gen is None):
+            return first
+    exprs = [expr for _, expr in parts]
+    if all(isinstance(expr, NUMBERS) for expr in exprs):
+        scattered = scatter(size, [(index, raw(expr)) for index, expr in parts])
+        return Column(scattered, gen) if isinstance(scattered, np.ndarray) else scattered
+    if not any(type(expr) is Op for expr in exprs):
+        return _merge_polys(size, gen, parts)
+    if all(type(expr) is Op and expr.name == first.name and len(expr.args) == len(first.args) for expr in exprs):  # type: ignore[union-attr]
+        args = zip(*(expr.args for expr in exprs), strict=True)  # type: ignore[union-attr]
+        indices = [index for index, _ in parts]
+        return Op(first.name, tuple(merge(size, gen, list(zip(indices, column, strict=True))) for column in args))  # type: ignore[union-attr]
+    whole = _extend(size, gen, *parts[-1])
+    for index, expr in parts[:-1]:
+        lanes = np.zeros(size, dtype=bool)
+        lanes[index] = True
+        whole = Op("ite", (Column(lanes, gen), _extend(size, gen, index, expr), whole))
+    return whole
+
+
+def scatter(size: int, parts: Sequence[tuple[Index, Raw]]) -> Raw:
+    """One array from the arrays or scalars of several sets of lanes; a scalar if they are all the same scalar."""
+    first = parts[0][1]
+    if not isinstance(first, np.ndarray) and all(
+        not isinstance(value, np.ndarray) and type(value) is type(first) and value == first for _, value in parts
+    ):
+        return first
+    kinds = {np.asarray(value).dtype.kind for _, value in parts}
+    whole: Array = np.empty(size, dtype=bool if kinds == {"b"} else float)
+    if sum(len(index) for index, _ in parts) < size:
+        whole[:] = next((np.ravel(value)[0] for index, value in parts if len(index)), 0.0)
+    for index, value in parts:
+        whole[index] = value
+    return whole
+
+
+def _merge_polys(size: int, gen: Generation, parts: Sequence[Part]) -> Expr:
+    split = [(index, terms_of(expr)) for index, expr in parts]
+    keys: dict[Monomial, None] = {}
+    for _, terms in split:
+        keys.update(dict.fromkeys(terms))
+    total: dict[Monomial, Raw] = {}
+    for key in keys:
+        total[key] = scatter(size, [(index, terms.get(key, 0.0)) for index, terms in split])
+    return polynomial(total, gen)
+
+
+def _extend(size: int, gen: Generation, index: Index, expr: Expr) -> Expr:
+    """An expression of some lanes, padded to all."""
+    if type(expr) is Op:
+        return Op(expr.name, tuple(_extend(size, gen, index, arg) for arg in expr.args))
+    return merge(size, gen, [(index, expr)]) if isinstance(expr, NUMBERS) else _merge_polys(size, gen, [(index, expr)])
