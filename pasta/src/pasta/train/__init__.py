@@ -1,0 +1,1 @@
+"""Finetuning: teach a model where its answers may be decoded apart."""

@@ -1,0 +1,57 @@
+"""The model to finetune, and what travels with it in a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from pasta.engine.support import check_supported, context_length
+from pasta.errors import CorruptModel
+from pasta.layout import Positions
+from pasta.vocab import Vocabulary
+
+
+def read_model(name: str, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A model on the CPU and its tokenizer. A folder needs nothing but transformers."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    folder = find(name)
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise CorruptModel(f"{folder} does not read as a model: {error}") from error
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    return model, tokenizer
+
+
+def find(name: str) -> Path:
+    if (Path(name) / "config.json").is_file():
+        return Path(name)
+    from pasta.models import resolve  # fetching and converting needs more packages than training does
+
+    return resolve(name).path
+
+
+def vocabulary_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
+    """The tokenizer as PASTA reads it, with all the tokens that end a response by the model's own word."""
+    ends: Any = model.generation_config.eos_token_id if model.generation_config is not None else None
+    return Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
+
+
+def check_trainable(model: PreTrainedModel, name: str, length: int) -> None:
+    """Refuses what the engine could not decode afterwards: its attention would not be what was trained."""
+    check_supported(model, min(length, context_length(model.config)), name)
+
+
+def mark(model: PreTrainedModel, positions: Positions) -> None:
+    """Writes into the configuration what an engine must know to decode this model as it was trained."""
+    model.config.pasta = {"positions": str(positions)}

@@ -1,0 +1,195 @@
+"""Supervised finetuning: `pasta train sft`.
+
+    from pasta.train.config import SftConfig
+    from pasta.train.sft import train
+
+    train(SftConfig(data="annotated.jsonl", output="out", model="some/model"))
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, TrainingArguments
+
+from pasta.engine.tags import add_tags
+from pasta.errors import PastaError, UsageError
+from pasta.layout import Layout, Positions
+from pasta.train.batch import BLOCK, collate, pack
+from pasta.train.config import SftConfig
+from pasta.train.examples import Examples, make_examples, read_rows
+from pasta.train.model import check_trainable, mark, read_model, vocabulary_of
+from pasta.train.trainer import SegmentTrainer
+from pasta.vocab import Vocabulary
+
+RECORD = "training.json"  # what was done, beside the model
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run gave."""
+
+    output: str
+    examples: int
+    refused: dict[str, int]
+    rows: int
+    fill: float  # share of the rows' places that hold tokens
+    tokens: int  # of the examples, an epoch
+    steps: int
+    seconds: float
+    loss: float
+    log: list[dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def train(config: SftConfig) -> Summary:
+    """Finetunes a model and saves it."""
+    begun = time.monotonic()
+    base, tokenizer = read_model(config.model)
+    check_trainable(base, config.model, config.max_length)
+    vocabulary = vocabulary_of(base, tokenizer)
+    positions = Positions.parse(config.positions)
+    if not config.strip_tags:
+        add_tags(base, vocabulary)
+        mark(base, positions)
+    examples = load_examples(config.data, vocabulary, config)
+    rows = make_rows(examples.layouts, config)
+    held_out = load_examples(config.eval_data, vocabulary, config) if config.eval_data else None
+    arguments = training_arguments(config)
+    flex = config.attention == "flex" or (config.attention == "auto" and arguments.device.type == "cuda")
+    base.set_attn_implementation("flex_attention" if flex else "sdpa")
+    base.config.use_cache = False
+    model = prepare(base, vocabulary, config)
+    fixed = config.packing and flex  # one width: compiled attention is compiled once
+    trainer = SegmentTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=Rows(rows),
+        eval_dataset=Rows(make_rows(held_out.layouts, config)) if held_out else None,
+        processing_class=tokenizer,
+        data_collator=partial(
+            collate,
+            pad=tokenizer.pad_token_id or 0,
+            length=config.max_length if fixed else 0,
+            multiple=BLOCK if flex else 8,
+        ),
+        tags=vocabulary.tags.all if vocabulary.tags else (),
+        flex=flex,
+        minutes=config.minutes,
+    )
+    result = trainer.train(resume_from_checkpoint=newest_checkpoint(config) if config.resume else None)
+    if held_out and arguments.eval_strategy == "no":
+        trainer.evaluate()
+    base.config.use_cache = True
+    save(trainer, base, vocabulary, config)
+    tokens = sum(len(layout.ids) for layout in examples.layouts)
+    summary = Summary(
+        output=config.output,
+        examples=len(examples.layouts),
+        refused=dict(examples.refused),
+        rows=len(rows),
+        fill=tokens / (len(rows) * max(sum(len(layout.ids) for layout in row) for row in rows)),
+        tokens=tokens,
+        steps=trainer.state.global_step,
+        seconds=time.monotonic() - begun,
+        loss=float(result.training_loss),
+        log=trainer.state.log_history,
+    )
+    if trainer.is_world_process_zero():
+        record = {"config": config.to_dict(), **summary.to_dict()}
+        (Path(config.output) / RECORD).write_text(json.dumps(record, indent=2, default=str) + "\n", "utf-8")
+    return summary
+
+
+class Rows(torch.utils.data.Dataset[Sequence[Layout]]):
+    """Rows of examples; the collator makes tensors of them."""
+
+    def __init__(self, rows: list[list[Layout]]):
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Sequence[Layout]:
+        return self.rows[index]
+
+
+def load_examples(source: str, vocabulary: Vocabulary, config: SftConfig) -> Examples:
+    examples = make_examples(
+        read_rows(source),
+        vocabulary,
+        Positions.parse(config.positions),
+        strip_tags=config.strip_tags,
+        max_length=config.max_length,
+        limit=config.limit,
+    )
+    if not examples.layouts:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in examples.refused.most_common(3))
+        raise PastaError(f"{source} holds no example to train on", hint=reasons or "it has no rows")
+    return examples
+
+
+def make_rows(layouts: Sequence[Layout], config: SftConfig) -> list[list[Layout]]:
+    return pack(layouts, config.max_length, config.seed) if config.packing else [[layout] for layout in layouts]
+
+
+def prepare(base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) -> torch.nn.Module:
+    """What the Trainer trains."""
+    if config.method == "full":
+        return base
+    raise UsageError(f"method {config.method} is not available yet", hint="use full")
+
+
+def save(trainer: SegmentTrainer, base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) -> None:
+    trainer.save_model(config.output)
+    if trainer.is_world_process_zero():  # a pickle of the run's arguments; `training.json` says it better
+        (Path(config.output) / "training_args.bin").unlink(missing_ok=True)
+
+
+def newest_checkpoint(config: SftConfig) -> str | None:
+    from transformers.trainer_utils import get_last_checkpoint
+
+    return get_last_checkpoint(config.output) if Path(config.output).is_dir() else None
+
+
+def training_arguments(config: SftConfig) -> TrainingArguments:
+    on_gpu = torch.cuda.is_available() and not config.cpu
+    bf16 = config.bf16 if config.bf16 is not None else on_gpu and torch.cuda.is_bf16_supported()
+    return TrainingArguments(
+        output_dir=config.output,
+        num_train_epochs=config.epochs,
+        max_steps=config.max_steps or -1,
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=config.batch_size,
+        gradient_accumulation_steps=config.gradient_accumulation,
+        learning_rate=config.peak_learning_rate,
+        warmup_steps=config.warmup,
+        lr_scheduler_type=config.schedule,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        seed=config.seed,
+        bf16=bf16,
+        use_cpu=not on_gpu,
+        torch_compile=config.compile,
+        gradient_checkpointing=config.gradient_checkpointing,
+        logging_steps=config.logging_steps,
+        save_strategy="steps" if config.save_steps else "no",
+        save_steps=config.save_steps or 500,
+        save_total_limit=config.save_total_limit,
+        report_to=config.report_to.split(","),
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        prediction_loss_only=True,
+        dataloader_pin_memory=on_gpu,
+        logging_nan_inf_filter=False,  # it would hide a broken step, and wait for the device at every one
+    )

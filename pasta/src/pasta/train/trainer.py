@@ -1,0 +1,121 @@
+"""transformers' Trainer, with the segment table's mask, targets that are not shifted, and a clock.
+
+Everything else (devices, precision, sharding, checkpoints, trackers) is the Trainer's own, so `accelerate launch`
+and FSDP work as users know them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
+
+from pasta.train.batch import block_mask, dense_mask
+from pasta.train.loss import Meter, token_losses
+from pasta.train.progress import Progress
+
+
+class Clock:
+    """How much of a time limit is used; it starts with the first step, since start-up is not training."""
+
+    def __init__(self, minutes: float):
+        self.seconds = 60 * minutes
+        self._begun: float | None = None
+
+    def start(self) -> None:
+        self._begun = time.monotonic()
+
+    @property
+    def used(self) -> float:
+        if not self.seconds or self._begun is None:
+            return 0.0
+        return (time.monotonic() - self._begun) / self.seconds
+
+
+class StopInTime(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
+    """Ends the training when the time is up; the model is saved as at any end."""
+
+    def __init__(self, clock: Clock):
+        self.clock = clock
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self.clock.start()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        if self.clock.used >= 1:
+            control.should_training_stop = True
+
+
+class SegmentTrainer(Trainer):  # type: ignore[misc]
+    """Trains on batches of `pasta.train.batch.collate`."""
+
+    def __init__(self, *args: Any, tags: Iterable[int] = (), flex: bool = False, minutes: float = 0.0, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        # The loss here is summed over tokens and divided by their number in the whole step, all devices together.
+        self.model_accepts_loss_kwargs = True
+        self._loss_shifts_labels = False
+        self.flex = flex
+        self.clock = Clock(minutes)
+        self.meters = {True: Meter(tags), False: Meter(tags)}
+        self.add_callback(StopInTime(self.clock))
+        self.remove_callback(PrinterCallback)
+        self.add_callback(Progress())
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        segments, sees, labels = inputs["segments"], inputs["sees"], inputs["labels"]
+        outputs = model(
+            input_ids=inputs["input_ids"],
+            position_ids=inputs["position_ids"],
+            attention_mask=block_mask(segments, sees) if self.flex else dense_mask(segments, sees),
+            use_cache=False,
+        )
+        losses = token_losses(outputs.logits, labels)
+        self.meters[model.training].add(losses, labels)
+        if num_items_in_batch is None:
+            loss = losses.mean()
+        else:
+            loss = losses.sum() / num_items_in_batch
+            if self.args.average_tokens_across_devices:  # the devices' gradients are averaged, not summed
+                loss = loss * self.accelerator.num_processes
+        return (loss, outputs) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            logs |= self.meters[True].read()
+        elif "eval_loss" in logs:
+            logs |= {f"eval_{name}": value for name, value in self.meters[False].read().items()}
+        super().log(logs, start_time)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """With a time limit the learning rate falls with the clock or the steps, whichever is further on."""
+        if self.lr_scheduler is not None or not self.clock.seconds:
+            return super().create_scheduler(num_training_steps, optimizer)
+        warmup = self.args.warmup_steps
+
+        def rate(step: int) -> float:
+            done = max(step / max(1, num_training_steps), self.clock.used)
+            return min(1.0, (step + 1) / max(1.0, warmup * num_training_steps), (1 - done) / (1 - min(warmup, 0.5)))
+
+        def never_below(step: int) -> float:
+            return max(0.0, rate(step))
+
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, never_below)
+        self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
+        """Embeddings do not decay: with LoRA only the rows of the tags may move."""
+        tables = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
+        kept = {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in tables}
+        kept |= {name for name, _ in model.named_parameters() if name.endswith("lm_head.weight")}
+        return [name for name in super().get_decay_parameter_names(model) if name not in kept]
