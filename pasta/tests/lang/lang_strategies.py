@@ -4,13 +4,51 @@ from hypothesis import strategies as st
 
 from pasta.lang import Node, Promise, Response, Sync, Text
 
-TAGS = ('<promise topic="a b" tokens=12/>', "<promise tokens='3' topic='c' />", "<async>", "</async>", "<sync/>")
-TEXTS = ("one two ", " ", "\n", "\r", "é√😀", "<", ">", "/", "/>", "\\", "-", '"', "=", "promise", "async", "sync")
+TAGS = (
+    '<promise topic="a b" tokens=12/>',
+    "<promise tokens='3' topic='c' />",
+    "<async>",
+    "</async>",
+    "<sync/>",
+)
+TEXTS = (
+    "one two ",
+    " ",
+    "\n",
+    "\r",
+    "é√😀",
+    "<",
+    ">",
+    "/",
+    "/>",
+    "\\",
+    "-",
+    '"',
+    "=",
+    "promise",
+    "async",
+    "sync",
+)
 NEARLY_TAGS = (
-    *("<sync", "<sync>", "<sync/", "</sync>", "<Sync/>", "<syncs/>", "<async/>", "<async x>", "</promise>", "<async"),
+    *(
+        "<sync",
+        "<sync>",
+        "<sync/",
+        "</sync>",
+        "<Sync/>",
+        "<syncs/>",
+        "<async/>",
+        "<async x>",
+        "</promise>",
+        "<async",
+    ),
     *("<\\sync/>", "<\\\\async>", "<\\/async>", "<\\promise", "<promise", "<promise>", "<promise topic="),
     *('<promise topic="" tokens=1/>', "<promise topic=' x' tokens=1>", "<promise topic=x tokens=007/>"),
-    *('<promise topic="x" tokens=0/>', '<promise topic="x" tokens=1 tokens=2/>', '<promise topic="x" tokens=1/'),
+    *(
+        '<promise topic="x" tokens=0/>',
+        '<promise topic="x" tokens=1 tokens=2/>',
+        '<promise topic="x" tokens=1/',
+    ),
 )
 
 #: Pieces of a text, of every kind.
@@ -31,7 +69,9 @@ def threads(promise: st.SearchStrategy[Promise]) -> st.SearchStrategy[tuple[Node
     return st.lists(node, max_size=5).map(tuple)
 
 
-_blocks = st.recursive(plain_texts.map(lambda text: (Text(text),)), lambda block: threads(promises(block)), max_leaves=12)
+_blocks = st.recursive(
+    plain_texts.map(lambda text: (Text(text),)), lambda block: threads(promises(block)), max_leaves=12
+)
 merged_responses = threads(promises(_blocks)).map(Response)
 main_responses = threads(promises(st.none())).map(Response)
 responses = merged_responses | main_responses

@@ -19,7 +19,9 @@ def test_places_do_not_count_when_trees_are_compared():
     assert hash(Promise("x", 1, None, Span(0, 9))) == hash(Promise("x", 1))
 
 
-@pytest.mark.parametrize("topic", ["", " x", "x ", 'a"b', "a<b", "a>b", "a\nb", "a\x00b", "a\u2028b", "a\u00a0b", "\ud800"])
+@pytest.mark.parametrize(
+    "topic", ["", " x", "x ", 'a"b', "a<b", "a>b", "a\nb", "a\x00b", "a\u2028b", "a\u00a0b", "\ud800"]
+)
 def test_a_topic_that_the_text_form_cannot_say_is_refused(topic):
     with pytest.raises(LangError) as caught:
         Promise(topic, 1)
@@ -57,7 +59,11 @@ def test_depth_is_bounded():
 
 def test_promises_come_in_document_order():
     response = Response((Promise("a", 1, (Promise("b", 1, ()),)), Promise("c", 1, ())))
-    assert [(promise.topic, depth) for promise, depth in response.promises()] == [("a", 1), ("b", 2), ("c", 1)]
+    assert [(promise.topic, depth) for promise, depth in response.promises()] == [
+        ("a", 1),
+        ("b", 2),
+        ("c", 1),
+    ]
 
 
 def test_topic_characters():

@@ -56,7 +56,7 @@ def test_warnings_wait_until_there_are_no_errors(source):
         ("<promise tokens=1/>", ["1:1 E103"]),
         ('<promise topic="x"tokens=1/>', ["1:19 E104"]),
         ('<promise topic="x" topic="y" tokens=1/>', ["1:20 E104"]),
-        ('<promise topic="x\' tokens=1/>', ["1:9 E104"]),
+        ("<promise topic=\"x' tokens=1/>", ["1:9 E104"]),
         ('<promise topic="a\tb" tokens=1/>', ["1:16 E105"]),
         ("<promise topic='a\"b' tokens=1/>", ["1:16 E105"]),
         ('<promise topic="x" tokens=1.5/>', ["1:27 E106"]),
@@ -136,10 +136,14 @@ def test_the_right_length_counts_the_two_tags_and_rounds_up(length, tokens):
 
 def test_the_right_length_counts_nested_blocks_and_their_tags():
     nodes = parse('one two <promise topic="x" tokens=1/><async>three</async><sync/>').nodes
-    assert estimate(nodes, lambda text: 10 * words(text)) == 5  # 30 + promise 12 + two tags + sync + its own two
+    assert (
+        estimate(nodes, lambda text: 10 * words(text)) == 5
+    )  # 30 + promise 12 + two tags + sync + its own two
 
 
-@pytest.mark.parametrize("text", ["<Sync/>", "< sync/>", "</ async>", "<ASYNC>", '<Promise topic="x" tokens=1/>'])
+@pytest.mark.parametrize(
+    "text", ["<Sync/>", "< sync/>", "</ async>", "<ASYNC>", '<Promise topic="x" tokens=1/>']
+)
 def test_text_that_looks_like_a_tag(text):
     assert findings(f"a {text} b") == ["1:3 W207"]
 

@@ -58,7 +58,11 @@ def test_parse_raises_the_first_error_that_check_lists(source):
     try:
         parse(source)
     except LangError as error:
-        assert (error.code, error.message, error.start) == (errors[0].code, errors[0].message, errors[0].span.start)
+        assert (error.code, error.message, error.start) == (
+            errors[0].code,
+            errors[0].message,
+            errors[0].span.start,
+        )
     else:
         assert not errors
 
@@ -112,7 +116,19 @@ def test_spellings_of_a_promise(tag):
 
 @pytest.mark.parametrize(
     "text",
-    ["<", "<<", "a < b", "<b>", "<asynchronous>", "<sync-all/>", "<sync:x>", "<promised", "<Sync/>", "< sync/>", "\\sync"],
+    [
+        "<",
+        "<<",
+        "a < b",
+        "<b>",
+        "<asynchronous>",
+        "<sync-all/>",
+        "<sync:x>",
+        "<promised",
+        "<Sync/>",
+        "< sync/>",
+        "\\sync",
+    ],
 )
 def test_what_is_text(text):
     assert parse(text) == Response((Text(text),))
@@ -154,7 +170,9 @@ def test_an_error_says_where_and_what():
         parse('one\n two <promise topic="x" tokens=0/>')
     error = caught.value
     assert (error.code, error.line, error.column) == ("E106", 2, 32)
-    assert str(error).startswith("line 2, column 32: E106 tokens='0': expected a whole number of tens from 1 to 99 (")
+    assert str(error).startswith(
+        "line 2, column 32: E106 tokens='0': expected a whole number of tens from 1 to 99 ("
+    )
 
 
 def test_a_closed_parser_takes_no_more():

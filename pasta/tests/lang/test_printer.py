@@ -1,7 +1,18 @@
 from hypothesis import given
 from lang_strategies import merged_responses, plain_texts, responses
 
-from pasta.lang import Promise, Response, Sync, Text, escape, main_thread, parse, plain, print_response, unescape
+from pasta.lang import (
+    Promise,
+    Response,
+    Sync,
+    Text,
+    escape,
+    main_thread,
+    parse,
+    plain,
+    print_response,
+    unescape,
+)
 
 RESPONSE = Response(
     (

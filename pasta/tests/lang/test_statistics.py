@@ -106,7 +106,10 @@ def test_figures_are_consistent(response):
         # A second sync right after has nothing to wait for.
         ('<promise topic="x" tokens=1/><async>a b</async><sync/><sync/> c', 8),
         # The child closes at 7, its own child at 9: the sync of the main thread waits for both.
-        ('<promise topic="x" tokens=1/><async><promise topic="y" tokens=1/><async>a b</async></async><sync/> c', 10),
+        (
+            '<promise topic="x" tokens=1/><async><promise topic="y" tokens=1/><async>a b</async></async><sync/> c',
+            10,
+        ),
         ('<promise topic="x" tokens=1/>', 3),
     ],
 )
@@ -115,7 +118,9 @@ def test_critical_paths_worked_out_by_hand(source, critical_path):
 
 
 def test_parallelism_and_speedup():
-    figures = statistics(parse('<promise topic="x" tokens=1/><async>a b c d e f</async> g h i j k l m'), words)
+    figures = statistics(
+        parse('<promise topic="x" tokens=1/><async>a b c d e f</async> g h i j k l m'), words
+    )
     assert (figures.content_tokens, figures.critical_path) == (13, 10)
     assert figures.parallelism == 1.3
     assert figures.speedup(20) == 2.0
