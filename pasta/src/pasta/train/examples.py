@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import lzma
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from pasta.data.fields import read_example
 from pasta.errors import PastaError, UsageError
 from pasta.lang import LangError, parse, plain
 from pasta.layout import Block, Item, Layout, Positions, Tree, flatten, lay_out, spell
 from pasta.vocab import Tags, Vocabulary
 
-OPENERS: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
 MARK = "@answer@"
 
 
@@ -26,41 +22,6 @@ class Examples:
 
     layouts: list[Layout] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
-
-
-def read_rows(source: str) -> Iterator[dict[str, Any]]:
-    """The rows of a JSON-lines file, or of a Hugging Face data set (a folder or an id)."""
-    path = Path(source)
-    if not path.is_file():
-        yield from read_dataset(source)
-        return
-    opener = OPENERS.get(path.suffix, open)
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise UsageError(f"{source}:{number}: not JSON: {error}") from error
-            if not isinstance(row, dict):
-                raise UsageError(f"{source}:{number}: expected an object with prompt and response, or messages")
-            yield row
-
-
-def read_dataset(source: str) -> Iterator[dict[str, Any]]:
-    try:
-        import datasets
-    except ModuleNotFoundError:
-        raise UsageError(
-            f"no file {source}", hint="for a Hugging Face data set, pip install 'pasta-decoding[train]'"
-        ) from None
-    path = Path(source)
-    if path.is_dir() and (path / "dataset_info.json").exists():
-        data = datasets.load_from_disk(source)
-    else:
-        data = datasets.load_dataset(source, split="train")
-    yield from (dict(row) for row in data)
 
 
 def make_examples(
@@ -111,20 +72,16 @@ def make_example(
 
 def split_row(row: Mapping[str, Any]) -> tuple[list[dict[str, str]], str]:
     """The conversation before the answer, and the answer. Earlier answers lose their tags."""
-    if "messages" in row:
-        *before, last = [dict(message) for message in row["messages"]] or [{}]
-        if not before or last.get("role") != "assistant":
-            raise UsageError("the messages do not end with an assistant's answer to something")
-        for message in before:
-            if message["role"] == "assistant":
-                message["content"] = plain(parse(message["content"]))
-        return before, str(last["content"])
-    prompt, answer = row.get("prompt"), row.get("response", row.get("completion"))
-    if not prompt or not answer:
-        raise UsageError("no prompt and response, nor messages")
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}], answer
-    return [dict(message) for message in prompt], answer
+    example = read_example(0, row)
+    if isinstance(example, str):
+        raise UsageError(example)
+    messages = [dict(message) for message in example.messages]
+    if not messages:
+        raise UsageError("an answer to nothing")
+    for message in messages:
+        if message["role"] == "assistant":
+            message["content"] = plain(parse(message["content"]))
+    return messages, example.text
 
 
 def measure(tree: Tree, tags: Tags, scheme: Positions) -> Tree:

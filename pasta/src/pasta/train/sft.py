@@ -19,12 +19,13 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, TrainingArguments
 
+from pasta.data.rows import read_rows
 from pasta.engine.tags import add_tags
 from pasta.errors import PastaError, UsageError
 from pasta.layout import Layout, Positions
 from pasta.train.batch import BLOCK, collate, pack
 from pasta.train.config import SftConfig
-from pasta.train.examples import Examples, make_examples, read_rows
+from pasta.train.examples import Examples, make_examples
 from pasta.train.model import check_trainable, mark, read_model, vocabulary_of
 from pasta.train.trainer import SegmentTrainer
 from pasta.vocab import Vocabulary

@@ -1,0 +1,119 @@
+"""Marks the answers that are worth learning from, and balances those that fork with those that do not."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from evaluate import block_text
+from files import read_lines, table, write_lines
+from text import MAX_ITEMS, most_overlap, refusal
+
+from pasta.data.annotate import annotate as run_annotator
+from pasta.errors import UsageError
+from pasta.lang import parse
+from pasta.train.model import find
+from pasta.vocab import Vocabulary
+
+MAX_BLOCK_OVERLAP = 0.6
+
+
+def annotate(
+    model: str,
+    out: Path,
+    *,
+    annotator: str = "structure",
+    sequential: float = 0.33,
+    held_out: float = 0.02,
+    seed: int = 0,
+    annotated: str | None = None,
+) -> Path:
+    """From `samples.jsonl` to `annotated.jsonl` and `held-out.jsonl`.
+
+    Args:
+        model: Whose tokens count.
+        out: The folder of the recipe.
+        annotator: Which annotator marks the answers.
+        sequential: The share of answers without a fork, from which it learns when not to.
+        held_out: The share of prompts kept for measuring.
+        seed: Of the choice of those.
+        annotated: A file that was annotated elsewhere, in place of annotating now.
+    """
+    begun = time.monotonic()
+    reasons: Counter[str] = Counter()
+    if annotated is None:
+        kept = list(worth_learning(read_lines(out / "samples.jsonl"), reasons))
+        write_lines(out / "selected.jsonl", kept)
+        annotated = str(out / "marked.jsonl")
+        run_annotator(str(out / "selected.jsonl"), annotated, *make_annotator(annotator, model), overwrite=True)
+    forking, plain = [], []
+    for row in read_lines(Path(annotated)):
+        blocks = [promise for promise, _ in parse(row["response"]).promises()]
+        reason = poor(blocks)
+        if reason is not None:
+            reasons[reason] += 1
+        else:
+            (forking if blocks else plain).append({"prompt": row["prompt"], "response": row["response"]})
+    shuffle = random.Random(seed)
+    shuffle.shuffle(plain)
+    wanted = round(len(forking) * sequential / (1 - sequential))
+    rows = forking + plain[:wanted]
+    shuffle.shuffle(rows)
+    # A prompt is held out with all its answers, so that none of them was seen in training.
+    prompts = sorted({row["prompt"] for row in rows})
+    shuffle.shuffle(prompts)
+    away = set(prompts[: round(held_out * len(prompts))])
+    write_lines(out / "annotated.jsonl", (row for row in rows if row["prompt"] not in away))
+    write_lines(out / "held-out.jsonl", (row for row in rows if row["prompt"] in away))
+    table(
+        str(out / "annotated.jsonl"),
+        [
+            ("forking", len(forking)),
+            ("sequential", len(rows) - len(forking)),
+            ("held out", sum(row["prompt"] in away for row in rows)),
+            *((f"left out: {reason}", count) for reason, count in reasons.most_common()),
+            ("seconds", time.monotonic() - begun),
+        ],
+    )
+    return out / "annotated.jsonl"
+
+
+def worth_learning(rows: Iterable[dict[str, Any]], reasons: Counter[str]) -> Iterable[dict[str, Any]]:
+    for row in rows:
+        reason = refusal(row["response"], row["finished"])
+        if reason is None:
+            yield {"prompt": row["prompt"], "response": row["response"]}
+        else:
+            reasons[reason] += 1
+
+
+def poor(blocks: list[Any]) -> str | None:
+    """Why an annotation would teach a bad habit."""
+    if not blocks:
+        return None
+    topics = [block.topic.lower() for block in blocks]
+    if len(set(topics)) < len(topics):
+        return "two blocks with one topic"
+    if len(blocks) > MAX_ITEMS:
+        return f"more than {MAX_ITEMS} blocks"
+    if most_overlap([block_text(block) for block in blocks]) > MAX_BLOCK_OVERLAP:
+        return "blocks with the same words"
+    return None
+
+
+def make_annotator(name: str, model: str) -> tuple[Any, Any]:
+    """The annotator and the counter of tokens."""
+    from transformers import AutoTokenizer
+
+    from pasta.data import counter
+
+    count = counter(Vocabulary(AutoTokenizer.from_pretrained(find(model))))
+    if name == "structure":
+        from pasta.data.structure import Structure
+
+        return Structure(count), count
+    raise UsageError(f"the recipe cannot run the annotator {name!r}", hint="pasta annotate can; pass its file as --annotated")

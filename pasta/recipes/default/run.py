@@ -1,0 +1,169 @@
+"""The whole recipe of the default model, on any base model:
+
+    python pasta/recipes/default/run.py all --model BASE --prompts PROMPTS.jsonl --eval-prompts EVAL.jsonl --out OUT
+
+or stage by stage (`sample`, `annotate`, `train`, `evaluate`), each of which goes on where it stopped, and stops by
+itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a short table comes last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import PastaError
+
+STAGES = ("sample", "annotate", "train", "evaluate")
+
+
+def main() -> None:
+    options = parser().parse_args()
+    stages = STAGES if options.stage == "all" else (options.stage,)
+    begun = time.monotonic()
+    try:
+        for stage in stages:
+            print(f"== {stage}", flush=True)
+            globals()[f"run_{stage}"](options)
+    except PastaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    print(f"\n{options.stage}: {time.monotonic() - begun:.0f} s in all", flush=True)
+
+
+def run_sample(options: argparse.Namespace) -> None:
+    from sample import sample
+
+    sample(
+        options.model, need(options, "prompts"), options.out, **given(
+            options, "samples", "batch", "limit", "max_new_tokens", "temperature", "top_p", "repetition_penalty",
+            "seed", "device",
+        ), minutes=options.minutes,
+    )  # fmt: skip
+
+
+def run_annotate(options: argparse.Namespace) -> None:
+    from annotate import annotate
+
+    annotate(options.model, options.out, **given(options, "annotator", "annotated", "sequential", "seed"))
+
+
+def run_train(options: argparse.Namespace) -> None:
+    from files import table
+
+    from pasta.train.config import SftConfig
+    from pasta.train.sft import train
+
+    data = options.data or str(options.out / "annotated.jsonl")
+    held_out = options.out / "held-out.jsonl"
+    name = options.name or ("baseline" if options.strip_tags else "pasta")
+    settings: dict[str, Any] = {
+        "data": data,
+        "output": str(options.out / name),
+        "model": options.model,
+        "minutes": options.minutes,
+        "eval_data": str(held_out) if held_out.exists() and held_out.stat().st_size else None,
+        "strip_tags": options.strip_tags,
+        "cpu": options.device == "cpu",
+        "resume": True,
+        **given(options, "epochs", "learning_rate", "batch_size", "max_length", "attention", "method", "seed",
+                "lora_rank", "max_steps", "save_steps", "logging_steps", "compile", "limit"),
+    }  # fmt: skip
+    summary = train(SftConfig.from_mapping(settings))
+    last = [entry for entry in summary.log if "loss" in entry][-1:]
+    held = [entry for entry in summary.log if "eval_loss" in entry][-1:]
+    table(
+        summary.output,
+        [
+            ("examples", summary.examples),
+            *((f"refused: {reason}", count) for reason, count in summary.refused.items()),
+            ("rows", summary.rows),
+            ("fill", summary.fill),
+            ("steps", summary.steps),
+            ("loss", summary.loss),
+            *((f"last {key}", value) for entry in last for key, value in entry.items() if "loss" in key),
+            *((key, value) for entry in held for key, value in entry.items() if "loss" in key),
+            ("seconds", summary.seconds),
+        ],
+    )
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    from evaluate import evaluate
+
+    name = options.name or ("baseline" if options.strip_tags else "pasta")
+    # In `all`, --model is the base; alone, --trained may name any other folder.
+    model = options.trained or str(options.out / name)
+    evaluate(
+        model, options.eval_prompts or need(options, "prompts"), options.out, name=name, minutes=options.minutes,
+        limit=options.eval_limit, batch=options.eval_batch, max_new_tokens=options.eval_tokens,
+        **given(options, "device", "parallelism"),
+    )  # fmt: skip
+
+
+def need(options: argparse.Namespace, name: str) -> Any:
+    value = getattr(options, name)
+    if value is None:
+        raise PastaError(f"this stage needs --{name.replace('_', '-')}")
+    return value
+
+
+def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options that were passed; the others keep the stage's own defaults."""
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    out.add_argument("stage", choices=(*STAGES, "all"))
+    out.add_argument("--model", required=True, help="the base model: a folder, a .gguf file, an id")
+    out.add_argument("--out", type=Path, required=True, help="folder for everything that is made")
+    out.add_argument("--minutes", type=float, default=0.0, help="each stage stops by itself after so long")
+    out.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
+    out.add_argument("--seed", type=int)
+    out.add_argument("--limit", type=int, help="so many prompts or examples at most")
+    out.add_argument("--name", help="of the trained model under OUT; default: pasta, or baseline with --strip-tags")
+
+    sample = out.add_argument_group("sample")
+    sample.add_argument("--prompts", help="JSON lines with `prompt`, `instruction` or `messages` (also .xz, .gz)")
+    sample.add_argument("--samples", type=int, help="answers a prompt (1)")
+    sample.add_argument("--batch", type=int, help="answers at once (1024)")
+    sample.add_argument("--max-new-tokens", type=int, help="tokens an answer (704)")
+    sample.add_argument("--temperature", type=float, help="(0.6)")
+    sample.add_argument("--top-p", type=float, help="(0.9)")
+    sample.add_argument("--repetition-penalty", type=float, help="(1.1)")
+
+    annotate = out.add_argument_group("annotate")
+    annotate.add_argument("--annotator", help="(structure)")
+    annotate.add_argument("--annotated", help="a file made by `pasta annotate`, in place of annotating now")
+    annotate.add_argument("--sequential", type=float, help="share of the answers without a fork (0.33)")
+
+    train = out.add_argument_group("train")
+    train.add_argument("--data", help="annotated JSON lines (OUT/annotated.jsonl)")
+    train.add_argument("--strip-tags", action="store_true", help="train Baseline-SFT, under the name baseline")
+    train.add_argument("--method", help="full, lora, peft (full)")
+    train.add_argument("--lora-rank", type=int)
+    train.add_argument("--epochs", type=float)
+    train.add_argument("--max-steps", type=int)
+    train.add_argument("--learning-rate", type=float)
+    train.add_argument("--batch-size", type=int, help="rows at once (8)")
+    train.add_argument("--max-length", type=int, help="tokens a row (2048)")
+    train.add_argument("--attention", help="flex or dense")
+    train.add_argument("--compile", action="store_true", default=None)
+    train.add_argument("--save-steps", type=int)
+    train.add_argument("--logging-steps", type=int)
+
+    evaluate = out.add_argument_group("evaluate")
+    evaluate.add_argument("--eval-prompts", help="the prompts to measure on (those of --prompts)")
+    evaluate.add_argument("--trained", help="the model folder to measure (OUT/NAME)")
+    evaluate.add_argument("--eval-limit", type=int, default=0)
+    evaluate.add_argument("--eval-batch", type=int, default=64, help="answers at once")
+    evaluate.add_argument("--eval-tokens", type=int, default=512, help="tokens an answer")
+    evaluate.add_argument("--parallelism", type=float, help="a bias on opening a promise")
+    return out
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""What kind of answer a text is, and whether it is worth learning from."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+
+ITEM = re.compile(r"^[ \t]*(?:[-*•+]|\d{1,2}[.)])[ \t]+(.+)$", re.MULTILINE)
+WORD = re.compile(r"[^\W_]+")
+
+MIN_ITEMS, MAX_ITEMS = 3, 8
+MAX_OVERLAP = 0.5  # of the words of two items
+
+
+def items(text: str) -> list[str]:
+    return ITEM.findall(text)
+
+
+def paragraphs(text: str) -> list[str]:
+    return [part for part in re.split(r"\n[ \t]*\n", text.strip()) if len(WORD.findall(part)) >= 5]
+
+
+def kind(text: str) -> str:
+    """`list`, `paragraphs` or `plain`: the first two hold parts that could be written apart."""
+    if len(items(text)) >= MIN_ITEMS:
+        return "list"
+    return "paragraphs" if len(paragraphs(text)) >= 3 else "plain"
+
+
+def words(text: str) -> list[str]:
+    return [word.lower() for word in WORD.findall(text)]
+
+
+def overlap(first: str, second: str) -> float:
+    """The share of the shorter text's words that the other has too."""
+    one, other = set(words(first)), set(words(second))
+    return len(one & other) / max(1, min(len(one), len(other)))
+
+
+def most_overlap(parts: Sequence[str]) -> float:
+    return max((overlap(a, b) for i, a in enumerate(parts) for b in parts[:i]), default=0.0)
+
+
+def loops(text: str) -> bool:
+    """Whether a text goes round in circles: a line or a run of words comes again and again."""
+    lines = Counter(line.strip().lower() for line in text.splitlines() if len(line.strip()) > 12)
+    if lines and max(lines.values()) >= 3:
+        return True
+    spoken = words(text)
+    runs = Counter(zip(*(spoken[shift:] for shift in range(6)), strict=False))
+    if runs and max(runs.values()) >= 4:
+        return True
+    data = text.encode()
+    return len(data) > 400 and len(zlib.compress(data)) < 0.25 * len(data)
+
+
+def refusal(text: str, finished: bool) -> str | None:
+    """Why an answer is not worth learning from; None where it is."""
+    if not finished:
+        return "not ended"
+    if len(words(text)) < 8:
+        return "too short"
+    if loops(text):
+        return "loops"
+    if "```" in text:
+        return "code"
+    parts = items(text)
+    if len(parts) > MAX_ITEMS:
+        return f"more than {MAX_ITEMS} items"
+    if len(parts) >= MIN_ITEMS:
+        heads = [" ".join(words(part)[:3]) for part in parts]
+        if len(set(heads)) < len(heads):
+            return "items with the same beginning"
+        if most_overlap(parts) > MAX_OVERLAP and all(len(words(part)) >= 4 for part in parts):
+            return "items with the same words"
+    return None
