@@ -93,7 +93,9 @@ class PilotedEngine(NativeEngine):
         tokens = super()._choose(logits, rows)
         for index, (path, choice) in enumerate(places):
             forced = self.pilot(path, choice)
-            self.seen.append(Choice(rows[index].handle.request, path, choice, logits[index].clone(), forced is not None))
+            self.seen.append(
+                Choice(rows[index].handle.request, path, choice, logits[index].clone(), forced is not None)
+            )
             if forced is not None:
                 tokens[index] = forced
         return tokens

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import byte_tokenizer
 
 from pasta.grammar import Expect, Grammar
 from pasta.interpreter import End, Finish, Fork, Interpreter, Join, Limits, Put, Status, Wait, threads_of
 from pasta.lang import check, parse, print_response
 from pasta.layout import Block, Positions, SegmentTable, Thread, Tree, critical_path, flatten, lay_out, read
 from pasta.vocab import Vocabulary
+from support import byte_tokenizer
 
 VOCABULARY = Vocabulary(byte_tokenizer())
 VOCABULARY.add_tags()
@@ -167,7 +167,9 @@ def test_random_scripts(data: st.DataObject, limit: Limits, scheme: Positions, r
 
 @settings(max_examples=100, deadline=None)
 @given(st.data(), limits, schemes, st.integers(1, 60))
-def test_visibility_is_what_copying_would_give(data: st.DataObject, limit: Limits, scheme: Positions, rounds: int) -> None:
+def test_visibility_is_what_copying_would_give(
+    data: st.DataObject, limit: Limits, scheme: Positions, rounds: int
+) -> None:
     run = Run(data, limit, scheme)
     run.play(rounds)
     tree = run.interpreter.tree()
@@ -225,7 +227,11 @@ def feed(interpreter: Interpreter, thread: int, tokens: list[int]) -> list[objec
 def test_a_fork_costs_no_step_and_a_join_none() -> None:
     interpreter = make()
     commands = feed(interpreter, 0, promise())
-    assert [type(command) for command in commands[-3:]] == [Put, Fork, Put]  # the length, the fork, its <async>
+    assert [type(command) for command in commands[-3:]] == [
+        Put,
+        Fork,
+        Put,
+    ]  # the length, the fork, its <async>
     assert commands[-1].token == TAGS.open and commands[-1].inserted
     assert feed(interpreter, 0, [TAGS.sync]) == [Wait(0)]
     commands = feed(interpreter, 1, [LETTERS[0], TAGS.close])
@@ -289,7 +295,13 @@ def test_a_promise_cut_by_the_budget_leaves_no_trace() -> None:
 
 @pytest.mark.parametrize(
     "before, token",
-    [([], TAGS.close), ([], TAGS.open), ([], TAGS.lengths[0]), ([TAGS.promise], TAGS.lengths[0]), ([TAGS.promise], EOS)],
+    [
+        ([], TAGS.close),
+        ([], TAGS.open),
+        ([], TAGS.lengths[0]),
+        ([TAGS.promise], TAGS.lengths[0]),
+        ([TAGS.promise], EOS),
+    ],
 )
 def test_a_token_out_of_place_is_refused(before: list[int], token: int) -> None:
     interpreter = make()

@@ -1,9 +1,9 @@
 """PASTA: a language model marks the independent parts of its answer; they are decoded at the same time.
 
-    from pasta import load, generate, stream
+from pasta import load, generate, stream
 
-    model = load()
-    print(generate(model, "Compare three sorting algorithms.").text)
+model = load()
+print(generate(model, "Compare three sorting algorithms.").text)
 """
 
 from typing import TYPE_CHECKING, Any

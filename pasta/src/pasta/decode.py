@@ -9,7 +9,7 @@ from typing import Any
 
 from pasta.engine.base import Engine, OutOfSlots, Sampling
 from pasta.errors import PastaError, UsageError
-from pasta.interpreter import MAIN, Command, End, Finish, Fork, Interpreter, Join, Limits, Put, threads_of
+from pasta.interpreter import MAIN, Command, End, Fork, Interpreter, Join, Limits, Put, threads_of
 from pasta.layout import Positions, Tree
 from pasta.result import Result, build_result
 from pasta.stitch import Stitcher
@@ -56,9 +56,7 @@ class Job:
 
     def __init__(self, request: Request, engine: Engine):
         self.request = request
-        self.interpreter = Interpreter(
-            engine.grammar, engine.vocabulary.eos, request.limits, request.positions
-        )
+        self.interpreter = Interpreter(engine.grammar, engine.vocabulary.eos, request.limits, request.positions)
         self.handles: dict[int, Any] = {}
         self.moments: list[Moment] = []
         self.error: PastaError | None = None
@@ -67,10 +65,13 @@ class Job:
         self._stitcher = Stitcher(request.stop)
         self._texts: dict[int, Detokenizer] = {}
         self._in_topic: set[int] = set()
+        self._done: list[Command] = []  # carried out, and not yet reported
         self._script = None
         if request.script is not None:
             end = min(engine.vocabulary.eos)
-            threads = {path: [*ids, end] if path == () else list(ids) for path, ids in threads_of(request.script).items()}
+            threads = {
+                path: [*ids, end] if path == () else list(ids) for path, ids in threads_of(request.script).items()
+            }
             self._script = {path: iter(_decoded(ids, path)) for path, ids in threads.items()}
 
     @property
@@ -85,17 +86,24 @@ class Job:
         expect = self.interpreter.begin(len(self.request.prompt))
         self.handles[MAIN] = self._engine.open(self.request.prompt, expect, self.request.sampling)
 
-    def take(self, decoded: Sequence[tuple[int, int]]) -> Moment:
-        """What one step decoded: a token for each running thread."""
-        events: list[Event] = []
-        text = ""
+    def advance(self, decoded: Sequence[tuple[int, int]]) -> None:
+        """Takes what one step decoded, a token for each running thread, and feeds the engine for the next."""
         for thread, token in decoded:
             if self.finished:
                 break
-            events += self._apply(self.interpreter.feed(thread, self._chosen(thread, token)))
-            text += self._stitcher.take()
-            if self._stitcher.stopped and not self.finished:
-                events += self._apply(self.interpreter.stop("stop"))
+            self._carry_out(self.interpreter.feed(thread, self._chosen(thread, token)))
+
+    def report(self) -> Moment:
+        """What `advance` did, for people: nothing here holds the next step up."""
+        events: list[Event] = []
+        text = ""
+        for command in self._done:
+            events.append(command)
+            events += self._written(command)
+        self._done = []
+        text += self._stitcher.take()
+        if self._stitcher.stopped and not self.finished:
+            events += self.interpreter.stop("stop")
         if self.finished:
             text += self._stitcher.finish()
         moment = Moment(len(self.moments), time.perf_counter() - self.begun, tuple(events), text)
@@ -113,24 +121,28 @@ class Job:
             return token
         return next(self._script[self.interpreter.threads[thread].path])
 
-    def _apply(self, commands: Sequence[Command]) -> Iterator[Event]:
+    def _carry_out(self, commands: Sequence[Command]) -> None:
+        engine, handles = self._engine, self.handles
         for command in commands:
-            yield command
             match command:
                 case Put(thread, token, position, expect):
-                    self._engine.feed(self.handles[thread], token, position, expect)
-                    yield from self._write(thread, token)
+                    engine.feed(handles[thread], token, position, expect)
                 case Fork(parent, child):
-                    self._in_topic.discard(parent)
-                    self._stitcher.fork(parent, child)
-                    self.handles[child] = self._engine.fork(self.handles[parent])
+                    handles[child] = engine.fork(handles[parent])
                 case Join(thread, children):
-                    self._engine.join(self.handles[thread], [self.handles[child] for child in children])
-                case End(thread):
-                    yield from self._flush(thread)
-                    self._stitcher.end(thread)
-                case Finish():
-                    pass
+                    engine.join(handles[thread], [handles[child] for child in children])
+        self._done += commands
+
+    def _written(self, command: Command) -> Iterator[Delta]:
+        match command:
+            case Put(thread, token):
+                yield from self._write(thread, token)
+            case Fork(parent, child):
+                self._in_topic.discard(parent)
+                self._stitcher.fork(parent, child)
+            case End(thread):
+                yield from self._flush(thread)
+                self._stitcher.end(thread)
 
     def _write(self, thread: int, token: int) -> Iterator[Delta]:
         tags = self._engine.vocabulary.tags
@@ -178,24 +190,31 @@ class Decoder:
         """Runs one step of the engine; returns what it did for each request that took part."""
         decoded: dict[Job, list[tuple[int, int]]] = {}
         for handle, token in self.engine.step():
-            job, thread = self._threads[handle]
-            decoded.setdefault(job, []).append((thread, token))
-        moments = []
+            if handle in self._threads:  # else it ended while the step was under way
+                job, thread = self._threads[handle]
+                decoded.setdefault(job, []).append((thread, token))
         for job, tokens in decoded.items():
             try:
-                moments.append((job, job.take(tokens)))
+                job.advance(tokens)
             except OutOfSlots as error:
                 job.error = error
             self._know(job)
             if job.finished:
                 self._drop(job)
+        self.engine.launch()
+        moments = []
+        for job in decoded:
+            if job.error is None:
+                moments.append((job, job.report()))
+                if job.finished:
+                    self._drop(job)
         return moments
 
     def cancel(self, job: Job) -> None:
         """Ends a request at once and frees what it holds."""
         if job in self._jobs:
             job.interpreter.stop("cancelled")
-            self._drop(job)
+        self._drop(job)
 
     @property
     def busy(self) -> bool:
@@ -206,6 +225,8 @@ class Decoder:
             self._threads[handle] = (job, thread)
 
     def _drop(self, job: Job) -> None:
+        if job not in self._jobs:
+            return
         self._jobs.remove(job)
         for handle in job.handles.values():
             self._threads.pop(handle, None)
@@ -308,9 +329,7 @@ def make_request(
     return Request(
         prompt=ids,
         sampling=Sampling(temperature, top_k, top_p, min_p, seed, parallelism),
-        limits=Limits(
-            max_new_tokens, max_threads, max_thread_tokens, 0 if sequential else max_depth, model.context
-        ),
+        limits=Limits(max_new_tokens, max_threads, max_thread_tokens, 0 if sequential else max_depth, model.context),
         positions=positions or model.positions,
         stop=tuple(text for text in stops if text),
         script=script,
@@ -325,7 +344,7 @@ def encode_prompt(model: Engine, prompt: Prompt) -> tuple[int, ...]:
     elif prompt and isinstance(prompt[0], Mapping):
         ids = model.vocabulary.encode_chat(prompt)  # type: ignore[arg-type]
     else:
-        ids = [int(token) for token in prompt]  # type: ignore[arg-type, call-overload]
+        ids = [int(token) for token in prompt]
     if not ids:
         raise UsageError("the prompt is empty", hint="pass a question")
     if len(ids) >= model.context - 1:

@@ -152,7 +152,8 @@ def spell(response: Response, vocabulary: Vocabulary) -> Tree:
                 case Promise(topic, tokens, block):
                     if block is None:
                         raise PastaError(
-                            f"the promise of {topic!r} has no block", hint="pass the merged form of the response"
+                            f"the promise of {topic!r} has no block",
+                            hint="pass the merged form of the response",
                         )
                     yield from (tags.promise, *vocabulary.encode(topic), tags.lengths[tokens - 1])
                     yield Block((tags.open, *items(block), tags.close))
@@ -224,9 +225,7 @@ class Layout:
         return table[segments[:, None], segments[None, :]] & np.tri(len(self.ids), dtype=bool)
 
 
-def lay_out(
-    prompt: Sequence[int], tree: Tree, tags: Tags | None, scheme: Positions, end: int | None = None
-) -> Layout:
+def lay_out(prompt: Sequence[int], tree: Tree, tags: Tags | None, scheme: Positions, end: int | None = None) -> Layout:
     """Lays a merged response out after its prompt. `end` is the token that ends a response, as a target.
 
     The prompt's own tokens predict nothing, but for its last, which predicts the first of the response.

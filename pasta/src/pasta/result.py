@@ -113,7 +113,10 @@ def build_result(
 def _span(thread: int, moments: Sequence[Moment]) -> tuple[int, int]:
     """The steps in which a thread put its first and its last token; both the last step where it never began."""
     steps = [
-        moment.step for moment in moments for event in moment.events if isinstance(event, Put) and event.thread == thread
+        moment.step
+        for moment in moments
+        for event in moment.events
+        if isinstance(event, Put) and event.thread == thread
     ]
     last = len(moments) - 1
     return (min(steps), max(steps)) if steps else (max(0, last), max(0, last))

@@ -101,7 +101,8 @@ class Vocabulary:
             return self._apply_template(messages, tokenize=True)
         marks = [f"@{uuid.uuid4().hex}@" for _ in messages]
         rendered = self._apply_template(
-            [{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)], tokenize=False
+            [{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)],
+            tokenize=False,
         )
         ids: list[int] = []
         for message, mark in zip(messages, marks, strict=True):
@@ -137,9 +138,7 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ordinary tokens, to the letter."""
-        return str(
-            self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        )
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     @cached_property
     def pieces(self) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from support import FAMILIES, SIZES, PilotedEngine, byte_tokenizer, tiny_engine, tiny_model
 
 from pasta.decode import Decoder, generate, generate_all, make_request
 from pasta.engine.base import OutOfSlots
@@ -15,6 +14,7 @@ from pasta.grammar import Expect
 from pasta.layout import IGNORE, Block, Layout, Positions, Tree, lay_out
 from pasta.result import Result
 from pasta.vocab import Tags, Vocabulary
+from support import FAMILIES, SIZES, PilotedEngine, byte_tokenizer, tiny_engine, tiny_model
 
 PROMPT = "Compare cats and dogs."
 TOLERANCE = 1e-4
@@ -27,7 +27,11 @@ def script(tags: Tags, topic: list[int], length: int, body: int) -> dict[tuple[i
     """
 
     def promise(at: int) -> dict[int, int]:
-        return {at: tags.promise, **{at + 1 + i: t for i, t in enumerate(topic)}, at + 1 + len(topic): tags.lengths[length - 1]}
+        return {
+            at: tags.promise,
+            **{at + 1 + i: t for i, t in enumerate(topic)},
+            at + 1 + len(topic): tags.lengths[length - 1],
+        }
 
     size = len(topic) + 2
     return {
@@ -185,7 +189,11 @@ def test_without_annotations_it_is_transformers_greedy_generate(family: str) -> 
     prompt = torch.tensor([result.prompt_ids])
     with torch.inference_mode():
         expected = plain.generate(
-            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=40, do_sample=False, eos_token_id=list(eos)
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=40,
+            do_sample=False,
+            eos_token_id=list(eos),
         )
     new = expected[0, prompt.shape[1] :].tolist()
     assert list(result.threads[0].token_ids) == (new[:-1] if new[-1] in eos else new)

@@ -77,7 +77,11 @@ def attend_group(
     # The query heads that share a key head become further rows of it, so that keys are read once.
     mask = None if group.mask is None else group.mask.repeat(shared, 1)[None, None]
     out = scaled_dot_product_attention(
-        query.reshape(1, keys.shape[0], shared * rows, size), keys[None], values[None], attn_mask=mask, scale=scaling
+        query.reshape(1, keys.shape[0], shared * rows, size),
+        keys[None],
+        values[None],
+        attn_mask=mask,
+        scale=scaling,
     )
     return out.reshape(heads, rows, -1)
 

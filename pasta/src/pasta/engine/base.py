@@ -61,6 +61,9 @@ class Engine(Protocol):
     def join(self, thread: Any, children: Sequence[Any]) -> None:
         """From now on the thread sees all that these finished children hold."""
 
+    def launch(self) -> None:
+        """Starts the next step where that can go on beside the host's work."""
+
     def step(self) -> list[tuple[Any, int]]:
         """Runs all that was fed since the last step: (thread, token) for each that decodes."""
 

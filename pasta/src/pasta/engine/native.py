@@ -107,16 +107,14 @@ class NativeEngine:
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
         self.pool = KvPool(slots or min(self.context, 8192), model.dtype, model.device)
         self._rows: dict[Request, list[Row]] = {}
-        size = int(model.get_output_embeddings().weight.shape[0])  # type: ignore[union-attr,arg-type]
+        size = int(model.get_output_embeddings().weight.shape[0])
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
-        self._forbidden = (
-            torch.from_numpy(~self.grammar.allowed).to(model.device) if self.grammar is not None else None
-        )
+        self._forbidden = torch.from_numpy(~self.grammar.allowed).to(model.device) if self.grammar is not None else None
 
     # -- threads --------------------------------------------------------------------------------------
 
     def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling) -> Handle:
-        request = Request(self.pool, sampling)
+        request = self._new_request(sampling)
         handle = Handle(request, Thread(request.table))
         try:
             for position, token in enumerate(prompt):
@@ -125,6 +123,9 @@ class NativeEngine:
             self.close(handle)
             raise
         return handle
+
+    def _new_request(self, sampling: Sampling) -> Request:
+        return Request(self.pool, sampling)
 
     def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
         request, segment = thread.request, thread.thread.segment
@@ -145,6 +146,9 @@ class NativeEngine:
         thread.request.pages.free()
 
     # -- one step --------------------------------------------------------------------------------------
+
+    def launch(self) -> None:
+        """Nothing to start ahead: a step here runs while it is waited for."""
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Handle, int]]:
@@ -192,6 +196,11 @@ class NativeEngine:
             bias = [row.handle.request.sampling.parallelism for row in rows]
             if any(bias):
                 logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
+        return self._draw(logits, rows)
+
+    @staticmethod
+    def _draw(logits: torch.Tensor, rows: list[Row]) -> list[int]:
+        """Tokens from logits that are already constrained."""
         draws = []
         for row in rows:
             handle = row.handle

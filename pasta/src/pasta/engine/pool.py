@@ -13,7 +13,7 @@ import torch
 
 from pasta.engine.base import OutOfSlots
 
-PAGE = 32
+PAGE = 64
 
 
 class KvPool:
@@ -63,29 +63,30 @@ class Pages:
 
     def __init__(self, pool: KvPool):
         self._pool = pool
-        self._pages: list[int] = []
+        self.pages: list[int] = []
+        self.sent = 0  # how many of them a device's page table knows
         self._contiguous = True
         self.used = 0
 
     def append(self) -> int:
         """Takes the next slot; returns where it lies in the pool."""
-        if self.used == len(self._pages) * PAGE:
+        if self.used == len(self.pages) * PAGE:
             page = self._pool.take()
-            self._contiguous &= not self._pages or page == self._pages[-1] + 1
-            self._pages.append(page)
-        slot = self._pages[self.used // PAGE] * PAGE + self.used % PAGE
+            self._contiguous &= not self.pages or page == self.pages[-1] + 1
+            self.pages.append(page)
+        slot = self.pages[self.used // PAGE] * PAGE + self.used % PAGE
         self.used += 1
         return slot
 
     def select(self) -> slice | torch.Tensor:
         """The used slots in order: a slice where they lie together, which costs nothing to read through."""
         if self._contiguous:
-            start = self._pages[0] * PAGE
+            start = self.pages[0] * PAGE
             return slice(start, start + self.used)
-        slots = np.add.outer(np.array(self._pages) * PAGE, np.arange(PAGE)).ravel()[: self.used]
+        slots = np.add.outer(np.array(self.pages) * PAGE, np.arange(PAGE)).ravel()[: self.used]
         return torch.from_numpy(slots).to(self._pool.device)
 
     def free(self) -> None:
-        self._pool.give_back(self._pages)
-        self._pages = []
+        self._pool.give_back(self.pages)
+        self.pages = []
         self.used = 0

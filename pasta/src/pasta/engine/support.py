@@ -18,7 +18,9 @@ def check_supported(model: PreTrainedModel, context: int, name: str) -> None:
     reason = unsupported(model, context)
     if reason is not None:
         message, hint = reason
-        raise UnsupportedModel(f"{name or 'this model'} ({model.config.model_type}) cannot be run: {message}", hint=hint)
+        raise UnsupportedModel(
+            f"{name or 'this model'} ({model.config.model_type}) cannot be run: {message}", hint=hint
+        )
 
 
 def unsupported(model: PreTrainedModel, context: int) -> tuple[str, str | None] | None:
@@ -35,7 +37,10 @@ def unsupported(model: PreTrainedModel, context: int) -> tuple[str, str | None] 
     if window is not None and window < context:
         hint = f"pass --context {window}, within which the window makes no difference"
         return f"its attention windows of {window} tokens are shorter than its context of {context}", hint
-    for field, what in (("attn_logit_softcapping", "caps its attention scores"), ("sinks", "has attention sinks")):
+    for field, what in (
+        ("attn_logit_softcapping", "caps its attention scores"),
+        ("sinks", "has attention sinks"),
+    ):
         if getattr(config, field, None):
             return f"it {what}, which this engine's attention does not", None
     if any(hasattr(module, "sinks") for module in model.modules()):

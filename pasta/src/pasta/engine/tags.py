@@ -14,12 +14,12 @@ def add_tags(model: PreTrainedModel, vocabulary: Vocabulary) -> None:
         return
     spelled = {tag: vocabulary.encode(tag) for tag in TAGS}
     vocabulary.add_tags()
-    rows = model.get_input_embeddings().weight.shape[0]  # type: ignore[union-attr]
+    rows = model.get_input_embeddings().weight.shape[0]
     if len(vocabulary) > rows:
         model.resize_token_embeddings(len(vocabulary), mean_resizing=False)
     tables = [model.get_input_embeddings(), model.get_output_embeddings()]
     with torch.no_grad():
-        for table in tables[:1] if tables[0].weight is tables[1].weight else tables:  # type: ignore[union-attr]
+        for table in tables[:1] if tables[0].weight is tables[1].weight else tables:
             for tag, pieces in spelled.items():
                 token = vocabulary.tokenizer.convert_tokens_to_ids(tag)
-                table.weight[token] = table.weight[pieces].mean(0)  # type: ignore[union-attr,index]
+                table.weight[token] = table.weight[pieces].mean(0)

@@ -1,0 +1,300 @@
+"""The native engine on a GPU: steps are CUDA graphs over fused projections and a paged attention kernel.
+
+A step has static shapes: rows and tiles are rounded up to powers of two, and each such shape is captured once,
+when it first occurs. All that changes from step to step travels in one small buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import PreTrainedModel
+
+from pasta.engine.base import OutOfSlots, Sampling
+from pasta.engine.fused import FusedDecoder
+from pasta.engine.kernels import Attention
+from pasta.engine.native import Handle, NativeEngine, Request, Row
+from pasta.engine.pool import PAGE, KvPool
+from pasta.vocab import Vocabulary
+
+WORDS = 16  # of 32 bits: the segments that an answer may have
+MAX_REQUESTS = 4096
+
+
+class CudaRequest(Request):
+    """Also keeps the page table's row, and each segment's bit set as words."""
+
+    def __init__(self, pool: KvPool, sampling: Sampling, row: int):
+        super().__init__(pool, sampling)
+        self.row = row
+        self.words = np.zeros((8, WORDS), dtype=np.int32)
+        self._spread_segments = 0
+
+    def bits(self, segments: Sequence[int]) -> np.ndarray:
+        """The bit sets of these segments, (n, WORDS)."""
+        sees = self.table.sees
+        if len(sees) > self._spread_segments:
+            if len(sees) > 32 * WORDS:
+                raise OutOfSlots(
+                    f"an answer may have {32 * WORDS} segments, and this one forked and joined more often",
+                    hint="lower max_depth, or the parallelism",
+                )
+            while len(sees) > len(self.words):
+                self.words = np.concatenate([self.words, np.zeros_like(self.words)])
+            for segment in range(self._spread_segments, len(sees)):
+                data = sees[segment].to_bytes(4 * WORDS, "little")
+                self.words[segment] = np.frombuffer(data, dtype=np.int32)
+            self._spread_segments = len(sees)
+        return self.words[segments]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The static shape of a step."""
+
+    rows: int
+    tiles: int
+
+    @property
+    def size(self) -> int:
+        return self.rows * (7 + WORDS) + 4 * self.tiles
+
+
+class StepGraph:
+    """A captured step of one shape."""
+
+    def __init__(self, engine: CudaEngine, shape: Shape):
+        self.shape = shape
+        rows = shape.rows
+        host = torch.zeros(shape.size, dtype=torch.int32, pin_memory=True)
+        self.plan = host.numpy()
+        self.columns = self.plan[: 7 * rows].reshape(7, rows)
+        self.sees = self.plan[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS)
+        self.tiles = self.plan[(7 + WORDS) * rows :].reshape(4, shape.tiles)
+        self.bias = self.columns[6].view(np.float32)
+        self.columns[2] = engine.trash  # rows that are not used write where nobody reads
+        device = torch.zeros_like(host, device=engine.model.device)
+        self._tokens = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
+        self.tokens = self._tokens.numpy()
+        self.done = torch.cuda.Event()
+
+        tokens, positions, slots, indices, expect, segment = device[: 6 * rows].view(6, rows).unbind()
+        bias = device[6 * rows : 7 * rows].view(torch.float32)
+        attention = Attention(
+            rows, shape.tiles, engine.decoder.heads, engine.decoder.kv_heads, engine.decoder.size,
+            page=PAGE, max_pages=engine.max_pages, words=WORDS, device=engine.model.device,
+            processors=engine.processors,
+        )  # fmt: skip
+        tables = {
+            "tiles": device[(7 + WORDS) * rows :],
+            "indices": indices,
+            "sees": device[7 * rows : (7 + WORDS) * rows],
+            "segments": engine.segments,
+            "pages": engine.page_table,
+        }
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_like(query)
+            attention(query, *engine.store[layer], out, engine.decoder.scale, **tables)
+            return out.view(rows, -1)
+
+        def run() -> torch.Tensor:
+            device.copy_(host, non_blocking=True)
+            engine.segments.index_copy_(0, slots.long(), segment)
+            hidden = engine.decoder.forward(tokens.long(), positions, slots, engine.store, attend)
+            logits = engine.constrained(engine.decoder.logits(hidden), expect.long(), bias)
+            self._tokens.copy_(logits.argmax(-1), non_blocking=True)
+            return logits
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            run()  # compiles the kernels
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, pool=engine.graph_memory):
+            self.logits = run()
+
+    def launch(self) -> None:
+        self._graph.replay()
+        self.done.record()
+
+
+class CudaEngine(NativeEngine):
+    """`NativeEngine`, for models of the Llama kind on a CUDA device."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocabulary: Vocabulary,
+        *,
+        name: str = "",
+        slots: int | None = None,
+        context: int | None = None,
+    ):
+        super().__init__(model, vocabulary, name=name, slots=slots, context=context)
+        device = model.device
+        self.decoder = FusedDecoder(model, self.context)
+        self.max_pages = self.pool.pages
+        total = self.pool.slots + PAGE
+        self.trash = self.pool.slots  # one page beyond the pool
+        shape = (total, self.decoder.kv_heads, self.decoder.size)
+        self.store = [
+            (
+                torch.zeros(shape, dtype=model.dtype, device=device),
+                torch.zeros(shape, dtype=model.dtype, device=device),
+            )
+            for _ in self.decoder.layers
+        ]
+        self.segments = torch.zeros(total, dtype=torch.int32, device=device)
+        self.page_table = torch.zeros(MAX_REQUESTS, self.max_pages, dtype=torch.int32, device=device)
+        self.processors = torch.cuda.get_device_properties(device).multi_processor_count
+        self.graph_memory = torch.cuda.graph_pool_handle()
+        self._graphs: dict[Shape, StepGraph] = {}
+        self._free_rows = list(range(MAX_REQUESTS))
+        self._in_flight: tuple[StepGraph | None, list[Row], list[tuple[Row, torch.Tensor]]] | None = None
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def _new_request(self, sampling: Sampling) -> Request:
+        return CudaRequest(self.pool, sampling, self._free_rows.pop())
+
+    def close(self, thread: Handle) -> None:
+        request = thread.request
+        assert isinstance(request, CudaRequest)
+        if request.row >= 0:
+            self._free_rows.append(request.row)
+            request.row = -1
+        super().close(thread)
+
+    def constrained(self, logits: torch.Tensor, expect: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        if self._forbidden is None or self.grammar is None:
+            return logits
+        logits = logits.masked_fill(self._forbidden[expect], -torch.inf)
+        logits[:, self.grammar.tags.promise] += bias.to(logits.dtype)
+        return logits
+
+    # -- steps -----------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def launch(self) -> None:
+        """Starts a step of what was fed, if none is under way; the host is free meanwhile."""
+        if self._in_flight is not None or not self._rows:
+            return
+        waiting, self._rows = self._rows, {}
+        prompts: list[tuple[Row, torch.Tensor]] = []
+        decoding: dict[Request, list[Row]] = {}
+        for request, rows in waiting.items():
+            self._send_pages(request)
+            if len(rows) > 4 and len(rows) == request.pages.used:
+                prompts.append((rows[-1], self._prefill(rows)))
+            else:
+                decoding[request] = rows
+        graph = self._launch_graph(decoding) if decoding else None
+        self._in_flight = (graph, [row for rows in decoding.values() for row in rows], prompts)
+
+    @torch.inference_mode()
+    def step(self) -> list[tuple[Handle, int]]:
+        self.launch()
+        if self._in_flight is None:
+            return []
+        (graph, rows, prompts), self._in_flight = self._in_flight, None
+        out: list[tuple[Handle, int]] = []
+        if prompts:
+            decided = [row for row, _ in prompts]
+            tokens = self._draw(torch.cat([logits for _, logits in prompts]), decided)
+            out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
+        if graph is not None:
+            graph.done.synchronize()
+            if any(row.handle.request.sampling.temperature > 0 for row in rows):
+                tokens = self._draw(graph.logits[: len(rows)], rows)
+            else:
+                tokens = graph.tokens[: len(rows)].tolist()
+            out += [(row.handle, token) for row, token in zip(rows, tokens, strict=True) if row.expect is not None]
+        return out
+
+    def _launch_graph(self, waiting: dict[Request, list[Row]]) -> StepGraph:
+        rows = [row for group in waiting.values() for row in group]
+        shape, tiles = self._shape(waiting, len(rows))
+        graph = self._graphs.get(shape)
+        if graph is None:
+            graph = self._graphs[shape] = StepGraph(self, shape)
+        count = len(rows)
+        columns = graph.columns
+        columns[0, :count] = [row.token for row in rows]
+        columns[1, :count] = [row.position for row in rows]
+        columns[2, :count] = [row.slot for row in rows]
+        columns[2, count:] = self.trash
+        columns[3, :count] = [row.index for row in rows]
+        columns[4, :count] = [row.expect or 0 for row in rows]
+        columns[5, :count] = [row.segment for row in rows]
+        start = 0
+        for request, group in waiting.items():
+            assert isinstance(request, CudaRequest)
+            end = start + len(group)
+            graph.sees[start:end] = request.bits([row.segment for row in group])
+            graph.bias[start:end] = request.sampling.parallelism
+            start = end
+        graph.tiles[:, : len(tiles)] = np.array(tiles, dtype=np.int32).T
+        graph.tiles[1, len(tiles) :] = 0
+        graph.launch()
+        return graph
+
+    def _shape(self, waiting: dict[Request, list[Row]], rows: int) -> tuple[Shape, list[tuple[int, int, int, int]]]:
+        """The shape that holds this step, and its tiles: first row, rows, request, length."""
+        bucket = power_of_two(rows)
+        tile_rows = min(bucket, max(1, 64 // (self.decoder.heads // self.decoder.kv_heads)))
+        tiles = []
+        start = 0
+        for request, group in waiting.items():
+            assert isinstance(request, CudaRequest)
+            for first in range(start, start + len(group), tile_rows):
+                count = min(tile_rows, start + len(group) - first)
+                tiles.append((first, count, request.row, request.pages.used))
+            start += len(group)
+        return Shape(bucket, power_of_two(len(tiles))), tiles
+
+    def _send_pages(self, request: Request) -> None:
+        """Brings the device's page table up to date; a request takes a new page once in `PAGE` tokens."""
+        assert isinstance(request, CudaRequest)
+        if request.pages.sent < len(request.pages.pages):
+            fresh = torch.tensor(request.pages.pages[request.pages.sent :], dtype=torch.int32)
+            place = slice(request.pages.sent, len(request.pages.pages))
+            self.page_table[request.row, place] = fresh.to(self.page_table.device, non_blocking=True)
+            request.pages.sent = len(request.pages.pages)
+
+    def _prefill(self, rows: list[Row]) -> torch.Tensor:
+        """Runs a prompt, with flash attention; returns the logits after its last token."""
+        device = self.model.device
+        plan = torch.tensor([[row.token, row.position, row.slot, row.segment] for row in rows], dtype=torch.int32)
+        tokens, positions, slots, segment = plan.to(device).T.contiguous().unbind()
+        self.segments.index_copy_(0, slots.long(), segment)
+        group = self.decoder.heads // self.decoder.kv_heads
+        places = slots.long()
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            keys, values = (part[places].transpose(0, 1)[None] for part in self.store[layer])
+            out = scaled_dot_product_attention(
+                query.transpose(0, 1)[None],
+                keys,
+                values,
+                is_causal=True,
+                enable_gqa=group > 1,
+                scale=self.decoder.scale,
+            )
+            return out[0].transpose(0, 1).reshape(len(rows), -1)
+
+        hidden = self.decoder.forward(tokens.long(), positions, slots, self.store, attend)
+        row = rows[-1]
+        expect = torch.tensor([int(row.expect or 0)], device=device)
+        bias = torch.tensor([row.handle.request.sampling.parallelism], device=device)
+        return self.constrained(self.decoder.logits(hidden[-1:]), expect, bias)
+
+
+def power_of_two(count: int) -> int:
+    return 1 << (count - 1).bit_length()

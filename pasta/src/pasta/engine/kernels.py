@@ -1,0 +1,269 @@
+"""Triton kernels of a decoding step. Each has a plain PyTorch twin in `reference.py`, and is tested against it.
+
+A step has few rows (one for each live thread) and is bound by reading: the weights once, and the keys and
+values of each answer once, whatever the number of its threads.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    inside = column < size
+    value = tl.load(residual + row * size + column, mask=inside, other=0.0).to(tl.float32)
+    if ADD:
+        value += tl.load(x + row * size + column, mask=inside, other=0.0).to(tl.float32)
+        tl.store(residual + row * size + column, value.to(residual.dtype.element_ty), mask=inside)
+        value = value.to(residual.dtype.element_ty).to(tl.float32)
+    value *= tl.rsqrt(tl.sum(value * value, 0) / size + eps)
+    scale = tl.load(weight + column, mask=inside, other=0.0)
+    # transformers rounds to the model's type before it scales
+    tl.store(out + row * size + column, value.to(out.dtype.element_ty) * scale, mask=inside)
+
+
+def add_norm(
+    x: torch.Tensor | None, residual: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor
+) -> None:
+    """residual += x; out = rms_norm(residual) * weight."""
+    rows, size = residual.shape
+    block = triton.next_power_of_2(size)
+    _add_norm[(rows,)](
+        x if x is not None else residual, residual, weight, out, size, eps,
+        ADD=x is not None, BLOCK=block, num_warps=min(16, max(4, block // 512)),
+    )  # fmt: skip
+
+
+@triton.jit
+def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < size
+    gate = tl.load(gate_up + row * 2 * size + column, mask=inside).to(tl.float32)
+    up = tl.load(gate_up + row * 2 * size + size + column, mask=inside)
+    silu = (gate * tl.sigmoid(gate)).to(out.dtype.element_ty)
+    tl.store(out + row * size + column, silu * up, mask=inside)
+
+
+def silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> None:
+    """out = silu(gate) * up, where gate and up lie side by side."""
+    rows, size = out.shape
+    _silu_mul[(rows, triton.cdiv(size, 1024))](gate_up, out, size, BLOCK=1024)
+
+
+@triton.jit
+def _rotate_store(
+    qkv, query, keys, values, cosines, sines, positions, slots, q_weight, k_weight, eps,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    head = tl.program_id(1)
+    lane = tl.arange(0, HALF)
+    inside = lane < SIZE // 2
+    base = qkv + row * (HEADS + 2 * KV_HEADS) * SIZE + head * SIZE
+    low = tl.load(base + lane, mask=inside, other=0.0)
+    high = tl.load(base + SIZE // 2 + lane, mask=inside, other=0.0)
+    slot = tl.load(slots + row).to(tl.int64)
+    if head < HEADS + KV_HEADS:
+        if NORM:  # Qwen3 normalises each head before it rotates
+            weight = q_weight
+            if head >= HEADS:
+                weight = k_weight
+            one, two = low.to(tl.float32), high.to(tl.float32)
+            scale = tl.rsqrt((tl.sum(one * one, 0) + tl.sum(two * two, 0)) / SIZE + eps)
+            low = (one * scale).to(low.dtype) * tl.load(weight + lane, mask=inside, other=0.0)
+            high = (two * scale).to(high.dtype) * tl.load(weight + SIZE // 2 + lane, mask=inside, other=0.0)
+        position = tl.load(positions + row).to(tl.int64)
+        cosine = tl.load(cosines + position * (SIZE // 2) + lane, mask=inside, other=0.0)
+        sine = tl.load(sines + position * (SIZE // 2) + lane, mask=inside, other=0.0)
+        # Rounded as transformers rounds: each product, then the sum.
+        rotated_low = (low * cosine).to(low.dtype) - (high * sine).to(low.dtype)
+        rotated_high = (high * cosine).to(low.dtype) + (low * sine).to(low.dtype)
+        target = query + row * HEADS * SIZE + head * SIZE
+        if head >= HEADS:
+            target = keys + (slot * KV_HEADS + head - HEADS) * SIZE
+        tl.store(target + lane, rotated_low, mask=inside)
+        tl.store(target + SIZE // 2 + lane, rotated_high, mask=inside)
+    else:
+        target = values + (slot * KV_HEADS + head - HEADS - KV_HEADS) * SIZE
+        tl.store(target + lane, low, mask=inside)
+        tl.store(target + SIZE // 2 + lane, high, mask=inside)
+
+
+def rotate_store(
+    qkv: torch.Tensor,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    rotation: tuple[torch.Tensor, torch.Tensor],
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+    norms: tuple[torch.Tensor, torch.Tensor] | None,
+    eps: float,
+) -> None:
+    """Rotates queries into `query` and keys into their slots of the pool, and stores the values.
+
+    qkv (rows, (heads + 2 kv heads) * size), query (rows, heads, size), keys and values (slots, kv heads, size),
+    rotation: cosines and sines (positions, size / 2).
+    """
+    rows, heads, size = query.shape
+    kv_heads = keys.shape[1]
+    q_weight, k_weight = norms if norms is not None else (qkv, qkv)
+    _rotate_store[(rows, heads + 2 * kv_heads)](
+        qkv, query, keys, values, *rotation, positions, slots, q_weight, k_weight, eps,
+        HEADS=heads, KV_HEADS=kv_heads, SIZE=size, HALF=triton.next_power_of_2(size // 2),
+        NORM=norms is not None, num_warps=1,
+    )  # fmt: skip
+
+
+@triton.jit
+def _attend(
+    query, keys, values, partial, peaks, sums,
+    tiles, indices, sees, segments, pages, scale,
+    TILES: tl.constexpr, WORDS: tl.constexpr, MAX_PAGES: tl.constexpr, PAGE: tl.constexpr,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    GROUP: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_SLOTS: tl.constexpr,
+    SPLITS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    split = tl.program_id(2)
+    first = tl.load(tiles + tile)
+    count = tl.load(tiles + TILES + tile)
+    request = tl.load(tiles + 2 * TILES + tile)
+    if count == 0:
+        return
+    length = tl.load(tiles + 3 * TILES + tile)
+    stretch = tl.cdiv(tl.cdiv(length, SPLITS), BLOCK_SLOTS) * BLOCK_SLOTS
+    begin = split * stretch
+    end = tl.minimum(begin + stretch, length)
+
+    # Row r of the tile and query head g of the group share this key head: lane = r * GROUP + g.
+    lane = tl.arange(0, BLOCK_ROWS)
+    row = first + lane // GROUP
+    real = lane < count * GROUP
+    column = tl.arange(0, BLOCK_SIZE)
+    inside = column < SIZE
+    q_head = head * GROUP + lane % GROUP
+    q = tl.load(
+        query + (row * HEADS + q_head)[:, None] * SIZE + column[None, :],
+        mask=real[:, None] & inside[None, :],
+        other=0.0,
+    )
+    index = tl.load(indices + row, mask=real, other=-1)
+
+    peak = tl.full([BLOCK_ROWS], -1e30, tl.float32)
+    total = tl.zeros([BLOCK_ROWS], tl.float32)
+    sum_ = tl.zeros([BLOCK_ROWS, BLOCK_SIZE], tl.float32)
+    for start in range(begin, end, BLOCK_SLOTS):
+        place = start + tl.arange(0, BLOCK_SLOTS)
+        held = place < end
+        page = tl.load(pages + request * MAX_PAGES + place // PAGE, mask=held, other=0)
+        slot = (page * PAGE + place % PAGE).to(tl.int64)
+        segment = tl.load(segments + slot, mask=held, other=0)
+        k = tl.load(
+            keys + (slot[None, :] * KV_HEADS + head) * SIZE + column[:, None],
+            mask=held[None, :] & inside[:, None],
+            other=0.0,
+        )
+        score = tl.dot(q, k, input_precision=PRECISION) * scale
+        word = tl.load(sees + row[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
+        visible = ((word >> (segment & 31)[None, :]) & 1) != 0
+        visible = visible & held[None, :] & (place[None, :] <= index[:, None])
+        score = tl.where(visible, score, -1e30)
+        new_peak = tl.maximum(peak, tl.max(score, 1))
+        shrink = tl.exp(peak - new_peak)
+        weight = tl.where(visible, tl.exp(score - new_peak[:, None]), 0.0)
+        v = tl.load(
+            values + (slot[:, None] * KV_HEADS + head) * SIZE + column[None, :],
+            mask=held[:, None] & inside[None, :],
+            other=0.0,
+        )
+        sum_ = sum_ * shrink[:, None] + tl.dot(weight.to(v.dtype), v, input_precision=PRECISION)
+        total = total * shrink + tl.sum(weight, 1)
+        peak = new_peak
+
+    # (row, query head, split)
+    out = ((row * HEADS + q_head) * SPLITS + split).to(tl.int64)
+    tl.store(peaks + out, peak, mask=real)
+    tl.store(sums + out, total, mask=real)
+    tl.store(partial + out[:, None] * SIZE + column[None, :], sum_, mask=real[:, None] & inside[None, :])
+
+
+@triton.jit
+def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr, SPLITS: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64)
+    split = tl.arange(0, SPLITS)
+    column = tl.arange(0, BLOCK_SIZE)
+    inside = column < SIZE
+    peak = tl.load(peaks + place * SPLITS + split)
+    weight = tl.exp(peak - tl.max(peak, 0))
+    total = tl.sum(tl.load(sums + place * SPLITS + split) * weight, 0)
+    parts = tl.load(
+        partial + (place * SPLITS + split)[:, None] * SIZE + column[None, :], mask=inside[None, :], other=0.0
+    )
+    value = tl.sum(parts * weight[:, None], 0) / total
+    tl.store(out + place * SIZE + column, value.to(out.dtype.element_ty), mask=inside)
+
+
+class Attention:
+    """Split attention over a paged pool, with its scratch memory, for steps of at most `rows` rows.
+
+    The threads of an answer come in tiles of up to `tile_rows`; a tile reads the answer's keys once.
+    """
+
+    def __init__(
+        self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, page: int, max_pages: int,
+        words: int, device: torch.device, processors: int,
+    ):  # fmt: skip
+        self.heads, self.kv_heads, self.size = heads, kv_heads, size
+        self.group = heads // kv_heads
+        self.tiles, self.page, self.max_pages, self.words = tiles, page, max_pages, words
+        self.tile_rows = min(rows, max(1, 64 // self.group))
+        self.block_rows = max(16, triton.next_power_of_2(self.tile_rows * self.group))
+        wanted = max(1, 2 * processors // (tiles * kv_heads))
+        self.splits = min(32, max(1, triton.next_power_of_2(wanted + 1) // 2))
+        places = rows * heads * self.splits
+        self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
+        self.peaks = torch.zeros(places, dtype=torch.float32, device=device)
+        self.sums = torch.ones(places, dtype=torch.float32, device=device)
+
+    def __call__(
+        self,
+        query: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        out: torch.Tensor,
+        scale: float,
+        *,
+        tiles: torch.Tensor,
+        indices: torch.Tensor,
+        sees: torch.Tensor,
+        segments: torch.Tensor,
+        pages: torch.Tensor,
+    ) -> None:
+        """query and out (rows, heads, size), keys and values (slots, kv heads, size).
+
+        tiles (4, tiles): first row, number of rows, request, and slots that the request holds. indices: each
+        row's own place in its request. sees: each row's bit set of segments. segments: by slot of the pool.
+        pages: the page tables, by request.
+        """
+        exact = query.dtype == torch.float32
+        _attend[(self.tiles, self.kv_heads, self.splits)](
+            query, keys, values, self.partial, self.peaks, self.sums,
+            tiles, indices, sees, segments, pages, scale,
+            TILES=self.tiles, WORDS=self.words, MAX_PAGES=self.max_pages, PAGE=self.page,
+            HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, BLOCK_SIZE=triton.next_power_of_2(self.size),
+            GROUP=self.group, BLOCK_ROWS=self.block_rows, BLOCK_SLOTS=32 if exact else 64,
+            SPLITS=self.splits, PRECISION="ieee" if exact else "tf32", num_warps=4, num_stages=2,
+        )  # fmt: skip
+        _merge[(query.shape[0] * self.heads,)](
+            self.partial, self.peaks, self.sums, out,
+            SIZE=self.size, BLOCK_SIZE=triton.next_power_of_2(self.size), SPLITS=self.splits, num_warps=2,
+        )  # fmt: skip

@@ -1,0 +1,59 @@
+"""The kernels' plain twins: slow, obviously right, in any precision."""
+
+from __future__ import annotations
+
+import torch
+
+
+def add_norm(
+    x: torch.Tensor | None, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The new residual, and its normalised form."""
+    if x is not None:
+        residual = residual + x
+    variance = residual.pow(2).mean(-1, keepdim=True)
+    return residual, residual * torch.rsqrt(variance + eps) * weight
+
+
+def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    gate, up = gate_up.chunk(2, -1)
+    return torch.nn.functional.silu(gate) * up
+
+
+def rotate(x: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """x (rows, heads, size), rotated in halves."""
+    low, high = x.chunk(2, -1)
+    cosine, sine = cosines[positions][:, None], sines[positions][:, None]
+    return torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)
+
+
+def attend(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    scale: float,
+    *,
+    requests: torch.Tensor,
+    lengths: torch.Tensor,
+    indices: torch.Tensor,
+    sees: torch.Tensor,
+    segments: torch.Tensor,
+    pages: torch.Tensor,
+    page: int,
+) -> torch.Tensor:
+    """Row by row: gathers what its request holds, drops what it does not see, and attends. Shapes as the kernel's."""
+    out = torch.empty_like(query)
+    group = query.shape[1] // keys.shape[1]
+    for row in range(query.shape[0]):
+        request = int(requests[row])
+        place = torch.arange(int(lengths[request]), device=query.device)
+        slot = pages[request][place // page].long() * page + place % page
+        segment = segments[slot].long()
+        visible = (sees[row].long()[segment >> 5] >> (segment & 31) & 1).bool() & (place <= indices[row])
+        k, v = (
+            keys[slot[visible]].repeat_interleave(group, 1),
+            values[slot[visible]].repeat_interleave(group, 1),
+        )
+        weight = (torch.einsum("hd,shd->hs", query[row], k) * scale).softmax(-1)
+        out[row] = torch.einsum("hs,shd->hd", weight, v)
+    return out

@@ -1,0 +1,140 @@
+"""On a GPU: the kernels against their plain twins in float64, and the engine against the one on the CPU."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from support import byte_tokenizer, tiny_model
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+CASES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
+
+
+def error(out: torch.Tensor, expected: torch.Tensor) -> float:
+    assert torch.isfinite(out).all()
+    return float((out.double() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("dtype,bound", CASES)
+@pytest.mark.parametrize("heads,kv_heads,size", [(9, 3, 64), (32, 8, 128), (8, 8, 96), (4, 1, 256)])
+@pytest.mark.parametrize("answers,threads,length", [(1, 1, 1), (1, 1, 1000), (1, 16, 700), (1, 40, 300), (7, 3, 150), (5, 1, 33)])
+def test_attention(
+    dtype: torch.dtype, bound: float, heads: int, kv_heads: int, size: int, answers: int, threads: int, length: int
+) -> None:
+    from pasta.engine import reference
+    from pasta.engine.kernels import Attention
+
+    page, words, device = 64, 16, torch.device("cuda")
+    generator = torch.Generator(device).manual_seed(heads * length + threads)
+    random = {"generator": generator, "device": device}
+    lengths = [max(threads, length - 13 * answer) for answer in range(answers)]
+    most = -(-max(lengths) // page)
+    pages = torch.randperm(answers * most, **random).view(answers, most).int()
+    slots = answers * most * page
+    rows = answers * threads
+    keys, values = (torch.randn(slots, kv_heads, size, **random).to(dtype) for _ in range(2))
+    query = torch.randn(rows, heads, size, **random).to(dtype)
+    segments = torch.randint(0, 32 * words, (slots,), **random, dtype=torch.int32)
+    sees = torch.randint(-(2**31), 2**31 - 1, (rows, words), **random, dtype=torch.int32)
+    requests = torch.arange(answers, device=device).repeat_interleave(threads)
+    # The last tokens of each answer are this step's; a row sees itself, whatever else.
+    indices = torch.tensor([lengths[a] - threads + t for a in range(answers) for t in range(threads)], device=device).int()
+    own = pages[requests, (indices // page).long()].long() * page + indices % page
+    segments[own] = 7
+    sees[:, 0] |= 1 << 7
+
+    probe = Attention(rows, 1, heads, kv_heads, size, page=page, max_pages=most, words=words, device=device, processors=132)
+    tiles = [
+        (answer * threads + first, min(probe.tile_rows, threads - first), answer, lengths[answer])
+        for answer in range(answers)
+        for first in range(0, threads, probe.tile_rows)
+    ] + [(0, 0, 0, 0)]  # an empty one, as a rounded-up step has
+    attention = Attention(
+        rows, len(tiles), heads, kv_heads, size, page=page, max_pages=most, words=words, device=device, processors=132
+    )
+    out = torch.full_like(query, torch.nan)
+    attention(
+        query, keys, values, out, size**-0.5,
+        tiles=torch.tensor(tiles, device=device).int().T.contiguous(),
+        indices=indices, sees=sees, segments=segments, pages=pages,
+    )  # fmt: skip
+    expected = reference.attend(
+        query.double(), keys.double(), values.double(), size**-0.5, requests=requests,
+        lengths=torch.tensor(lengths), indices=indices, sees=sees, segments=segments, pages=pages, page=page,
+    )  # fmt: skip
+    assert error(out, expected) < bound
+
+
+@pytest.mark.parametrize("dtype,bound", CASES)
+@pytest.mark.parametrize("rows,size", [(1, 576), (5, 4096), (33, 96)])
+def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -> None:
+    from pasta.engine import kernels, reference
+
+    torch.manual_seed(rows)
+    x, residual = (torch.randn(rows, size, device="cuda").to(dtype) for _ in range(2))
+    weight = torch.randn(size, device="cuda").to(dtype)
+    expected_residual, expected = reference.add_norm(x.double(), residual.double(), weight.double(), 1e-5)
+    out = torch.full_like(x, torch.nan)
+    kernels.add_norm(x, residual, weight, 1e-5, out)
+    assert error(residual, expected_residual) < bound
+    assert error(out, expected) < bound
+
+    gate_up = torch.randn(rows, 2 * size, device="cuda").to(dtype)
+    out = torch.full_like(x, torch.nan)
+    kernels.silu_mul(gate_up, out)
+    assert error(out, reference.silu_mul(gate_up.double())) < bound
+
+
+@pytest.mark.parametrize("dtype,bound", CASES)
+@pytest.mark.parametrize("size", [64, 96, 128])
+def test_rotation(dtype: torch.dtype, bound: float, size: int) -> None:
+    from pasta.engine import kernels, reference
+
+    torch.manual_seed(size)
+    rows, heads, kv_heads, slots = 6, 4, 2, 40
+    qkv = torch.randn(rows, (heads + 2 * kv_heads) * size, device="cuda").to(dtype)
+    angles = torch.rand(100, size // 2, device="cuda") * 6
+    rotation = (angles.cos().to(dtype), angles.sin().to(dtype))
+    positions = torch.randint(0, 100, (rows,), device="cuda").int()
+    places = torch.randperm(slots, device="cuda")[:rows].int()
+    query = torch.full((rows, heads, size), torch.nan, device="cuda").to(dtype)
+    keys, values = (torch.zeros(slots, kv_heads, size, device="cuda").to(dtype) for _ in range(2))
+    kernels.rotate_store(qkv, query, keys, values, rotation, positions, places, None, 1e-6)
+    parts = qkv.double().view(rows, -1, size).split([heads, kv_heads, kv_heads], 1)
+    exact = (rotation[0].double(), rotation[1].double())
+    assert error(query, reference.rotate(parts[0], *exact, positions.long())) < bound
+    assert error(keys[places.long()], reference.rotate(parts[1], *exact, positions.long())) < bound
+    assert error(values[places.long()], parts[2]) == 0
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
+def test_greedy_equals_the_engine_on_the_cpu(family: str) -> None:
+    """Random tags by a positive bias: forks, nested forks and syncs, several requests at once, float32."""
+    from pasta.decode import generate_all
+    from pasta.engine.cuda import CudaEngine
+    from pasta.engine.native import NativeEngine
+    from pasta.engine.tags import add_tags
+    from pasta.vocab import Vocabulary
+
+    model, vocabulary = tiny_model(family), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    prompts = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
+    engines = [
+        NativeEngine(copy.deepcopy(model), vocabulary, slots=8192),
+        CudaEngine(model.cuda(), vocabulary, slots=8192),
+    ]
+    for parallelism in (0.0, 2.0, 4.0):
+        cpu, gpu = (
+            generate_all(engine, prompts, max_new_tokens=160, max_thread_tokens=40, parallelism=parallelism)
+            for engine in engines
+        )
+        assert [result.annotated for result in gpu] == [result.annotated for result in cpu]
+        assert parallelism == 0.0 or any(len(result.threads) > 3 for result in gpu)
+    for engine in engines:
+        assert engine.pool.free_slots == engine.pool.slots
