@@ -1,0 +1,194 @@
+"""Runs an annotator over a file of answers: resumable, and nothing is written that was not checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from pasta.data.example import Annotator, Decision, Example, Refused, each
+from pasta.data.fields import read_example, with_answer
+from pasta.data.plan import Count, Plan, PlanError, apply, block_lengths, verified
+from pasta.data.report import Report
+from pasta.data.rows import Row, dump, is_json_lines, read_rows, write_rows
+from pasta.errors import UsageError
+from pasta.lang import Response, Text, statistics
+
+SYNC_EVERY_S = 1.0
+Progress = Callable[[int, int, Report], None]  # rows done, rows in all, the report so far
+
+
+def annotate(
+    source: str,
+    target: str,
+    annotator: Annotator,
+    count: Count,
+    *,
+    split: str = "train",
+    limit: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Annotates `source` into `target`.
+
+    Rows are appended to `target.part` as they come and put into `target`, in the order of `source`, once all
+    are done. Run again after an interruption, or with a longer source, only the missing rows are annotated.
+    """
+    began = time.monotonic()
+    if not is_json_lines(target) and Path(target).suffix:
+        raise UsageError(f"cannot tell how to write {target}", "end its name in .jsonl, .jsonl.gz or .jsonl.xz")
+    rows = list(islice(read_rows(source, split), limit))
+    recipe = _recipe(annotator)
+    part = Path(f"{target}.part")
+    if overwrite:
+        part.unlink(missing_ok=True)
+    written = {} if overwrite else _written(target, part, recipe)
+
+    report = Report(annotator.name)
+    todo: list[Example] = []
+    for index, row in enumerate(rows):
+        example = read_example(index, row)
+        if isinstance(example, str):
+            report.refuse(example)
+        elif (old := written.get(index)) is None:
+            todo.append(example)
+        elif old["plain"] != example.text:
+            raise UsageError(f"row {index} of {source} is not the one in {target}", "pass --overwrite to start afresh")
+        else:
+            report.add(old["pasta"])
+            report.resumed += 1
+
+    with _appending(part) as out:
+        synced = time.monotonic()
+        if progress:
+            progress(report.rows, len(rows), report)
+        for group in each(todo, annotator.batch):
+            by_row = {example.row: example for example in group}
+            for decision in annotator.decide(group):
+                done = finish(by_row[decision.row], decision, annotator, recipe, count)
+                if isinstance(done, Refused):
+                    report.refuse(done.reason)
+                else:
+                    annotated, mark = done
+                    row = with_answer(rows[decision.row], annotated, by_row[decision.row].text)
+                    row["pasta"] = mark
+                    written[decision.row] = row
+                    out.write(dump(row))
+                    report.add(mark)
+                if progress:
+                    progress(report.rows, len(rows), report)
+                if time.monotonic() - synced > SYNC_EVERY_S:
+                    _to_disk(out)
+                    synced = time.monotonic()
+        _to_disk(out)
+
+    write_rows(target, (written[index] for index in range(len(rows)) if index in written))
+    part.unlink(missing_ok=True)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def finish(
+    example: Example, decision: Decision, annotator: Annotator, recipe: str, count: Count
+) -> tuple[str, dict[str, Any]] | Refused:
+    """The annotated text and its figures. Asserts that the text is well formed and the answer unchanged."""
+    if isinstance(decision.plan, Refused):
+        return decision.plan
+    reason = decision.reason
+    text = example.text
+    sequential = Response((Text(text),))
+    response = sequential
+    try:
+        if decision.plan:
+            response = apply(decision.plan, text, count)
+    except PlanError as error:
+        reason = str(error)
+    measured = statistics(response, count)
+    if response is not sequential and measured.critical_path >= count(text):
+        reason = "nothing to gain"
+        response, measured = sequential, statistics(sequential, count)
+    try:
+        annotated = verified(response, text)
+    except PlanError as error:
+        return Refused(str(error))
+    lengths = block_lengths(response, count)
+    mark = {
+        "row": example.row,
+        "annotator": annotator.name,
+        "recipe": recipe,
+        "blocks": len(lengths),
+        "lengths": lengths,
+        "syncs": measured.syncs,
+        "tokens": count(text),
+        "critical_path": measured.critical_path,
+        "reason": "" if lengths else reason,
+    }
+    return annotated, mark
+
+
+def plan_of(decision: Decision) -> Plan:
+    """The decision's plan; a refusal is an empty one."""
+    return Plan() if isinstance(decision.plan, Refused) else decision.plan
+
+
+def _recipe(annotator: Annotator) -> str:
+    """A short name for everything that the outcome depends on."""
+    told = json.dumps([annotator.name, dict(annotator.settings())], sort_keys=True, default=str)
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def _written(target: str, part: Path, recipe: str) -> dict[int, Row]:
+    """The rows that earlier runs wrote, by number."""
+    rows: dict[int, Row] = {}
+    sources = [str(target)] if Path(target).exists() else []
+    if part.exists():
+        _cut_torn_line(part)
+        sources.append(str(part))
+    for source in sources:
+        for row in _read_part(source):
+            mark = row.get("pasta")
+            if not isinstance(mark, dict) or "plain" not in row or "row" not in mark:
+                raise UsageError(f"{source} was not written by pasta annotate", "choose another output, or --overwrite")
+            if mark.get("recipe") != recipe:
+                raise UsageError(
+                    f"{source} was made by {mark.get('annotator')} with other settings",
+                    "choose another output, or pass --overwrite to start afresh",
+                )
+            rows[mark["row"]] = row
+    return rows
+
+
+def _read_part(source: str) -> Iterator[Row]:
+    if source.endswith(".part"):
+        with open(source, encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+    else:
+        yield from read_rows(source)
+
+
+def _cut_torn_line(part: Path) -> None:
+    """A run that was killed may have left half a line."""
+    data = part.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        with open(part, "rb+") as file:
+            file.truncate(end)
+
+
+def _appending(part: Path) -> IO[str]:
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        return open(part, "a", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {part}: {error.strerror}") from error
+
+
+def _to_disk(out: IO[str]) -> None:
+    out.flush()
+    os.fsync(out.fileno())
