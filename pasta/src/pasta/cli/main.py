@@ -26,6 +26,7 @@ COMMANDS = {
     "replay": Entry("pasta.cli.replay", "Force a recorded response through a model, to time it."),
     "check": Entry("pasta.cli.check", "Report what is wrong with an annotated text, and where."),
     "render": Entry("pasta.cli.render", "Print an annotated text: plain, main thread or merged."),
+    "annotate": Entry("pasta.cli.annotate", "Mark what is independent in the answers of a data set."),
     "models": Entry("pasta.cli.models", "List the models at hand, and where they came from."),
     "bench": Entry("pasta.cli.bench", "Measure the engine on this machine."),
 }
