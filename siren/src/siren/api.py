@@ -66,15 +66,15 @@ def stream(
     plan: Mapping[str, Literal["symbolic", "sample"]] | None = None,
     mean: Literal["exact", "plugin"] = "exact",
 ) -> Iterator[Result]:
-    """A result after each row. The rows take the place of the program's one `File.read`."""
+    """A result after each row. Rows take the place of the program's one `File.read`, or of its free name `data`."""
     from siren import runtime
 
-    tree, base = load(program)
+    tree, _ = load(program)
     values = {name: plain(name, value) for name, value in (data or {}).items()}
     try:
-        require_valid(tree, values)
+        require_valid(tree, {"data", *values})
         for raw in runtime.stream(
-            tree, iter(rows), data=values, base=base, method=method, particles=particles, seed=seed,
+            tree, iter(rows), data=values, method=method, particles=particles, seed=seed,
             resample=resample, ess=ess, plan=plan, mean=mean,
         ):  # fmt: skip
             yield make_result(tree, raw)

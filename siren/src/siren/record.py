@@ -38,7 +38,7 @@ class Recorder:
         ancestors: NDArray[Any] | None,
         log_weights: NDArray[Any],
         ess: float,
-        values: dict[str, NDArray[Any]] | None = None,
+        values: object = None,
     ) -> None:
         """Called by the runtime with the weights before resampling and the ancestors chosen."""
         weights = np.atleast_1d(np.asarray(log_weights, dtype=float))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from siren.errors import SirenError, did_you_mean
 from siren.syntax import ast
 from siren.syntax.printer import flat
+from siren.syntax.traverse import random_variables
 
 if TYPE_CHECKING:
     from siren.runtime import RunResult
@@ -84,6 +85,7 @@ class Result:
     """The outcome of one run. `result["xs"].mean` is an array; `result[0]` is the first output."""
 
     outputs: dict[str, Output]
+    plan: dict[str, str]
     raw: RunResult
 
     def __getitem__(self, key: str | int) -> Output:
@@ -103,10 +105,6 @@ class Result:
     @property
     def log_evidence(self) -> float:
         return float(self.raw.log_evidence)
-
-    @property
-    def plan(self) -> Mapping[str, str]:
-        return self.raw.plan
 
     @property
     def seed(self) -> int:
@@ -137,7 +135,7 @@ class Result:
             "seed": self.seed,
             "seconds": self.seconds,
             "log_evidence": _finite(self.log_evidence),
-            "plan": dict(self.plan),
+            "plan": self.plan,
             "ess_min": _finite(float(self.ess.min())) if self.ess.size else None,
             "outputs": {output.name: _summary(output) for output in self},
         }
@@ -160,7 +158,9 @@ def make_result(program: ast.Program, raw: RunResult) -> Result:
         while name in outputs:
             name, copies = f"{label} #{copies}", copies + 1
         outputs[name] = Output(name, value)
-    return Result(outputs, raw)
+    # The order of the text is the order in which plans are numbered.
+    plan = {name: raw.plan[name] for name in random_variables(program) if name in raw.plan}
+    return Result(outputs, plan, raw)
 
 
 def _labelled(expr: ast.Expr, value: Any) -> Iterator[tuple[str, Any]]:

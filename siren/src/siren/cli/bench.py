@@ -1,7 +1,132 @@
-"""`siren bench`."""
+"""`siren bench`: accuracy and speed on the benchmark suite, beside the published figures and plain NumPy."""
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
 
-def bench() -> None:
-    """Benchmarks."""
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from siren.bench import measure
+from siren.bench.filters import FILTERS
+from siren.bench.machine import machine
+from siren.cli.show import number
+from siren.errors import SirenError
+
+
+def bench(
+    quick: Annotated[
+        bool, typer.Option("--quick/--long", help="Under two minutes, or many repetitions.")
+    ] = True,
+    only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
+    part: Annotated[str, typer.Option(help="accuracy, speed or all.")] = "all",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
+) -> None:
+    """Measure errors at 1,024 particles, and speed beside hand-written NumPy filters, in one run."""
+    if part not in ("accuracy", "speed", "all"):
+        raise typer.BadParameter("one of accuracy, speed, all", param_hint="--part")
+    figures: dict[str, Any] = {"machine": machine(), "accuracy": [], "speed": []}
+    with measure.workplace() as folder:
+        place = measure.Workplace(Path(folder))
+        if part != "speed":
+            figures["accuracy"] = [entry.to_json() for entry in _accuracy(place, quick, only)]
+        if part != "accuracy":
+            figures["speed"] = [entry.to_json() for entry in _speed(place, quick, only)]
+    text = json.dumps(figures, indent=2)
+    if output:
+        output.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(text)
+    else:
+        _show(figures)
+
+
+def _accuracy(place: measure.Workplace, quick: bool, only: list[str] | None) -> list[measure.Accuracy]:
+    entries = []
+    datasets, repetitions = (3, 4) if quick else (20, 20)
+    for benchmark, method, plan in measure.published_pairs():
+        if only and benchmark.name not in only:
+            continue
+        _say(f"accuracy of {benchmark.name}, {method}, plan {plan}")
+        try:
+            entry = measure.accuracy(
+                benchmark, method, plan, place, datasets=datasets, repetitions=repetitions
+            )
+        except SirenError as error:
+            _say(f"  failed: {error.message}")
+            continue
+        entries.append(entry)
+    return entries
+
+
+def _speed(place: measure.Workplace, quick: bool, only: list[str] | None) -> list[measure.Speed]:
+    entries = []
+    for name in FILTERS:
+        if only and name not in only:
+            continue
+        for particles in (1024, 100_000):
+            _say(f"speed of {name} at {particles} particles")
+            repetitions = (5 if particles < 10_000 else 1) * (1 if quick else 5)
+            entries.append(measure.speed(name, place, particles=particles, repetitions=repetitions))
+    return entries
+
+
+def _show(figures: dict[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    about = figures["machine"]
+    console.print(
+        f"{about['processor']}, {about['cores']} cores, Python {about['python']}, NumPy {about['numpy']}\n"
+    )
+    if figures["accuracy"]:
+        headings = [
+            "benchmark",
+            "method",
+            "plan",
+            "output",
+            "lowest",
+            "median",
+            "highest",
+            "published",
+            "s a run",
+        ]
+        table = _table(
+            "Squared error, 90th percentile over repetitions, 1,024 particles; range over data sets",
+            headings,
+            4,
+        )
+        for entry in figures["accuracy"]:
+            for name, errors in entry["errors"].items():
+                ordered = sorted(errors)
+                published = entry["published"].get(name)
+                table.add_row(
+                    entry["benchmark"], entry["method"], str(entry["plan"]), name, number(ordered[0]),
+                    number(ordered[len(ordered) // 2]), number(ordered[-1]),
+                    "" if published is None else number(published), f"{entry['seconds']:.3f}",
+                )  # fmt: skip
+        console.print(table)
+        console.print()
+    if figures["speed"]:
+        headings = ["benchmark", "plan", "particles", "Siren s", "NumPy s", "ratio"]
+        table = _table("Speed beside a hand-written NumPy filter of the same model and plan", headings, 1)
+        for entry in figures["speed"]:
+            table.add_row(
+                entry["benchmark"], str(entry["plan"]), str(entry["particles"]),
+                f"{entry['siren_seconds']:.4f}", f"{entry['numpy_seconds']:.4f}", f"{entry['ratio']:.2f}",
+            )  # fmt: skip
+        console.print(table)
+
+
+def _table(title: str, headings: list[str], words: int) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if index < words else "right", no_wrap=True)
+    return table
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ from siren.data import read_binding, standard_input, warn_if_headerless
 from siren.record import Recorder
 from siren.result import Result
 from siren.syntax import ast, parse_file
-from siren.syntax.check import walk
+from siren.syntax.traverse import everything
 
 
 class Method(StrEnum):
@@ -96,8 +96,9 @@ def run(
     recorder = Recorder() if record else None
     with Progress() as progress:
         result = api.run(
-            program, data=bindings, particles=particles, method=method.value, seed=seed, resample=resample.value,
-            ess=ess, plan=chosen, mean=mean.value, progress=progress, recorder=recorder,
+            program, data=bindings, particles=particles, method=method.value, seed=seed,
+            resample=resample.value, ess=ess, plan=chosen, mean=mean.value, progress=progress,
+            recorder=recorder,
         )  # fmt: skip
     if as_json:
         typer.echo(json.dumps({"program": str(file), **result.to_json()}, indent=2))
@@ -147,8 +148,7 @@ def _check_endings(plot: Path | None, record: Path | None) -> None:
 
 
 def _warn_about_headers(program: ast.Program, file: Path) -> None:
-    bodies = [function.body for function in program.functions] + [program.body]
-    for expr in (inner for body in bodies for inner in walk(body)):
+    for expr in everything(program):
         match expr:
             case ast.Call("File.read", (ast.String(name),)) if (file.parent / name).is_file():
                 warning = warn_if_headerless(file.parent / name)

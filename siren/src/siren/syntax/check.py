@@ -12,6 +12,7 @@ from siren.errors import CheckError, CheckErrors, Span, did_you_mean
 from siren.syntax import ast
 from siren.syntax.builtins import DISTRIBUTIONS, FUNCTIONS
 from siren.syntax.shapes import find_shape_errors
+from siren.syntax.traverse import children, walk
 
 # What other languages call our distributions and functions.
 _OTHER_NAMES: Final = {
@@ -205,36 +206,6 @@ _PARAMETER_RULES: Final[dict[str, tuple[float, float, str]]] = {
     "p": (0.0, 1.0, "must be between 0 and 1"),
     "degrees": (1.0000001, _BIG, "must be more than 1"),
 }
-
-
-def children(expr: ast.Expr) -> tuple[ast.Expr, ...]:
-    """The expressions directly inside an expression, those of its distribution included."""
-    match expr:
-        case ast.Tuple(items) | ast.List(items) | ast.Call(_, items):
-            return items
-        case ast.Unary(_, operand):
-            return (operand,)
-        case ast.Binary(_, left, right) | ast.Fold(_, left, right):
-            return (left, right)
-        case ast.If(condition, then, otherwise):
-            return (condition, then, otherwise)
-        case ast.Let(_, value, body):
-            return (value, body)
-        case ast.Assume(_, _, distribution, body):
-            return (*distribution.arguments, body)
-        case ast.Observe(distribution, value):
-            return (*distribution.arguments, value)
-        case _:
-            return ()
-
-
-def walk(expr: ast.Expr) -> Iterator[ast.Expr]:
-    """The expression and everything inside it, in source order, without recursion."""
-    stack = [expr]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(reversed(children(current)))
 
 
 def _bound_names(expr: ast.Expr) -> Iterator[str]:

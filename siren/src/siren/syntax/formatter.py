@@ -125,7 +125,8 @@ class _Formatter:
             text = flat(expr, level)
             if used + len(text) <= width:
                 return [text]
-        lines = self._broken(expr, width, _END)
+        # What follows the expression goes on its last line: no comment from after its end may be there.
+        lines = self._broken(expr, width, (expr.span.end_line, expr.span.end_column))
         if binding(expr) < level:
             return ["(", *_indented(lines), ")"]
         return lines
@@ -193,9 +194,10 @@ class _Formatter:
         """Comments inside a form that goes on one line: before its last line, and after its end."""
         inner: Lines = []
         tail: Lines = []
+        may_trail = limit > (span.end_line, span.end_column)
         while self._comment_before(limit):
             comment = self.comments[0]
-            if comment.position[0] < span.end_line:
+            if comment.position[0] < span.end_line or not may_trail:
                 inner.append(comment.text)
             elif comment.position[0] == span.end_line and comment.after_code and "\n" not in comment.text:
                 tail.append(comment.text)

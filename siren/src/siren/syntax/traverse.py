@@ -1,0 +1,50 @@
+"""Ways through a syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from siren.syntax import ast
+
+
+def children(expr: ast.Expr) -> tuple[ast.Expr, ...]:
+    """The expressions directly inside an expression, those of its distribution included."""
+    match expr:
+        case ast.Tuple(items) | ast.List(items) | ast.Call(_, items):
+            return items
+        case ast.Unary(_, operand):
+            return (operand,)
+        case ast.Binary(_, left, right) | ast.Fold(_, left, right):
+            return (left, right)
+        case ast.If(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case ast.Let(_, value, body):
+            return (value, body)
+        case ast.Assume(_, _, distribution, body):
+            return (*distribution.arguments, body)
+        case ast.Observe(distribution, value):
+            return (*distribution.arguments, value)
+        case _:
+            return ()
+
+
+def walk(expr: ast.Expr) -> Iterator[ast.Expr]:
+    """The expression and everything inside it, in source order, without recursion."""
+    stack = [expr]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(children(current)))
+
+
+def everything(program: ast.Program) -> Iterator[ast.Expr]:
+    """Every expression of a program, in the order of its text."""
+    for function in program.functions:
+        yield from walk(function.body)
+    yield from walk(program.body)
+
+
+def random_variables(program: ast.Program) -> tuple[str, ...]:
+    """The names of a program's random variables in the order of its text, each once."""
+    names = (expr.name for expr in everything(program) if isinstance(expr, ast.Assume))
+    return tuple(dict.fromkeys(names))
