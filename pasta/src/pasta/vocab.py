@@ -77,7 +77,8 @@ class Vocabulary:
     def add_tags(self) -> int:
         """Add the tags to the tokenizer; returns how many were new. The embeddings are the caller's."""
         added = self.tokenizer.add_tokens(list(TAGS), special_tokens=True)
-        self.__dict__.pop("tags", None)
+        for known in ("tags", "pieces", "_specials"):  # what was read from the smaller vocabulary
+            self.__dict__.pop(known, None)
         return int(added)
 
     # -- text to tokens ---------------------------------------------------------------------------
@@ -97,6 +98,9 @@ class Vocabulary:
             text = "\n\n".join(message["content"] for message in messages)
             start = [] if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
             return start + self.encode(text)
+        for message in messages:
+            if any(self._spells_special(value) for key, value in message.items() if key != "content"):
+                raise UsageError(f"a message spells a special token outside its content: {dict(message)!r:.80}")
         if not any(self._spells_special(message["content"]) for message in messages):
             return self._apply_template(messages, tokenize=True)
         marks = [f"@{uuid.uuid4().hex}@" for _ in messages]
