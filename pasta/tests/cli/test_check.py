@@ -45,9 +45,8 @@ def test_warnings_are_told_but_are_no_failure(write):
     path = write("a<sync/>")
     result = run(path)
     assert result.exit_code == 0
-    assert result.stdout == (
-        f"{path}:1:2: W201 <sync/> waits for nothing: this thread has no open child here (--fix: remove <sync/>)\n"
-    )
+    message = "<sync/> waits for nothing: this thread has no open child here"
+    assert result.stdout == f"{path}:1:2: W201 {message} (--fix: remove <sync/>)\n"
 
 
 def test_standard_input():
@@ -149,9 +148,7 @@ def test_a_file_that_cannot_be_written_is_left_alone(write, monkeypatch):
     monkeypatch.setattr("os.replace", no_space)
     result = run(path, "--fix")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert (
-        result.stderr == f"error: cannot write {path}: {os.strerror(errno.ENOSPC)} (the file is unchanged)\n"
-    )
+    assert result.stderr == f"error: cannot write {path}: {os.strerror(errno.ENOSPC)} (the file is unchanged)\n"
     assert path.read_text(encoding="utf-8") == FIXABLE
     assert os.listdir(path.parent) == [path.name]
 
@@ -161,9 +158,7 @@ def test_bytes_that_are_not_utf8(write):
     for option in ((), ("--fix",)):
         result = run(path, *option)
         assert result.exit_code == 1
-        assert (
-            result.stdout == f"{path}:2:1: E100 byte 0xFF at offset 2 is not UTF-8 (save the file as UTF-8)\n"
-        )
+        assert result.stdout == f"{path}:2:1: E100 byte 0xFF at offset 2 is not UTF-8 (save the file as UTF-8)\n"
     assert path.read_bytes() == b"a\n\xff<sync/>"
 
 

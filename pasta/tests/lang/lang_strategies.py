@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from pasta.lang import Node, Promise, Response, Sync, Text
+from pasta.lang import Node, Promise, Response, Sync, Text, print_response
 
 TAGS = (
     '<promise topic="a b" tokens=12/>',
@@ -53,9 +53,6 @@ NEARLY_TAGS = (
 
 #: Pieces of a text, of every kind.
 fragments = st.sampled_from(TAGS + TEXTS + NEARLY_TAGS) | st.text(max_size=4)
-#: Texts that are rarely valid.
-sources = st.lists(fragments, max_size=25).map("".join)
-
 plain_texts = st.lists(fragments, min_size=1, max_size=6).map("".join)
 topics = st.sampled_from(["salt", "the herbs", "it's", "a\\b", "é", "=", "/", "a  b", "one two three four"])
 
@@ -75,6 +72,19 @@ _blocks = st.recursive(
 merged_responses = threads(promises(_blocks)).map(Response)
 main_responses = threads(promises(st.none())).map(Response)
 responses = merged_responses | main_responses
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> str:
+    """A valid text with one piece put in somewhere, or taken out."""
+    text = print_response(draw(responses))
+    start = draw(st.integers(0, len(text)))
+    end = draw(st.integers(start, min(start + 8, len(text))))
+    return text[:start] + draw(st.just("") | fragments) + text[end:]
+
+
+#: Texts that may be valid, and mostly are not.
+sources = st.lists(fragments, max_size=25).map("".join) | damaged()
 
 
 @st.composite

@@ -136,14 +136,10 @@ def test_the_right_length_counts_the_two_tags_and_rounds_up(length, tokens):
 
 def test_the_right_length_counts_nested_blocks_and_their_tags():
     nodes = parse('one two <promise topic="x" tokens=1/><async>three</async><sync/>').nodes
-    assert (
-        estimate(nodes, lambda text: 10 * words(text)) == 5
-    )  # 30 + promise 12 + two tags + sync + its own two
+    assert estimate(nodes, lambda text: 10 * words(text)) == 5  # 30 + promise 12 + two tags + sync + its own two
 
 
-@pytest.mark.parametrize(
-    "text", ["<Sync/>", "< sync/>", "</ async>", "<ASYNC>", '<Promise topic="x" tokens=1/>']
-)
+@pytest.mark.parametrize("text", ["<Sync/>", "< sync/>", "</ async>", "<ASYNC>", '<Promise topic="x" tokens=1/>'])
 def test_text_that_looks_like_a_tag(text):
     assert findings(f"a {text} b") == ["1:3 W207"]
 

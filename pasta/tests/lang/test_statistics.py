@@ -118,9 +118,7 @@ def test_critical_paths_worked_out_by_hand(source, critical_path):
 
 
 def test_parallelism_and_speedup():
-    figures = statistics(
-        parse('<promise topic="x" tokens=1/><async>a b c d e f</async> g h i j k l m'), words
-    )
+    figures = statistics(parse('<promise topic="x" tokens=1/><async>a b c d e f</async> g h i j k l m'), words)
     assert (figures.content_tokens, figures.critical_path) == (13, 10)
     assert figures.parallelism == 1.3
     assert figures.speedup(20) == 2.0

@@ -31,9 +31,7 @@ def command(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The response; - reads standard input.")],
     form: Annotated[
         Form,
-        typer.Option(
-            help="plain: no tags; main: the main thread alone; merged: each block after its promise."
-        ),
+        typer.Option(help="plain: no tags; main: the main thread alone; merged: each block after its promise."),
     ] = Form.PLAIN,
 ) -> None:
     source = read_source(file)
