@@ -187,13 +187,14 @@ def test_a_closed_parser_takes_no_more():
         "<\\" + "\\" * 200_000,
         "<promise " + "x" * 200_000,
         "<" * 50_000,
+        "<promise" + " a=1" * 50_000 + "/>",
         "<async>" * 10_000,
         "<async>a" * 10_000 + "</async>" * 10_000,
         '<promise topic="x" tokens=1/><async>' * 5_000,
         '<promise topic="x" tokens=1/>' * 5_000 + "<async></async>",
         '<promise topic="x" tokens=1/>' + " " * 100_000 + "<async>",
     ],
-    ids=["backslashes", "unfinished", "openers", "unclosed", "no-promise", "deep", "bare", "gap"],
+    ids=["backslashes", "unfinished", "openers", "attributes", "unclosed", "no-promise", "deep", "bare", "gap"],
 )
 def test_nothing_takes_more_than_linear_time(source):
     start = time.process_time()  # not the clock on the wall: other programs may run

@@ -17,12 +17,12 @@ from pasta.lang.ast import (
     is_topic_character,
     topic_problem,
 )
-from pasta.lang.checker import check, estimate
+from pasta.lang.checker import MIN_BLOCK_WORDS, check, estimate
 from pasta.lang.diagnostics import RULES, Diagnostic, Edit, Fix
 from pasta.lang.errors import LangError
 from pasta.lang.fixer import fix
 from pasta.lang.parser import Parser, parse
-from pasta.lang.printer import main_thread, plain, print_response
+from pasta.lang.printer import main_thread, plain, plain_text, print_response
 from pasta.lang.statistics import Counter, Statistics, statistics
 from pasta.lang.tags import escape, unescape
 
@@ -30,6 +30,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_TOKENS",
     "MAX_TOPIC_WORDS",
+    "MIN_BLOCK_WORDS",
     "MIN_TOKENS",
     "RULES",
     "Counter",
@@ -53,6 +54,7 @@ __all__ = [
     "main_thread",
     "parse",
     "plain",
+    "plain_text",
     "print_response",
     "statistics",
     "topic_problem",

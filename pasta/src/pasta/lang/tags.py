@@ -111,7 +111,7 @@ def _read_promise(raw: str, span: Span, report: Report) -> Tag:
     problems_before = len(report.diagnostics)
     body = raw[len("<promise") : -1]
     if body.endswith("/"):
-        body = body[:-1]
+        body = body[:-1].rstrip(" \t")
     else:
         body = body.rstrip(" \t/")
         tail = Span(span.start + len("<promise") + len(body), span.end)
@@ -122,7 +122,7 @@ def _read_promise(raw: str, span: Span, report: Report) -> Tag:
     places: dict[str, Span] = {}
     at = 0
     first = span.start + len("<promise")
-    while body[at:].strip(" \t"):
+    while at < len(body):
         attribute = _ATTRIBUTE.match(body, at)
         if attribute is None:
             place = Span(first + at, first + len(body))
