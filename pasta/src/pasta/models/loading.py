@@ -28,8 +28,8 @@ def load_pretrained(
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """The model, in evaluation mode on its device, and its tokenizer.
 
-    `device` None: CUDA if there is one, else the CPU. `dtype` None: float32 on the CPU, where the 16-bit types
-    are slow; elsewhere the checkpoint's own 16-bit type, or bfloat16 if it was kept in float32.
+    `device` None: CUDA if there is one, else the CPU. `dtype` None: float32 on the CPU, where the 16-bit
+    types are slow; elsewhere the checkpoint's own 16-bit type, or bfloat16 if it was kept in float32.
     """
     import torch
 
@@ -72,9 +72,7 @@ def check_files(folder: Path) -> None:
         raise CorruptModel(f"{folder} is not a model folder: it has no config.json")
     missing = [name for name in weight_files(folder) if not (folder / name).is_file()]
     if missing:
-        raise CorruptModel(
-            f"{folder} lacks its weights: no {missing[0]}", "only safetensors weights are read"
-        )
+        raise CorruptModel(f"{folder} lacks its weights: no {missing[0]}", "only safetensors weights are read")
 
 
 def weight_files(folder: Path) -> list[str]:
@@ -101,13 +99,9 @@ def read_config(folder: Path) -> Any:
         raise CorruptModel(f"{folder / 'config.json'} does not read: {error}") from error
     model_type, architectures = raw.get("model_type"), raw.get("architectures") or []
     causal = {name for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in as_names(value)}
-    if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or (
-        architectures and not causal & set(architectures)
-    ):
+    if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or (architectures and not causal & set(architectures)):
         named = ", ".join(architectures) or model_type or "no model type"
-        raise UnsupportedModel(
-            f"{folder} holds {named}, which is not a causal language model that transformers knows"
-        )
+        raise UnsupportedModel(f"{folder} holds {named}, which is not a causal language model that transformers knows")
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # each model family validates its configuration in its own way
