@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -54,3 +58,14 @@ def test_an_unknown_form_is_a_usage_error():
     result = run("-", "--form", "html", stdin="a")
     assert result.exit_code == 2
     assert "html" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_one_line():
+    script = "from pasta.cli import main; main()"
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-c", script, "render", "-"], input=b"a", stdout=full, stderr=subprocess.PIPE
+        )
+    assert result.returncode == 1
+    assert result.stderr.startswith(b"error: cannot write the result: ") and result.stderr.count(b"\n") == 1

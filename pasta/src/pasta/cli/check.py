@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-import click
 import typer
 
 from pasta.errors import UsageError
 from pasta.lang import Diagnostic, LangError, check, fix
-from pasta.lang.source import Source, read_source, write_atomically
+from pasta.lang.source import Source, read_source, write_atomically, write_standard
 
 
 def command(
@@ -36,7 +35,7 @@ def command(
     if as_json:
         _print(json.dumps(_as_json(source, diagnostics, fixed), ensure_ascii=False, indent=2))
     elif with_fix and source.is_stdin:  # the new text has standard output for itself
-        click.echo(source.data, nl=False)
+        write_standard(source.data)
         _print_diagnostics(source, diagnostics, to_stderr=True)
     else:
         _print_diagnostics(source, diagnostics)
@@ -97,5 +96,5 @@ def _diagnostic_as_json(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def _print(line: str, *, to_stderr: bool = False) -> None:
-    # As bytes, so that no locale can make a letter unprintable.
-    click.echo(line.encode("utf-8", "surrogateescape"), err=to_stderr)
+    # As bytes, so that no locale can make a letter unprintable; a file's name may be any bytes at all.
+    write_standard(f"{line}\n".encode("utf-8", "surrogateescape"), to_stderr=to_stderr)

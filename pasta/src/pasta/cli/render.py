@@ -6,12 +6,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
-import click
 import typer
 
 from pasta.errors import PastaError
 from pasta.lang import LangError, Response, main_thread, parse, plain, print_response
-from pasta.lang.source import read_source
+from pasta.lang.source import read_source, write_standard
 
 
 class Form(StrEnum):
@@ -42,4 +41,4 @@ def command(
         hint = f"pasta check {source.name} lists all"
         raise PastaError(f"{place}: {error.code} {error.message}", hint) from None
     # Bytes and no line end of our own: the output is the form to the letter.
-    click.echo(RENDER[form](response).encode(), nl=False)
+    write_standard(RENDER[form](response).encode())

@@ -23,7 +23,7 @@ from pasta.lang.errors import LangError
 from pasta.lang.fixer import fix
 from pasta.lang.parser import Parser, parse
 from pasta.lang.printer import main_thread, plain, plain_text, print_response
-from pasta.lang.statistics import Counter, Statistics, statistics
+from pasta.lang.statistics import Statistics, TokenCounter, statistics
 from pasta.lang.tags import escape, unescape
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "MIN_BLOCK_WORDS",
     "MIN_TOKENS",
     "RULES",
-    "Counter",
     "Diagnostic",
     "Edit",
     "Fix",
@@ -46,6 +45,7 @@ __all__ = [
     "Statistics",
     "Sync",
     "Text",
+    "TokenCounter",
     "check",
     "escape",
     "estimate",

@@ -10,7 +10,7 @@ from pasta.lang.diagnostics import Diagnostic, Edit, Fix, Report, quote
 from pasta.lang.errors import LangError
 from pasta.lang.parser import Parser, decode
 from pasta.lang.printer import plain_text
-from pasta.lang.statistics import TAG_TOKENS, Counter, merged_length
+from pasta.lang.statistics import TAG_TOKENS, TokenCounter, merged_length
 from pasta.lang.tags import escape, promise_tag
 
 #: A block of fewer words is over before a thread pays for itself.
@@ -19,7 +19,7 @@ MIN_BLOCK_WORDS = 5
 _LIKE_A_TAG = re.compile(r"<\s*/?\s*(?:promise|async|sync)\b[^<>\r\n]*>", re.IGNORECASE)
 
 
-def check(text: str | bytes, count: Counter | None = None) -> list[Diagnostic]:
+def check(text: str | bytes, count: TokenCounter | None = None) -> list[Diagnostic]:
     """Check a response.
 
     Args:
@@ -39,7 +39,7 @@ def check(text: str | bytes, count: Counter | None = None) -> list[Diagnostic]:
     return parser.finish() or _Linter(source, count).run(parser.close())
 
 
-def estimate(block: Sequence[Node], count: Counter) -> int:
+def estimate(block: Sequence[Node], count: TokenCounter) -> int:
     """The right `tokens` for a block: its length with its two tags, in tens, rounded up."""
     length = merged_length(block, count) + 2 * TAG_TOKENS
     return min(max(-(-length // 10), MIN_TOKENS), MAX_TOKENS)
@@ -48,7 +48,7 @@ def estimate(block: Sequence[Node], count: Counter) -> int:
 class _Linter:
     """The warnings. They presume a text without errors, so every node knows its place."""
 
-    def __init__(self, source: str, count: Counter | None) -> None:
+    def __init__(self, source: str, count: TokenCounter | None) -> None:
         self.source = source
         self.count = count
         self.report = Report()

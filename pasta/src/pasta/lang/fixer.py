@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pasta.lang.checker import check
 from pasta.lang.diagnostics import Diagnostic
 from pasta.lang.parser import decode
-from pasta.lang.statistics import Counter
+from pasta.lang.statistics import TokenCounter
 
 
-def fix(text: str | bytes, count: Counter | None = None) -> tuple[str, list[Diagnostic]]:
+def fix(text: str | bytes, count: TokenCounter | None = None) -> tuple[str, list[Diagnostic]]:
     """Fix what can be fixed safely: without changing a letter of the plain answer, and without guessing.
 
     Args:

@@ -57,6 +57,27 @@ def write_atomically(file: str, data: bytes) -> None:
         raise PastaError(f"cannot write {file}: {error.strerror}", "the file is unchanged") from None
 
 
+def write_standard(data: bytes, *, to_stderr: bool = False) -> None:
+    """Write bytes to standard output (or error), at once.
+
+    Raises:
+        PastaError: It takes no more, for want of space. A reader that went away stays a `BrokenPipeError`.
+    """
+    stream = sys.stderr if to_stderr else sys.stdout
+    if stream is None:  # closed by whoever started us: nobody wants to read it
+        return
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Python would flush the rest once more at exit, and fail again: give it a sink.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise PastaError(f"cannot write the result: {error.strerror}", "write it elsewhere") from None
+
+
 def _read_file(file: str) -> bytes:
     try:
         return Path(file).read_bytes()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pasta.lang.ast import Node, Promise, Response, Sync, Text
 
 #: Counts the tokens of a piece of text.
-Counter = Callable[[str], int]
+TokenCounter = Callable[[str], int]
 
 #: A promise costs two tag tokens and its topic; each other tag is one token.
 PROMISE_TOKENS = 2
@@ -49,7 +49,7 @@ class Statistics:
         return baseline_tokens / self.critical_path if self.critical_path else 1.0
 
 
-def statistics(response: Response, count: Counter) -> Statistics:
+def statistics(response: Response, count: TokenCounter) -> Statistics:
     """Measure a response; `count` says how many tokens a piece of text has."""
     tally = _Tally(count)
     own_end, children_end = tally.run(response.nodes, step=0, depth=0)
@@ -63,7 +63,7 @@ def statistics(response: Response, count: Counter) -> Statistics:
     )
 
 
-def merged_length(nodes: Iterable[Node], count: Counter) -> int:
+def merged_length(nodes: Iterable[Node], count: TokenCounter) -> int:
     """The tokens of some nodes as they stand in the merged form, all tags included."""
     tally = _Tally(count)
     tally.run(nodes, step=0, depth=0)
@@ -73,7 +73,7 @@ def merged_length(nodes: Iterable[Node], count: Counter) -> int:
 class _Tally:
     """Walks the threads once; the step of each thread is a plain number, so nothing has to be simulated."""
 
-    def __init__(self, count: Counter) -> None:
+    def __init__(self, count: TokenCounter) -> None:
         self.count = count
         self.content = 0
         self.overhead = 0
