@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,11 +27,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         for name, good, expected in (
-            ("temperature", self.temperature >= 0, "0 (greedy) or more"),
+            ("temperature", 0 <= self.temperature < math.inf, "0 (greedy) or more"),
             ("top_k", self.top_k >= 0, "0 (off) or more"),
             ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
             ("min_p", 0 <= self.min_p <= 1, "between 0 and 1"),
-            ("parallelism", self.parallelism == self.parallelism, "a number"),
+            ("parallelism", math.isfinite(self.parallelism), "a finite number"),
         ):
             if not good:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected {expected}")
@@ -74,4 +75,5 @@ class Engine(Protocol):
 def uniform(seed: int, path: tuple[int, ...], index: int) -> float:
     """The random number of one draw: a function of the seed, the thread and the token, and of nothing else."""
     key = f"{seed}/{'.'.join(map(str, path))}/{index}".encode()
-    return int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big") / 2**56
+    number = int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big")
+    return (number >> 3) / 2**53  # as many bits as a float holds exactly: 56 could round up to 1

@@ -31,7 +31,9 @@ def choose(logits: torch.Tensor, ways: Sequence[Sampling], draws: Sequence[float
 
 def distribution(logits: torch.Tensor, way: Sampling) -> torch.Tensor:
     """The probabilities from which a token is drawn (not normalised)."""
-    probabilities = (logits.float() / way.temperature).softmax(-1)
+    # Below the best logit, not above zero: a quotient by a tiny temperature may then only underflow.
+    below = logits.float() - logits.amax(-1, keepdim=True).float()
+    probabilities = (below / max(way.temperature, 1e-30)).softmax(-1)  # float32 has no 1e-50
     if way.min_p > 0:
         floor = probabilities.amax(-1, keepdim=True) * way.min_p
         probabilities = probabilities.masked_fill(probabilities < floor, 0.0)
