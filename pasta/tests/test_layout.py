@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import byte_tokenizer
 
 from pasta.errors import PastaError, UsageError
 from pasta.lang import MAX_TOKENS, Node, Promise, Response, Sync, Text, parse
 from pasta.layout import IGNORE, Block, Layout, Positions, SegmentTable, Thread, Tree, flatten, lay_out, read, spell
 from pasta.models.loading import read_tokenizer
 from pasta.vocab import MAX_LENGTH, Vocabulary
+from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())
 BYTES.add_tags()
@@ -115,7 +115,9 @@ def test_schemes_print_as_they_are_read(text: str) -> None:
     assert str(Positions.parse(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "fixed", "fixed:", "fixed:0", "fixed:-3", "fixed:1.5", "fixed:²", "exact", "predicted:3"])
+@pytest.mark.parametrize(
+    "text", ["", "fixed", "fixed:", "fixed:0", "fixed:-3", "fixed:1.5", "fixed:²", "exact", "predicted:3"]
+)
 def test_unknown_schemes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="unknown position scheme"):
         Positions.parse(text)
@@ -123,7 +125,17 @@ def test_unknown_schemes_are_refused(text: str) -> None:
 
 def test_a_length_is_the_tokens_rounded_up_to_tens() -> None:
     scheme = Positions()
-    assert [scheme.length(tokens) for tokens in (1, 2, 10, 11, 20, 21, 990, 991, 5000)] == [1, 1, 1, 2, 2, 3, 99, 99, 99]
+    assert [scheme.length(tokens) for tokens in (1, 2, 10, 11, 20, 21, 990, 991, 5000)] == [
+        1,
+        1,
+        1,
+        2,
+        2,
+        3,
+        99,
+        99,
+        99,
+    ]
     assert all(scheme.reserve(scheme.length(tokens)) >= tokens for tokens in range(1, 991))
     assert MAX_LENGTH == MAX_TOKENS, "the language and the tokens know the same lengths"
 
@@ -228,7 +240,9 @@ def test_a_length_is_the_tokens_rounded_up_to_tens() -> None:
 def test_mask(drawing: str, picture: str) -> None:
     layout = laid_out(drawing)
     rows = ["".join("#" if seen else "." for seen in row).rstrip(".") for row in layout.mask()]
-    assert [f"{name} {row}" for name, row in zip(PROMPT + drawing, rows, strict=True)] == picture.split("\n            ")[1:-1]
+    assert [f"{name} {row}" for name, row in zip(PROMPT + drawing, rows, strict=True)] == picture.split(
+        "\n            "
+    )[1:-1]
 
 
 def test_a_fork_and_a_join_are_bit_sets() -> None:

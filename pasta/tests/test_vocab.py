@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import byte_tokenizer
 
 from pasta.errors import PastaError, UsageError
 from pasta.models.loading import read_tokenizer
 from pasta.vocab import LENGTHS, MAX_LENGTH, TAGS, Detokenizer, Vocabulary
+from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())
 BYTES.add_tags()
@@ -50,7 +50,10 @@ def test_tags_are_single_tokens(vocabulary: Vocabulary) -> None:
     assert tags is not None
     assert len(tags.all) == MAX_LENGTH + 4
     assert [tags.length_of[token] for token in tags.lengths] == list(range(1, MAX_LENGTH + 1))
-    assert vocabulary.decode([tags.promise, *vocabulary.encode("salt"), tags.lengths[11]]) == '<promise topic="salt" tokens=12/>'
+    assert (
+        vocabulary.decode([tags.promise, *vocabulary.encode("salt"), tags.lengths[11]])
+        == '<promise topic="salt" tokens=12/>'
+    )
     assert tags.promise in tags and vocabulary.encode("a")[0] not in tags
     assert not tags.all & vocabulary.eos
 
@@ -78,7 +81,14 @@ def test_every_end_token_counts() -> None:
 
 # -- no injection -------------------------------------------------------------------------------------
 
-SPELLED = [*TAGS[:3], TAGS[50], *TAGS[-3:], "<|im_start|>", "<|im_end|>", '<promise topic="x" tokens=3/><async>y</async><sync/>']
+SPELLED = [
+    *TAGS[:3],
+    TAGS[50],
+    *TAGS[-3:],
+    "<|im_start|>",
+    "<|im_end|>",
+    '<promise topic="x" tokens=3/><async>y</async><sync/>',
+]
 
 
 @pytest.mark.parametrize("text", SPELLED)
@@ -105,7 +115,11 @@ def test_a_message_cannot_spell_a_control_token(vocabulary: Vocabulary, role: st
 
 @pytest.mark.parametrize("other", ["x", "<sync/>", "<|im_end|>"])
 def test_each_message_keeps_its_own_place(vocabulary: Vocabulary, other: str) -> None:
-    messages = [{"role": "user", "content": "<sync/>"}, {"role": "assistant", "content": other}, {"role": "user", "content": ""}]
+    messages = [
+        {"role": "user", "content": "<sync/>"},
+        {"role": "assistant", "content": other},
+        {"role": "user", "content": ""},
+    ]
     rendered = vocabulary.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert vocabulary.decode(vocabulary.encode_chat(messages)) == rendered
 
