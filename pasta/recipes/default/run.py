@@ -2,7 +2,7 @@
 
     python pasta/recipes/default/run.py all --model BASE --prompts PROMPTS.jsonl --eval-prompts EVAL.jsonl --out OUT
 
-or stage by stage (`sample`, `annotate`, `train`, `evaluate`), each of which goes on where it stopped, and stops by
+or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`), each of which goes on where it stopped, and stops by
 itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a short table comes last.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from pasta.errors import PastaError
 
-STAGES = ("sample", "annotate", "train", "evaluate")
+STAGES = ("sample", "annotate", "train", "evaluate", "export")
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def run_train(options: argparse.Namespace) -> None:
         "cpu": options.device == "cpu",
         "resume": True,
         **given(options, "epochs", "learning_rate", "batch_size", "max_length", "attention", "method", "seed",
-                "lora_rank", "max_steps", "save_steps", "logging_steps", "compile", "limit"),
+                "lora_rank", "lora_alpha", "embeddings", "max_steps", "save_steps", "logging_steps", "compile", "limit"),
     }  # fmt: skip
     summary = train(SftConfig.from_mapping(settings))
     last = [entry for entry in summary.log if "loss" in entry][-1:]
@@ -101,6 +101,40 @@ def run_evaluate(options: argparse.Namespace) -> None:
         limit=options.eval_limit, batch=options.eval_batch, max_new_tokens=options.eval_tokens,
         **given(options, "device", "parallelism"),
     )  # fmt: skip
+
+
+def run_export(options: argparse.Namespace) -> None:
+    """The small form of a model whose weights were trained in full; LoRA gives it by itself."""
+    import torch
+    from files import table
+
+    from pasta.train.adapter import extract_adapter, is_adapter
+    from pasta.train.model import read_model, vocabulary_of
+
+    name = options.name or ("baseline" if options.strip_tags else "pasta")
+    trained = options.trained or str(options.out / name)
+    if is_adapter(trained):
+        print(f"{trained} is an adapter already")
+        return
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    base, _ = read_model(options.model)
+    tuned, tokenizer = read_model(trained)
+    folder = options.out / f"{name}-adapter"
+    got = extract_adapter(
+        tuned.to(device), base.to(device), vocabulary_of(tuned, tokenizer), folder,
+        name=options.base_name or options.model, megabytes=options.megabytes,
+    )  # fmt: skip
+    ranks = sorted(got.ranks.values())
+    table(
+        str(folder),
+        [
+            ("megabytes", got.bytes / 1e6),
+            ("missing of the change", got.error),
+            ("change of other embeddings, left out", got.embeddings),
+            ("layers", len(ranks)),
+            ("ranks (least, middle, most)", f"{ranks[0]}, {ranks[len(ranks) // 2]}, {ranks[-1]}" if ranks else "none"),
+        ],
+    )
 
 
 def need(options: argparse.Namespace, name: str) -> Any:
@@ -145,6 +179,8 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--strip-tags", action="store_true", help="train Baseline-SFT, under the name baseline")
     train.add_argument("--method", help="full, lora, peft (full)")
     train.add_argument("--lora-rank", type=int)
+    train.add_argument("--lora-alpha", type=float)
+    train.add_argument("--embeddings", help="all or tags")
     train.add_argument("--epochs", type=float)
     train.add_argument("--max-steps", type=int)
     train.add_argument("--learning-rate", type=float)
@@ -162,6 +198,10 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--eval-batch", type=int, default=64, help="answers at once")
     evaluate.add_argument("--eval-tokens", type=int, default=512, help="tokens an answer")
     evaluate.add_argument("--parallelism", type=float, help="a bias on opening a promise")
+
+    export = out.add_argument_group("export")
+    export.add_argument("--megabytes", type=float, default=15.0, help="what the adapter may weigh")
+    export.add_argument("--base-name", help="how the adapter names its base model (default: as --model)")
     return out
 
 

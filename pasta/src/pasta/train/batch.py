@@ -65,7 +65,7 @@ def collate(rows: Sequence[Row], *, pad: int = 0, length: int = 0, multiple: int
     ids = np.full((len(rows), width), pad, dtype=np.int64)
     positions = np.zeros((len(rows), width), dtype=np.int64)
     labels = np.full((len(rows), width), IGNORE, dtype=np.int64)
-    segments = np.full((len(rows), width), count - 1, dtype=np.int32)
+    segments = np.full((len(rows), width), count - 1, dtype=np.int64)
     sees = np.zeros((len(rows), count, count), dtype=bool)
     sees[:, -1, -1] = True  # padding sees padding: no row of the mask is empty
     for index, row in enumerate(rows):
@@ -106,8 +106,7 @@ def dense_mask(segments: torch.Tensor, sees: torch.Tensor) -> torch.Tensor:
     """The mask as scaled dot-product attention takes it: (batch, 1, width, width), true where a row may look."""
     rows, width = segments.shape
     batch = torch.arange(rows, device=segments.device)[:, None, None]
-    index = segments.long()
-    visible = sees[batch, index[:, :, None], index[:, None, :]]
+    visible = sees[batch, segments[:, :, None], segments[:, None, :]]
     return (visible & torch.ones(width, width, dtype=torch.bool, device=segments.device).tril())[:, None]
 
 

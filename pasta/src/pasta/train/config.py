@@ -15,6 +15,7 @@ from pasta.errors import UsageError
 from pasta.layout import Positions
 
 Method = Literal["full", "lora", "peft"]
+Embeddings = Literal["auto", "all", "tags"]
 Attention = Literal["auto", "flex", "dense"]
 
 LEARNING_RATES: dict[str, float] = {"full": 5e-5, "lora": 5e-4, "peft": 5e-4}
@@ -40,6 +41,7 @@ class SftConfig:
 
     # how
     method: Method = told("full", "full: all weights; lora: LoRA, built in; peft: LoRA by the peft library.")
+    embeddings: Embeddings = told("auto", "Train all embeddings or the tags' alone; auto: all with full, tags with LoRA.")
     lora_rank: int = told(24, "Rank of the LoRA matrices.")
     lora_alpha: float = told(48.0, "The LoRA update is scaled by alpha / rank.")
     lora_dropout: float = told(0.0, "Dropout before the LoRA matrices.")
@@ -81,7 +83,7 @@ class SftConfig:
         for name in ("data", "output"):
             if not getattr(self, name):
                 raise UsageError(f"{name} is missing", hint=f"pass --{name} or set it in the config file")
-        for name in ("method", "attention"):
+        for name in ("method", "attention", "embeddings"):
             allowed = typing.get_args(typing.get_type_hints(type(self))[name])
             if getattr(self, name) not in allowed:
                 raise UsageError(f"{name} is {getattr(self, name)!r}", hint=f"use one of {', '.join(allowed)}")

@@ -11,14 +11,19 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from pasta.engine.support import check_supported, context_length
 from pasta.errors import CorruptModel
 from pasta.layout import Positions
+from pasta.train.adapter import apply_adapter, base_of, is_adapter
 from pasta.vocab import Vocabulary
 
 
 def read_model(name: str, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A model on the CPU and its tokenizer. A folder needs nothing but transformers."""
+    """A model on the CPU and its tokenizer. A folder needs nothing but transformers; an adapter is merged."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    if is_adapter(name):
+        model, tokenizer = read_model(base_of(name), dtype)
+        apply_adapter(model, vocabulary_of(model, tokenizer), name)
+        return model, tokenizer
     folder = find(name)
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

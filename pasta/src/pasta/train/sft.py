@@ -23,9 +23,12 @@ from pasta.data.rows import read_rows
 from pasta.engine.tags import add_tags
 from pasta.errors import PastaError, UsageError
 from pasta.layout import Layout, Positions
+from pasta.train import adapter
+from pasta.train.adapter import save_lora
 from pasta.train.batch import BLOCK, collate, pack
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
+from pasta.train.lora import attach, train_rows
 from pasta.train.model import check_trainable, mark, read_model, vocabulary_of
 from pasta.train.trainer import SegmentTrainer
 from pasta.vocab import Vocabulary
@@ -145,15 +148,59 @@ def make_rows(layouts: Sequence[Layout], config: SftConfig) -> list[list[Layout]
 
 def prepare(base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) -> torch.nn.Module:
     """What the Trainer trains."""
-    if config.method == "full":
-        return base
-    raise UsageError(f"method {config.method} is not available yet", hint="use full")
+    tags = sorted(vocabulary.tags.all) if vocabulary.tags else []
+    if config.method == "peft":
+        return wrap_in_peft(base, tags, config)
+    if config.method == "lora":
+        attach(base, config.lora_rank, config.lora_alpha, config.lora_dropout)
+    if config.embeddings == "tags" or (config.embeddings == "auto" and config.method == "lora"):
+        train_rows(base, tags)
+    elif config.method == "lora":
+        for table in (base.get_input_embeddings(), base.get_output_embeddings()):
+            table.requires_grad_(True)  # type: ignore[union-attr]
+    return base
+
+
+def wrap_in_peft(base: PreTrainedModel, tags: list[int], config: SftConfig) -> torch.nn.Module:
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ModuleNotFoundError:
+        raise UsageError("method peft needs peft", hint="pip install peft, or use the built-in lora") from None
+    tables = [base.get_input_embeddings(), base.get_output_embeddings()]
+    tied = tables[0].weight is tables[1].weight  # type: ignore[union-attr]
+    names = {id(module): name.rpartition(".")[2] for name, module in base.named_modules()}
+    rows = {names[id(table)]: tags for table in tables[: 1 if tied else 2]}
+    settings = LoraConfig(
+        r=config.lora_rank,
+        lora_alpha=config.lora_alpha,
+        lora_dropout=config.lora_dropout,
+        target_modules="all-linear",
+        trainable_token_indices=rows if tags else None,
+        task_type="CAUSAL_LM",
+    )
+    base.name_or_path = config.model
+    return get_peft_model(base, settings)  # type: ignore[no-any-return]
 
 
 def save(trainer: SegmentTrainer, base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) -> None:
-    trainer.save_model(config.output)
-    if trainer.is_world_process_zero():  # a pickle of the run's arguments; `training.json` says it better
-        (Path(config.output) / "training_args.bin").unlink(missing_ok=True)
+    """A whole model, or an adapter: both load by their folder's name."""
+    first = trainer.is_world_process_zero()
+    if config.method == "lora":
+        if first:
+            save_lora(config.output, base, vocabulary, config.model, config.lora_alpha)
+        return
+    if config.method == "full":
+        trainer.save_model(config.output)
+        if first:  # a pickle of the run's arguments; `training.json` says it better
+            (Path(config.output) / "training_args.bin").unlink(missing_ok=True)
+        return
+    weights = trainer.accelerator.get_state_dict(trainer.model)
+    if first:
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        # Not the whole embeddings, which peft would keep because they grew by the tags.
+        model.save_pretrained(config.output, state_dict=weights, save_embedding_layers=False)
+        record = {"base": config.model, "positions": config.positions}
+        (Path(config.output) / adapter.RECORD).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
 
 
 def newest_checkpoint(config: SftConfig) -> str | None:
