@@ -1,0 +1,216 @@
+"""`pasta demo`: one answer, decoded twice before your eyes: as threads, then one token at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from pasta.cli.replay import Comparison
+from pasta.cli.running import load_engine, make_console, patiently, write_json
+from pasta.errors import UsageError
+from pasta.examples import DEFAULT, EXAMPLES, Example
+
+if TYPE_CHECKING:
+    from pasta.decode import Moment, Request
+    from pasta.engine.native import NativeEngine
+    from pasta.result import Result
+
+
+def command(
+    example: Annotated[str, typer.Argument(help=f"One of: {', '.join(EXAMPLES)}.")] = DEFAULT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a timeline of both for ui.perfetto.dev.")
+    ] = None,
+) -> None:
+    """Watch a model decode several parts of one answer at once, then the same answer one token at a time."""
+    from pasta.trace import check_writable, write_trace
+
+    if example not in EXAMPLES:
+        raise UsageError(f"no example {example!r}", f"choose one of: {', '.join(EXAMPLES)}")
+    if trace is not None:
+        check_writable(trace)
+    chosen = EXAMPLES[example]
+    engine, scripted = load_default()
+    console = make_console()
+    stage = Stage(engine, Console(quiet=True) if as_json else console)
+    stage.introduce(chosen, scripted)
+    comparison = race(stage, chosen, scripted)
+    if as_json:
+        write_json(comparison.to_dict())
+    else:
+        stage.conclude(comparison, chosen)
+    if trace is not None:
+        write_trace(trace, [comparison.threads, comparison.sequence], engine.vocabulary)
+
+
+def load_default() -> tuple[NativeEngine, bool]:
+    """The default model, and whether its tags are untrained, so that it must be told where to put them."""
+    engine = load_engine(None)
+    if engine.vocabulary.tags is not None:
+        return engine, False
+    from pasta.engine.native import NativeEngine
+    from pasta.engine.tags import add_tags
+
+    add_tags(engine.model, engine.vocabulary)
+    return NativeEngine(engine.model, engine.vocabulary, name=engine.name), True
+
+
+def race(stage: Stage, example: Example, scripted: bool) -> Comparison:
+    """Both laps, with the same tokens of text."""
+    from pasta.decode import make_request, replay
+    from pasta.lang import parse
+    from pasta.layout import flatten, spell
+
+    engine, vocabulary = stage.engine, stage.engine.vocabulary
+    tree = spell(parse(example.text), vocabulary) if scripted else None
+    length = 2 + sum(1 for _ in flatten(tree or ()))
+    limits: dict[str, Any] = (
+        {"max_new_tokens": length, "max_thread_tokens": length} if scripted else {"max_new_tokens": 256}
+    )
+    with patiently("warming up"):
+        replay(engine, example.question, tuple(vocabulary.encode("Warm.")))
+    threads = stage.lap("Lap 1: as threads", make_request(engine, example.question, script=tree, **limits))
+    plain = tuple(vocabulary.encode(threads.text))
+    request = make_request(engine, example.question, script=plain, max_new_tokens=len(plain) + 2)
+    return Comparison(threads, stage.lap("Lap 2: one token at a time", request, threads))
+
+
+class Bars:
+    """The second lap against the first, which runs again beside it as fast as it was."""
+
+    def __init__(self, first: Result, console: Console):
+        from pasta.interpreter import Put
+
+        self.seconds = 0.0
+        self.done = 0.0  # of the second lap
+        self._console = console
+        self._times = [moment.seconds for moment in first.moments]
+        puts = [sum(isinstance(event, Put) for event in moment.events) for moment in first.moments]
+        self._ghost = [0, *accumulate(puts)]
+
+    def __rich__(self) -> RenderableType:
+        ghost = self._ghost[bisect_right(self._times, self.seconds)] / max(1, self._ghost[-1])
+        first = f"{min(self.seconds, self._times[-1]):.1f} s" + (" done" if ghost == 1 else "")
+        return bars(
+            self._console, ("lap 1, threads", ghost, first), ("lap 2, sequence", self.done, f"{self.seconds:.1f} s")
+        )
+
+
+def bars(console: Console, *rows: tuple[str, float, str]) -> Table:
+    """A bar for each row: its name, how full it is, and a note."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    width = max(10, min(60, console.width - 32))
+    for (name, done, note), style in zip(rows, ("green", "yellow"), strict=True):
+        bar = ProgressBar(total=1.0, completed=done, width=width, complete_style=style, finished_style=style)
+        grid.add_row(Text(name, style=style), bar, note)
+    return grid
+
+
+class Stage:
+    """Where the race is shown: a terminal that moves, or a log."""
+
+    def __init__(self, engine: NativeEngine, console: Console):
+        from pasta.display import is_interactive
+
+        self.engine = engine
+        self.console = console
+        self.moves = not console.quiet and is_interactive(console)
+
+    def introduce(self, example: Example, scripted: bool) -> None:
+        self.console.print(Text.assemble(("Question  ", "bold"), example.question))
+        note = f"{self.engine.name} on {self.engine.model.device.type}, {self.engine.model.dtype}".replace("torch.", "")
+        self.console.print(Text.assemble(("Model     ", "bold"), note))
+        if scripted:
+            self.console.print(
+                "This model has not learned to mark its answers yet, so the words and marks come from an example. "
+                "The decoding is real: every token goes through the model, step by step.",
+                style="dim",
+            )
+
+    def lap(self, title: str, request: Request, first: Result | None = None) -> Result:
+        """Decodes a request; the second lap races against the first."""
+        from pasta.decode import Job, stream_request
+
+        self.console.print()
+        self._rule(title)
+        jobs: list[Job] = []
+        moments = stream_request(self.engine, request, jobs)
+        if self.moves:
+            self._watch(moments, first)
+        else:
+            self._log(moments, first)
+        result = jobs[0].result()
+        if not self.moves and first is None:
+            self.console.print(result.text.rstrip("\n"))
+        figures = f"{result.tokens_total} tokens, {result.steps} steps, {result.wall_s:.2f} s"
+        self.console.print(figures, style="dim")
+        return result
+
+    def conclude(self, comparison: Comparison, example: Example) -> None:
+        threads, sequence = comparison.threads, comparison.sequence
+        self.console.print()
+        self._rule("Result")
+        if self.moves:
+            longest = max(threads.wall_s, sequence.wall_s)
+            rows = [
+                (name, lap.wall_s / longest, f"{lap.wall_s:.2f} s")
+                for name, lap in (("threads", threads), ("one sequence", sequence))
+            ]
+            self.console.print(bars(self.console, *rows))
+        self.console.print(
+            f"The same answer in {threads.steps} steps instead of {sequence.steps}: "
+            f"{comparison.speedup:.2f} times as fast here, {comparison.theoretical:.2f} in theory."
+        )
+        self.console.print("\nTry next", style="bold")
+        for line, what in (
+            ('pasta generate "What is a tide?"', "any question to the same model"),
+            (f"pasta demo {next(name for name in EXAMPLES if name != example.name)}", "threads within threads"),
+            (f"pasta replay {example.path} --trace trace.json", "a timeline for ui.perfetto.dev"),
+        ):
+            self.console.print(Text.assemble("  ", (line, "cyan"), (f"  {what}", "dim")), soft_wrap=True)
+
+    def _rule(self, title: str) -> None:
+        if self.moves:
+            self.console.print(Rule(title, align="left", characters="─"))
+        else:
+            self.console.print(f"-- {title}")
+
+    def _watch(self, moments: Iterator[Moment], first: Result | None) -> None:
+        from pasta.display import Board, Screen
+
+        board = Board(self.engine.vocabulary.decode)
+        against = None if first is None else Bars(first, self.console)
+        with Screen(self.console, board, against) as screen:
+            for moment in moments:
+                if first is not None and against is not None:
+                    against.seconds = moment.seconds
+                    against.done = min(1.0, board.tokens / max(1, first.content_tokens))
+                screen.take(moment)
+
+    def _log(self, moments: Iterator[Moment], first: Result | None) -> None:
+        from pasta.interpreter import MAIN, End, Fork, Join
+
+        topics = {MAIN: "main"}
+        for moment in moments:
+            for event in moment.events:
+                said = ""
+                match event:
+                    case Fork(_, child, topic):
+                        topics[child] = self.engine.vocabulary.decode(topic)
+                        said = f"fork   {topics[child]}"
+                    case End(thread):
+                        said = f"end    {topics[thread]}"
+                    case Join(thread, children):
+                        said = f"join   {', '.join(topics[child] for child in children)} into {topics[thread]}"
+                if said and first is None:
+                    self.console.print(f"{moment.seconds:7.2f} s  {said}", soft_wrap=True)

@@ -1,0 +1,138 @@
+"""`pasta generate PROMPT`: the answer; in a terminal, its threads side by side while they are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pasta.cli.running import check_least, check_text, load_engine, make_console, read_prompt, write, write_json
+from pasta.errors import UsageError
+
+if TYPE_CHECKING:
+    from pasta.decode import Job, Moment
+    from pasta.engine.native import NativeEngine
+    from pasta.result import Result
+
+
+def command(
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT|-", help="The question; - reads standard input.")],
+    model: Annotated[
+        str | None, typer.Option(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="A system message before the question.")] = None,
+    sequential: Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")] = False,
+    max_new_tokens: Annotated[int, typer.Option(help="Decoded in all threads together.")] = 512,
+    max_threads: Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")] = 16,
+    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Draw among the K likeliest; 0 is off.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Draw among the likeliest that make up P; 1 is off.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Leave out what is P times less likely than the best; 0 is off.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same answer.")] = 0,
+    parallelism: Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")] = 0.0,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
+    positions: Annotated[
+        str | None, typer.Option(metavar="SCHEME", help="predicted or fixed:K; by default, as trained.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
+    context: Annotated[int | None, typer.Option(help="Use no more positions than this.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a timeline for ui.perfetto.dev (.json or .json.gz).")
+    ] = None,
+) -> None:
+    """Answer a prompt, decoding independent parts at once.
+
+    In a terminal the threads fill side by side; into a pipe goes the answer alone.
+    """
+    question = read_prompt(prompt)
+    options: dict[str, Any] = {
+        "max_new_tokens": max_new_tokens,
+        "max_threads": max_threads,
+        "sequential": sequential,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "seed": seed,
+        "parallelism": parallelism,
+        "stop": stop or (),
+        "positions": positions,
+    }
+    check_options(question, options, context, trace)
+    engine = load_engine(model, device=device, dtype=dtype, context=context)
+    messages = [{"role": "user", "content": question}]
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
+
+    from pasta.decode import make_request, stream_request
+
+    request = make_request(engine, messages, **options)
+    jobs: list[Job] = []
+    moments = stream_request(engine, request, jobs)
+    if as_json:
+        for _ in moments:
+            pass
+        result = jobs[0].result()
+        write_json(result.to_dict())
+    else:
+        result = show(engine, moments, jobs)
+    if trace is not None:
+        from pasta.trace import write_trace
+
+        write_trace(trace, [result], engine.vocabulary)
+
+
+def check_options(question: str, options: dict[str, Any], context: int | None, trace: str | None) -> None:
+    """What can be refused before a model is loaded."""
+    from pasta.engine.base import Sampling
+    from pasta.layout import Positions
+    from pasta.trace import check_writable
+
+    if not question.strip():
+        raise UsageError("the prompt is empty", "pass a question")
+    check_least(max_new_tokens=options["max_new_tokens"], max_threads=options["max_threads"])
+    if context is not None:
+        check_least(context=context)
+    Sampling(*(options[name] for name in ("temperature", "top_k", "top_p", "min_p", "seed", "parallelism")))
+    if options["positions"] is not None:
+        Positions.parse(options["positions"])
+    if trace is not None:
+        check_writable(trace)
+
+
+def show(engine: NativeEngine, moments: Iterator[Moment], jobs: list[Job]) -> Result:
+    """Prints an answer while it is decoded, in the way that suits where it goes."""
+    from pasta.display import Board, Screen, harmless, is_interactive, legend, summary
+
+    console = make_console()
+    terminal = console.file.isatty()
+    if is_interactive(console):
+        with Screen(console, Board(engine.vocabulary.decode)) as screen:
+            for moment in moments:
+                screen.take(moment)
+    else:
+        stream_plain(harmless(moment.text) if terminal else moment.text for moment in moments)
+    result = jobs[0].result()
+    if terminal:
+        console.print()
+        if len(result.threads) > 1:
+            console.print(legend(result, console))
+        console.print(summary(result, console))
+    return result
+
+
+def stream_plain(texts: Iterator[str]) -> None:
+    """The answer as it becomes ready, and a line end, also where it is cut short."""
+    begun = False
+    try:
+        for text in texts:
+            if text:
+                begun = True
+                write(text)
+        begun = True
+    finally:
+        if begun:
+            write("\n")

@@ -1,0 +1,177 @@
+"""`pasta replay FILE`: the tokens of a recorded response go through a model, as threads and as one sequence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+
+from pasta.cli.running import check_least, check_text, decode, load_engine, make_console, patiently, write_json
+from pasta.errors import PastaError, UsageError
+from pasta.lang import LangError, Response, parse
+from pasta.lang.source import Source, read_source
+
+if TYPE_CHECKING:
+    from pasta.engine.native import NativeEngine
+    from pasta.result import Result
+
+PROMPT = "Answer the question."  # of a response that came without one
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A response, and what it answered: a text, token ids, or nothing that is known."""
+
+    response: Response
+    prompt: str | list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The same answer decoded as threads and as one sequence."""
+
+    threads: Result
+    sequence: Result
+
+    @property
+    def speedup(self) -> float:
+        """Realised: of the wall clock."""
+        return self.sequence.wall_s / max(1e-9, self.threads.wall_s)
+
+    @property
+    def theoretical(self) -> float:
+        return self.sequence.tokens_total / max(1, self.threads.critical_path)
+
+    def to_dict(self) -> dict[str, Any]:
+        sequence = {name: getattr(self.sequence, name) for name in ("tokens_total", "steps", "wall_s")}
+        return self.threads.to_dict() | {
+            "sequential": sequence,
+            "speedup": self.speedup,
+            "theoretical_speedup": self.theoretical,
+        }
+
+
+def command(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="Merged PASTA-LANG, or the output of `pasta generate --json`.")
+    ],
+    prompt: Annotated[str | None, typer.Option(help="What the response answers.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub.")
+    ] = None,
+    max_threads: Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")] = 16,
+    positions: Annotated[
+        str | None, typer.Option(metavar="SCHEME", help="predicted or fixed:K; by default, as trained.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
+    context: Annotated[int | None, typer.Option(help="Use no more positions than this.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a timeline of both for ui.perfetto.dev.")
+    ] = None,
+) -> None:
+    """Force a recorded response through a model, to time it.
+
+    Its tokens are put in place of the model's choices, so that speed can be measured on any model: once as threads, and
+    once as one sequence, in the same engine. Each way runs twice, and the second run counts.
+    """
+    from pasta.layout import Positions
+    from pasta.trace import check_writable, write_trace
+
+    recording = read_recording(read_source(file))
+    check_least(max_threads=max_threads, **({} if context is None else {"context": context}))
+    scheme = Positions.parse(positions) if positions is not None else None
+    if trace is not None:
+        check_writable(trace)
+    if prompt is not None and not check_text(prompt, "prompt").strip():
+        raise UsageError("the prompt is empty", "pass a question, or leave the option out")
+    engine = load_engine(model, device=device, dtype=dtype, context=context, tags=True)
+    asked = prompt if prompt is not None else recording.prompt or PROMPT
+    with patiently("decoding, twice in each way"):
+        comparison = compare(engine, asked, recording.response, max_threads=max_threads, positions=scheme)
+    if as_json:
+        write_json(comparison.to_dict())
+    else:
+        print_comparison(comparison)
+    if trace is not None:
+        write_trace(trace, [comparison.threads, comparison.sequence], engine.vocabulary)
+
+
+def read_recording(source: Source) -> Recording:
+    """Reads either form. PASTA-LANG that begins like JSON but is none stays PASTA-LANG."""
+    prompt: str | list[int] | None = None
+    data = source.data
+    if data.lstrip().startswith(b"{"):
+        recorded = _as_object(data)
+        if recorded is not None:
+            if not isinstance(recorded.get("annotated"), str):
+                raise UsageError(
+                    f"{source.name} is JSON without a text 'annotated'", "pass what `generate --json` printed"
+                )
+            ids = recorded.get("prompt_ids")
+            if ids and not (isinstance(ids, list) and all(type(token) is int and token >= 0 for token in ids)):
+                raise UsageError(f"{source.name}: 'prompt_ids' is not a list of token ids")
+            prompt, data = ids or None, recorded["annotated"].encode("utf-8", "replace")
+    try:
+        return Recording(parse(data), prompt)
+    except LangError as error:
+        # As `pasta check` says it, so that editors find the place.
+        click.echo(f"{source.name}:{error.line}:{error.column}: {error.code} {error.message}".encode(), err=True)
+        raise typer.Exit(1) from None
+
+
+def _as_object(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(decode(data, "the file"))
+    except (ValueError, UsageError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def compare(engine: NativeEngine, prompt: str | list[int], response: Response, **options: Any) -> Comparison:
+    """Decodes a response in both ways, twice each."""
+    from pasta.decode import encode_prompt, replay
+    from pasta.lang import plain
+    from pasta.layout import lay_out, spell
+
+    vocabulary = engine.vocabulary
+    ids = encode_prompt(engine, prompt)
+    if max(ids) >= len(vocabulary):
+        raise UsageError("the recorded prompt has tokens that this model does not know", "pass its text with --prompt")
+    tree = spell(response, vocabulary)
+    sequence = tuple(vocabulary.encode(plain(response)))
+    if not sequence:
+        raise UsageError("the response has no text", "there is nothing to replay")
+    scheme = options.get("positions") or engine.positions
+    needed = 1 + max(lay_out(ids, tree, vocabulary.tags, scheme).positions)
+    if needed >= engine.context:
+        raise PastaError(f"prompt and response take {needed} positions, but the context is {engine.context}")
+    results = {}
+    for _ in range(2):  # the first run pays for memory that is touched for the first time
+        results["threads"] = replay(engine, ids, tree, **options)
+        results["sequence"] = replay(engine, ids, sequence)
+    return Comparison(**results)
+
+
+def print_comparison(comparison: Comparison) -> None:
+    threads, sequence = comparison.threads, comparison.sequence
+    rows = [
+        ("", f"{len(threads.threads)} threads", "one sequence"),
+        ("tokens", f"{threads.tokens_total}", f"{sequence.tokens_total}"),
+        ("critical path", f"{threads.critical_path}", f"{sequence.critical_path}"),
+        ("steps", f"{threads.steps}", f"{sequence.steps}"),
+        ("time a step", _milliseconds(threads), _milliseconds(sequence)),
+        ("wall time", f"{threads.wall_s:.2f} s", f"{sequence.wall_s:.2f} s"),
+    ]
+    console = make_console()
+    for name, left, right in rows:
+        console.print(f"{name:<14}{left:>12}{right:>15}", style=None if name else "bold")
+    console.print(f"\nspeedup: {comparison.speedup:.2f} realised, {comparison.theoretical:.2f} in theory", style="bold")
+
+
+def _milliseconds(result: Result) -> str:
+    return f"{1e3 * result.wall_s / max(1, result.steps):.1f} ms"

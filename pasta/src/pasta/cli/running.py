@@ -1,0 +1,98 @@
+"""What the commands that run a model share: reading, checking, loading, writing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from pasta.errors import UsageError
+
+if TYPE_CHECKING:
+    from pasta.engine.native import NativeEngine
+
+PATIENCE_S = 2.0  # what takes less goes without saying
+
+
+def read_prompt(argument: str) -> str:
+    """The prompt: the argument itself, or standard input for `-`, without the line end that a shell adds."""
+    if argument != "-":
+        return check_text(argument, "prompt")
+    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    return decode(data, "standard input").removesuffix("\n").removesuffix("\r")
+
+
+def decode(data: bytes, place: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{place} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
+
+
+def check_text(text: str, what: str) -> str:
+    """An argument as text: the shell may hand over bytes that are none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the {what} is not UTF-8") from None
+    return text
+
+
+def check_least(**values: int) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise UsageError(f"{name} is {value}, expected 1 or more")
+
+
+def load_engine(name: str | None, **options: Any) -> NativeEngine:
+    """Loads a model, and says so on stderr where it takes long."""
+    from pasta.models import resolve
+
+    resolve(name)  # fetching has a bar of its own
+    with patiently(f"loading {name or 'the default model'}"):
+        from pasta.engine.load import load
+
+        return load(name, **options)
+
+
+@contextlib.contextmanager
+def patiently(label: str) -> Iterator[None]:
+    """Says on stderr what takes so long, once it does: a spinner on a terminal, else one line."""
+    console = Console(stderr=True, highlight=False)
+    status = console.status(label)
+
+    def show() -> None:
+        if console.is_terminal and not console.is_dumb_terminal:
+            status.start()
+        else:
+            click.echo(f"{label} …".encode(), err=True)
+
+    timer = threading.Timer(PATIENCE_S, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
+
+
+def write(text: str) -> None:
+    """To stdout, to the letter: no locale, and no line end of our own."""
+    click.echo(text.encode("utf-8", "replace"), nl=False)
+
+
+def write_json(value: Any) -> None:
+    write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def make_console() -> Console:
+    """For stdout; nothing in a text is markup."""
+    return Console(highlight=False, markup=False, emoji=False)

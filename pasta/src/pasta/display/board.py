@@ -1,0 +1,135 @@
+"""What an onlooker knows of a request: its threads, what each wrote, and where each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pasta.interpreter import MAIN, End, Finish, Fork, Join, Put, Wait
+
+if TYPE_CHECKING:
+    from pasta.decode import Moment
+
+
+class State(Enum):
+    QUEUED = "queued"  # promised, waiting for its turn
+    RUNNING = "running"
+    WAITING = "waiting"  # for its children
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class Lane:
+    """One thread. `pieces` are its texts, and the ids of the children that stand between them."""
+
+    id: int
+    parent: int | None = None
+    topic: str = ""
+    promised: int = 0  # tokens, as its promise estimated them
+    state: State = State.QUEUED
+    tokens: int = 0
+    depth: int = 0
+    pieces: list[str | int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of the answer and the thread that wrote it."""
+
+    thread: int
+    text: str
+
+
+class Board:
+    """Follows a request, moment by moment.
+
+    The text of the main thread is *settled* up to its first open child; at a join, and at the end, all is.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]):
+        self.lanes = [Lane(MAIN, state=State.RUNNING)]
+        self.settled: list[Span] = []  # in reading order
+        self.ready = 0  # characters of the answer that are certain: no stop string can take them back
+        self.steps = 0
+        self.tokens = 0
+        self.seconds = 0.0
+        self.finish_reason = ""
+        self.opened = 1  # the first lane that belongs to what is open now
+        self._decode = decode
+        self._front = 0  # pieces of the main thread that are settled
+        self._open: set[int] = set()  # children of the main thread that it has not joined
+
+    def take(self, moment: Moment) -> None:
+        self.steps = moment.step + 1
+        self.seconds = moment.seconds
+        self.ready += len(moment.text)
+        for event in moment.events:
+            match event:
+                case Put(thread):
+                    self.tokens += 1
+                    self.lanes[thread].tokens += 1
+                    self.lanes[thread].state = State.RUNNING
+                case Fork(parent, child, topic, tokens):
+                    self._fork(self.lanes[parent], child, self._decode(topic), 10 * tokens)
+                case Wait(thread):
+                    self.lanes[thread].state = State.WAITING
+                case Join(thread):
+                    self.lanes[thread].state = State.RUNNING
+                    if thread == MAIN:
+                        self._open.clear()
+                        self._settle()
+                        self.opened = len(self.lanes)
+                case End(thread):
+                    self.lanes[thread].state = State.DONE
+                case Finish(reason):
+                    self.finish_reason = reason
+                    self._open.clear()
+                case _:
+                    self.lanes[event.thread].pieces.append(event.text)
+        self._settle()
+
+    def give_up(self) -> None:
+        """Nothing more will come: what the open threads wrote is all there is."""
+        self._open.clear()
+        self._settle()
+        self.ready = sum(len(span.text) for span in self.settled)
+
+    @property
+    def live(self) -> int:
+        """How many threads decode now."""
+        return sum(lane.state is State.RUNNING for lane in self.lanes)
+
+    @property
+    def forked(self) -> bool:
+        """Whether the main thread has children that it has not joined."""
+        return bool(self._open)
+
+    @property
+    def rest(self) -> str:
+        """What the main thread wrote after its open children's promises."""
+        return "".join(piece for piece in self.lanes[MAIN].pieces[self._front :] if isinstance(piece, str))
+
+    def _fork(self, parent: Lane, child: int, topic: str, promised: int) -> None:
+        if parent.id == MAIN and not self._open:
+            self._settle()
+            self.opened = child
+        if parent.id == MAIN:
+            self._open.add(child)
+        parent.pieces.append(child)
+        self.lanes.append(Lane(child, parent.id, topic, promised, depth=parent.depth + 1))
+
+    def _settle(self) -> None:
+        if self._open:
+            return
+        pieces = self.lanes[MAIN].pieces
+        self.settled += self._spans(MAIN, pieces[self._front :])
+        self._front = len(pieces)
+
+    def _spans(self, thread: int, pieces: Sequence[str | int]) -> Iterator[Span]:
+        for piece in pieces:
+            if isinstance(piece, str):
+                yield Span(thread, piece)
+            else:
+                yield from self._spans(piece, self.lanes[piece].pieces)

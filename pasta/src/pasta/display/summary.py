@@ -1,0 +1,37 @@
+"""What is said once an answer is complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from pasta.display.flow import harmless
+from pasta.display.panels import colour, marks
+from pasta.interpreter import MAIN
+
+if TYPE_CHECKING:
+    from pasta.result import Result
+
+
+def legend(result: Result, console: Console) -> Text:
+    """Which colour is whose."""
+    mark = marks(console).running
+    names = [
+        Text.assemble((f"{mark} ", colour(thread.id)), harmless(thread.topic) if thread.id != MAIN else "main")
+        for thread in result.threads
+    ]
+    return Text("   ").join(names)
+
+
+def summary(result: Result, console: Console) -> Text:
+    """One line of figures."""
+    symbols = marks(console)
+    threads = len(result.threads)
+    figures = [f"{result.tokens_total} tokens" + (f" in {threads} threads" if threads > 1 else "")]
+    figures.append(f"critical path {result.critical_path}")
+    if threads > 1:
+        figures.append(f"speedup {result.parallelism:.2f}{symbols.times} in theory")
+    figures += [f"{result.wall_s:.2f} s", f"finish: {result.finish_reason}"]
+    return Text(f" {symbols.dot} ".join(figures), style="dim")
