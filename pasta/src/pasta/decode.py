@@ -250,15 +250,8 @@ def generate(model: Engine, prompt: Prompt, **options: Any) -> Result:
 
 def generate_all(model: Engine, prompts: Sequence[Prompt], **options: Any) -> list[Result]:
     """Answers many prompts at once, in the same steps. All share the options."""
-    decoder = Decoder(model)
-    jobs = [decoder.submit(make_request(model, prompt, **options)) for prompt in prompts]
-    try:
-        while decoder.busy:
-            decoder.step()
-    finally:
-        for job in jobs:
-            decoder.cancel(job)
-    return [job.result() for job in jobs]
+    requests = [make_request(model, prompt, **options) for prompt in prompts]
+    return [job.result() for job in _run(model, requests)]
 
 
 def stream(model: Engine, prompt: Prompt, **options: Any) -> Iterator[Moment]:
@@ -272,11 +265,22 @@ def stream(model: Engine, prompt: Prompt, **options: Any) -> Iterator[Moment]:
 def replay(model: Engine, prompt: Prompt, tree: Tree, **options: Any) -> Result:
     """Decodes with the tokens of a given response in place of the model's choices, threads and all."""
     request = make_request(model, prompt, script=tree, **_unlimited(tree, options))
+    return _run(model, [request])[0].result()
+
+
+def _run(model: Engine, requests: Sequence[Request]) -> list[Job]:
+    """Runs requests to their end; whatever goes wrong, nothing of theirs stays in the engine."""
     decoder = Decoder(model)
-    job = decoder.submit(request)
-    while decoder.busy:
-        decoder.step()
-    return job.result()
+    jobs: list[Job] = []
+    try:
+        for request in requests:
+            jobs.append(decoder.submit(request))
+        while decoder.busy:
+            decoder.step()
+    finally:
+        for job in jobs:
+            decoder.cancel(job)
+    return jobs
 
 
 def stream_request(model: Engine, request: Request, job_out: list[Job] | None = None) -> Iterator[Moment]:

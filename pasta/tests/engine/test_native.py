@@ -6,125 +6,15 @@ import pytest
 import torch
 import transformers
 
-from pasta.decode import Decoder, generate, generate_all, make_request
+from dense import check_against_dense, pilot
+from pasta.decode import Decoder, generate, generate_all, make_request, replay
 from pasta.engine.base import OutOfSlots
 from pasta.engine.native import NativeEngine
-from pasta.errors import UnsupportedModel
-from pasta.grammar import Expect
-from pasta.layout import IGNORE, Block, Layout, Positions, Tree, lay_out
-from pasta.result import Result
-from pasta.vocab import Tags, Vocabulary
-from support import FAMILIES, SIZES, PilotedEngine, byte_tokenizer, tiny_engine, tiny_model
+from pasta.errors import UnsupportedModel, UsageError
+from pasta.vocab import Vocabulary
+from support import FAMILIES, SIZES, byte_tokenizer, tiny_engine, tiny_model
 
 PROMPT = "Compare cats and dogs."
-TOLERANCE = 1e-4
-
-
-def script(tags: Tags, topic: list[int], length: int, body: int) -> dict[tuple[int, ...], dict[int, int]]:
-    """Two promises, the first of which forks again and joins; text; a sync; text; a third promise; a sync; the end.
-
-    `length` is what every promise says, `body` how long blocks really are: estimates may be wrong.
-    """
-
-    def promise(at: int) -> dict[int, int]:
-        return {
-            at: tags.promise,
-            **{at + 1 + i: t for i, t in enumerate(topic)},
-            at + 1 + len(topic): tags.lengths[length - 1],
-        }
-
-    size = len(topic) + 2
-    return {
-        (): {
-            **promise(3),
-            **promise(3 + size),
-            3 + 2 * size + 4: tags.sync,
-            **promise(3 + 2 * size + 8),
-            3 + 3 * size + 9: tags.sync,
-            3 + 3 * size + 14: -1,  # the end
-        },
-        (0,): {**promise(2), 2 + size + 3: tags.sync, 2 + size + 3 + body: tags.close},
-        (0, 0): {body: tags.close},
-        (1,): {**promise(1), body + size + 1: tags.close},  # a child left open at its end
-        (1, 0): {2 * body: tags.close},
-        (2,): {body: tags.close},
-    }
-
-
-def pilot(engine: PilotedEngine, length: int, body: int) -> None:
-    tags = engine.vocabulary.tags
-    assert tags is not None
-    steps = script(tags, engine.vocabulary.encode("cat"), length, body)
-    end = min(engine.vocabulary.eos)
-    forbidden_end = engine.vocabulary.eos
-
-    def choose(path: tuple[int, ...], index: int) -> int | None:
-        token = steps[path].get(index)
-        return end if token == -1 else token
-
-    engine.pilot = choose  # type: ignore[method-assign]
-    # Nothing but the pilot ends a response or puts a tag.
-    assert engine._forbidden is not None
-    engine._forbidden[:8, list(tags.all | forbidden_end)] = True
-
-
-def dense(engine: NativeEngine, layout: Layout) -> torch.Tensor:
-    """Logits of one forward pass over prompt and merged response, under the layout's mask and positions."""
-    mask = torch.zeros(len(layout.ids), len(layout.ids))
-    mask.masked_fill_(~torch.from_numpy(layout.mask()), torch.finfo(torch.float32).min)
-    engine.model.set_attn_implementation("eager")
-    with torch.inference_mode():
-        logits = engine.model(
-            input_ids=torch.tensor([layout.ids]),
-            position_ids=torch.tensor([layout.positions]),
-            attention_mask=mask[None, None],
-            use_cache=False,
-        ).logits[0]
-    engine.model.set_attn_implementation("pasta")
-    return logits
-
-
-def check_against_dense(engine: PilotedEngine, results: list[Result], positions: str) -> None:
-    """Every row of logits from which a token was chosen equals the dense pass's, and the choice is its best."""
-    assert engine._forbidden is not None
-    requests = list(dict.fromkeys(choice.request for choice in engine.seen))
-    for request, result in zip(requests, results, strict=True):
-        layout = lay_out(result.prompt_ids, result.tree, engine.vocabulary.tags, Positions.parse(positions))
-        logits = dense(engine, layout)
-        choices = {(choice.path, choice.index): choice for choice in engine.seen if choice.request is request}
-        rows = rows_by_thread(result.tree, len(result.prompt_ids))
-        assert set(rows) <= set(choices)
-        for place, row in rows.items():
-            choice, target = choices[place], layout.targets[row]
-            torch.testing.assert_close(choice.logits, logits[row], rtol=0, atol=TOLERANCE)
-            if target != IGNORE and not choice.piloted:
-                best = logits[row].masked_fill(engine._forbidden[Expect.TEXT], -torch.inf).max()
-                assert logits[row, target] >= best - TOLERANCE
-
-
-def rows_by_thread(tree: Tree, start: int) -> dict[tuple[tuple[int, ...], int], int]:
-    """(path, n-th choice) -> the index in merged order of the token after which it was made."""
-    rows: dict[tuple[tuple[int, ...], int], int] = {}
-    cursor = start
-
-    def walk(items: Tree, path: tuple[int, ...]) -> None:
-        nonlocal cursor
-        last, choice, forks = (start - 1 if not path else None), 0, 0
-        for item in items:
-            if isinstance(item, Block):
-                walk(item.items, (*path, forks))
-                forks += 1
-                continue
-            if last is not None:
-                rows[path, choice] = last
-                choice += 1
-            last = cursor
-            cursor += 1
-        if not path and last is not None:
-            rows[path, choice] = last
-
-    walk(tree, ())
-    return rows
 
 
 @pytest.mark.parametrize("positions", ["predicted", "fixed:40"])
@@ -216,6 +106,24 @@ def test_a_prompt_larger_than_the_pool_leaves_nothing_behind() -> None:
     engine = tiny_engine(tags=False, slots=64)
     with pytest.raises(OutOfSlots):
         generate(engine, "A" * 100)
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_a_request_that_cannot_be_made_leaves_nothing_of_the_others_behind() -> None:
+    engine = tiny_engine(slots=64)
+    with pytest.raises(UsageError, match="empty"):
+        generate_all(engine, ["Hi", ""])
+    with pytest.raises(OutOfSlots):
+        generate_all(engine, ["Hi", "A" * 100])
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_a_script_that_cannot_be_played_leaves_nothing_behind() -> None:
+    engine = tiny_engine()
+    tags = engine.vocabulary.tags
+    assert tags is not None
+    with pytest.raises(ValueError, match="cannot come here"):
+        replay(engine, "Hi", (*engine.vocabulary.encode("ab"), tags.close))
     assert engine.pool.free_slots == engine.pool.slots
 
 
