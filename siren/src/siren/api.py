@@ -66,7 +66,7 @@ def stream(
     plan: Mapping[str, Literal["symbolic", "sample"]] | None = None,
     mean: Literal["exact", "plugin"] = "exact",
 ) -> Iterator[Result]:
-    """A result after each row. Rows take the place of the program's one `File.read`, or of its free name `data`."""
+    """A result after each row. Rows stand in for the program's one `File.read`, or its free name `data`."""
     from siren import runtime
 
     tree, _ = load(program)

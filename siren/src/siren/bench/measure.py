@@ -119,14 +119,12 @@ def accuracy(
     )  # fmt: skip
 
 
-def satisfiable(
-    benchmark: Benchmark, method: str, plan: int, place: Workplace, *, particles: int = 10, seeds: int = 2
-) -> bool:
+def satisfiable(benchmark: Benchmark, method: str, plan: int, place: Workplace, *, seeds: int = 2) -> bool:
     """Whether runs with this plan keep it: what the published table calls satisfiable."""
     for number in range(seeds):
         program, _ = place.open(benchmark, number)
         try:
-            _run(program, benchmark, method, plan, particles, number)
+            _run(program, benchmark, method, plan, benchmark.trial_particles, number)
         except PlanError:
             return False
     return True

@@ -166,8 +166,12 @@ class _Formatter:
         test = self._lines(condition, width - 5, 3)
         out = _joined("if ", test, " then")
         out += _indented(self._block(then, inner, _start(otherwise.span)))
-        if isinstance(otherwise, ast.If) and not self._comment_before(_start(otherwise.span)):
-            return out + _joined("else ", self._final(otherwise, width, limit), "")
+        if isinstance(otherwise, ast.If):
+            pending = list(self.comments)
+            chained = self._final(otherwise, width, limit)
+            if not chained[0].startswith(("#", "(*")):
+                return out + _joined("else ", chained, "")
+            self.comments = pending  # a comment comes first: it needs a line of its own
         return [*out, "else", *_indented(self._block(otherwise, inner, limit))]
 
     def _bracketed(self, opening: str, items: tuple[ast.Expr, ...], closing: str, width: int) -> Lines:

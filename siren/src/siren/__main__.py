@@ -1,0 +1,5 @@
+"""`python -m siren` is the command `siren`."""
+
+from siren.cli import main
+
+main()

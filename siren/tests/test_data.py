@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from siren.data import plain, read_binding, read_csv, stream_rows, warn_if_headerless
+from siren.errors import DataError
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("t,obs\n0,1.5\n\n1,-2e3\n", encoding="utf-8")
+    return path
+
+
+def test_rows_without_the_header(csv) -> None:
+    assert read_csv(csv) == [[0.0, 1.5], [1.0, -2000.0]]
+
+
+def test_binding_rows_and_column(csv) -> None:
+    assert read_binding(f"ys={csv}") == ("ys", [[0.0, 1.5], [1.0, -2000.0]])
+    assert read_binding(f"ys={csv}:obs") == ("ys", [1.5, -2000.0])
+
+
+@pytest.mark.parametrize("text", ["ys", "=x.csv", "1a=x.csv", "ys="])
+def test_malformed_binding(text: str) -> None:
+    with pytest.raises(DataError, match="cannot read"):
+        read_binding(text)
+
+
+def test_unknown_column_names_the_nearest(csv) -> None:
+    with pytest.raises(DataError) as caught:
+        read_binding(f"ys={csv}:obx")
+    assert caught.value.hint == "did you mean `obs`?"
+
+
+def test_errors_name_file_line_and_column(tmp_path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("a,b\n1,2\n3,oops\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"bad\.csv:3: column 2 is not a number: 'oops'"):
+        read_csv(path)
+    with pytest.raises(DataError, match="no such data file"):
+        read_csv(tmp_path / "none.csv")
+
+
+def test_booleans_and_byte_order_mark(tmp_path) -> None:
+    path = tmp_path / "b.csv"
+    path.write_bytes(b"\xef\xbb\xbfh\r\ntrue\r\nFalse\r\n")
+    assert read_csv(path) == [[1.0], [0.0]]
+
+
+def test_stream_skips_a_header_only_if_it_is_one() -> None:
+    assert list(stream_rows(["t,obs\n", "1,2\n", "\n", "3,4\n"])) == [[1, 2], [3, 4]]
+    assert list(stream_rows(["1,2\n"])) == [[1, 2]]
+    with pytest.raises(DataError, match="<stdin>:2"):
+        list(stream_rows(["1\n", "x\n"]))
+
+
+def test_numbers_in_the_header_line_are_warned_about(csv, tmp_path) -> None:
+    assert warn_if_headerless(csv) is None
+    bare = tmp_path / "bare.csv"
+    bare.write_text("1,2\n3,4\n", encoding="utf-8")
+    assert "dropped as the header" in (warn_if_headerless(bare) or "")
+
+
+def test_values_from_python() -> None:
+    assert plain("a", np.arange(3)) == [0.0, 1.0, 2.0]
+    assert plain("a", 2) == 2.0
+    assert plain("a", [[1], [2, 3]]) == [[1.0], [2.0, 3.0]]
+    with pytest.raises(DataError, match="not a number"):
+        plain("a", object())
+    with pytest.raises(DataError, match="is a dict"):
+        plain("a", {})
