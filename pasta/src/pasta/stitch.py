@@ -48,10 +48,10 @@ class Stitcher:
         if self.stopped:
             return ""
         self._held += self._advance()
-        cuts = [cut for text in self._stop if (cut := self._held.find(text)) >= 0]
-        if cuts:
+        found = [(cut + len(text), cut) for text in self._stop if (cut := self._held.find(text)) >= 0]
+        if found:
             self.stopped = True
-            return self._give(min(cuts))
+            return self._give(min(found)[1])  # the first to be complete, whatever the pieces it came in
         return self._give(max(0, len(self._held) - self._hold))
 
     def finish(self) -> str:
