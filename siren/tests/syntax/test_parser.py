@@ -68,6 +68,7 @@ def test_file_with_functions_and_both_comments() -> None:
         ("a == b", "1:4", "unexpected `=`", "single `=`"),
         ("a != b", "1:3", "unexpected character `!`", "`<>`"),
         ("1 < 2 < 3", "1:7", "unexpected `<`", "do not chain"),
+        ("let x = 1 in 0 < x < 2", "1:20", "unexpected `<`", "do not chain"),
         ("let x ~ gaussian(0, 1) in x", "1:7", "`~`", "let x <- gaussian"),
         ("f(1,)", "1:5", "expected an expression", None),
         ("1\n+\n* 2", "3:1", "unexpected `*`", None),

@@ -58,6 +58,9 @@ def main() -> None:
     except MemoryError:
         print("siren: out of memory; use fewer particles", file=sys.stderr)
         sys.exit(1)
+    except RecursionError:
+        print("siren: too deep; a function of the program may call itself without end", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("siren: interrupted", file=sys.stderr)
         sys.exit(130)

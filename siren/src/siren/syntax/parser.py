@@ -46,8 +46,10 @@ def parse(text: str, name: str = "<program>") -> ast.Program:
         tree = cast(ast.Program, _TreeBuilder().transform(_lark().parse(text)))
     except UnexpectedInput as error:
         raise _explain(error, source) from None
-    except VisitError as error:  # pragma: no cover - the tree builder raises nothing of its own
-        raise error.orig_exc from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, ParseError):
+            raise error.orig_exc.with_source(source) from None
+        raise
     return ast.Program(tree.functions, tree.body, tree.span, source)
 
 
@@ -154,6 +156,11 @@ class _TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def binary(self, meta: Meta, children: list[Any]) -> ast.Expr:
         left, operator, right = children
         return ast.Binary(cast(ast.BinaryOperator, str(operator)), left, right, _span(meta))
+
+    def chained(self, meta: Meta, children: list[Any]) -> ast.Expr:
+        second = children[3]
+        hint = "comparisons do not chain; join two of them with `&&`"
+        raise ParseError(f"unexpected `{second}` after a comparison", _span(second), hint)
 
     def callee(self, meta: Meta, children: list[Any]) -> Token:
         return cast(Token, children[0])
@@ -262,8 +269,6 @@ def _token_hint(token: Token, history: Sequence[Token] | None, expected: set[str
         return f"`{text}` is a keyword; choose another name"
     if text == "=" and expected >= _EXPRESSION_STARTS:
         return "equality is written with a single `=`"
-    if token.type in {"COMPARE", "EQUAL"} and not expected >= _EXPRESSION_STARTS and "NAME" not in expected:
-        return "comparisons do not chain; join two of them with `&&`"
     if "ELSE" in expected:
         return "every `if` needs an `else`; use `else ()` to do nothing"
     if text in {"and", "or"}:

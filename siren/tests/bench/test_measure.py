@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from siren.api import run
+from siren.bench.filters import FILTERS
+from siren.bench.generate import generate
+from siren.bench.measure import Workplace, accuracy, satisfiable, speed, squared_errors
+from siren.bench.suite import METHODS, suite
+
+SUITE = suite()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    return Workplace(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_hand_written_filters_agree_with_the_programs(name: str, place: Workplace) -> None:
+    """Same model, same plan: the means agree within Monte Carlo error, estimated from repeated runs."""
+    benchmark, (plan, hand_written) = SUITE[name], FILTERS[name]
+    program, _ = place.open(benchmark, 1, steps=12)
+    observed = generate(name, 1, steps=12).observed["obs"]
+    ours, theirs = [], []
+    for seed in range(8):
+        result = run(program, particles=2000, seed=seed, plan=benchmark.plan(plan))
+        ours.append(np.concatenate([np.atleast_1d(output.mean) for output in result]))
+        means = hand_written(observed, 2000, np.random.default_rng(seed))
+        theirs.append(np.concatenate([np.atleast_1d(means[output]) for output in benchmark.outputs]))
+    # Means of 1/g under a gamma of small shape have heavy tails, so medians over runs are compared.
+    spread = np.std([*ours, *theirs], axis=0)
+    gap = np.abs(np.median(ours, axis=0) - np.median(theirs, axis=0))
+    assert np.all(gap <= 2.5 * spread + 1e-3)
+
+
+def test_errors_are_against_the_truth(place: Workplace) -> None:
+    benchmark = SUITE["gtree"]
+    program, truth = place.open(benchmark, 1)
+    errors = squared_errors(benchmark, run(program, particles=1, seed=0), truth)
+    assert set(errors) == {"a", "b"} and errors["b"] < 60
+
+
+def test_accuracy_collects_data_sets_and_published_numbers(place: Workplace) -> None:
+    found = accuracy(SUITE["wheels"], "ssi", 0, place, particles=1, datasets=2, repetitions=1)
+    assert len(found.errors["velocity"]) == 2
+    assert found.published == {"velocity": 0.068, "omega": 0.0514}
+
+
+def test_speed_has_both_sides(place: Workplace) -> None:
+    found = speed("noise", place, particles=16, repetitions=1, steps=5)
+    assert found.ratio > 0 and found.plan == 5
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["noise", "outlier", "gtree", "wheels"])
+def test_satisfiable_plans_are_the_published_ones(name: str, method: str, place: Workplace) -> None:
+    benchmark = SUITE[name]
+    found = tuple(plan for plan in benchmark.plans if satisfiable(benchmark, method, plan, place, seeds=1))
+    assert found == benchmark.satisfiable[method]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["radar", "envnoise", "outlierheavy", "runner", "slam", "aircraft"])
+def test_satisfiable_plans_of_the_slower_ones(name: str, method: str, place: Workplace) -> None:
+    benchmark = SUITE[name]
+    left_out = benchmark.intractable.get(method, ())
+    tried = [plan for plan in benchmark.plans if plan not in left_out]
+    found = [plan for plan in tried if satisfiable(benchmark, method, plan, place)]
+    assert found == [plan for plan in benchmark.satisfiable[method] if plan not in left_out]
