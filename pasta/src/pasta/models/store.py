@@ -75,10 +75,14 @@ def storage_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         match error.errno:
             case errno.ENOSPC | errno.EDQUOT:
-                raise StorageError(f"no space left on the disk of {folder}", HINT) from error
+                raise no_space(folder) from error
             case errno.EACCES | errno.EPERM | errno.EROFS | errno.ENOTDIR | errno.EEXIST:
                 raise StorageError(f"cannot write to {folder}: {error.strerror}", HINT) from error
         raise
+
+
+def no_space(folder: Path) -> StorageError:
+    return StorageError(f"no space left on the disk of {folder}", HINT)
 
 
 def require_space(folder: Path, needs_bytes: int) -> None:
