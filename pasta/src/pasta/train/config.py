@@ -88,6 +88,11 @@ class SftConfig:
             if getattr(self, name) not in allowed:
                 raise UsageError(f"{name} is {getattr(self, name)!r}", hint=f"use one of {', '.join(allowed)}")
 
+        if self.embeddings == "all" and self.method != "full":
+            raise UsageError("embeddings is 'all', but an adapter keeps only those of the tags", hint="use method full")
+        if not 0 <= self.warmup < 1:
+            raise UsageError(f"warmup is {self.warmup}, expected a share of the steps, 0 to below 1")
+
     @property
     def peak_learning_rate(self) -> float:
         return LEARNING_RATES[self.method] if self.learning_rate is None else self.learning_rate

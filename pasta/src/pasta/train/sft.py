@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, TrainingArguments
+from transformers import PreTrainedModel, TrainingArguments, set_seed
 
 from pasta.data.rows import read_rows
 from pasta.engine.tags import add_tags
@@ -58,6 +58,7 @@ class Summary:
 def train(config: SftConfig) -> Summary:
     """Finetunes a model and saves it."""
     begun = time.monotonic()
+    set_seed(config.seed)  # before any new weight is drawn
     base, tokenizer = read_model(config.model)
     check_trainable(base, config.model, config.max_length)
     vocabulary = vocabulary_of(base, tokenizer)
@@ -155,9 +156,6 @@ def prepare(base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) ->
         attach(base, config.lora_rank, config.lora_alpha, config.lora_dropout)
     if config.embeddings == "tags" or (config.embeddings == "auto" and config.method == "lora"):
         train_rows(base, tags)
-    elif config.method == "lora":
-        for table in (base.get_input_embeddings(), base.get_output_embeddings()):
-            table.requires_grad_(True)  # type: ignore[union-attr]
     return base
 
 

@@ -100,16 +100,14 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         """With a time limit the learning rate falls with the clock or the steps, whichever is further on."""
         if self.lr_scheduler is not None or not self.clock.seconds:
             return super().create_scheduler(num_training_steps, optimizer)
-        warmup = self.args.warmup_steps
+        warmup = float(self.args.warmup_steps)  # a share, as `SftConfig` has it
 
         def rate(step: int) -> float:
-            done = max(step / max(1, num_training_steps), self.clock.used)
-            return min(1.0, (step + 1) / max(1.0, warmup * num_training_steps), (1 - done) / (1 - min(warmup, 0.5)))
+            done = max(step / num_training_steps, self.clock.used)
+            rise = (done + 1 / num_training_steps) / max(warmup, 1e-9)
+            return max(0.0, min(1.0, rise, (1 - done) / (1 - warmup)))
 
-        def never_below(step: int) -> float:
-            return max(0.0, rate(step))
-
-        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, never_below)
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, rate)
         self._created_lr_scheduler = True
         return self.lr_scheduler
 

@@ -1,0 +1,157 @@
+"""Adapters: what comes back is what was saved, without peft and with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from support import byte_tokenizer, tiny_model
+
+from pasta.engine.tags import add_tags
+from pasta.errors import CorruptModel
+from pasta.train import sft
+from pasta.train.adapter import WEIGHTS, apply_adapter, base_of, extract_adapter, is_adapter, save_lora
+from pasta.train.config import SftConfig
+from pasta.train.lora import attach, train_rows, updates
+from pasta.train.model import mark, read_model, vocabulary_of
+from pasta.layout import Positions
+from pasta.vocab import Vocabulary
+
+IDS = torch.arange(40)[None]
+
+
+def logits(model) -> torch.Tensor:
+    with torch.inference_mode():
+        return model.eval()(input_ids=IDS, use_cache=False).logits
+
+
+def shaken(model, rank: int | None, seed: int = 0) -> None:
+    """Moves every linear layer by an update of this rank (None: of full rank)."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.Linear) and name != "lm_head":
+                out, into = module.weight.shape
+                change = torch.randn(out, into) if rank is None else torch.randn(out, rank) @ torch.randn(rank, into)
+                module.weight += 0.02 * change
+
+
+def test_lora_round_trip(tmp_path: Path) -> None:
+    model, vocabulary = tiny_model(), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    mark(model, Positions(gap=40))
+    tags = sorted(vocabulary.tags.all)  # type: ignore[union-attr]
+    before = logits(model)
+    attach(model, rank=3, alpha=6)
+    torch.testing.assert_close(logits(model), before)  # an update begins as none
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for layer in updates(model).values():
+            layer.lora_B.normal_(std=0.1)
+        model.get_input_embeddings().weight[tags] += 0.5
+        model.get_output_embeddings().weight[tags] -= 0.5
+    folder = save_lora(tmp_path / "adapter", model, vocabulary, "base", 6)
+    assert is_adapter(folder)
+    assert base_of(folder) == "base"
+
+    fresh, plain = tiny_model(), Vocabulary(byte_tokenizer())
+    apply_adapter(fresh, plain, folder)
+    assert plain.tags == vocabulary.tags
+    assert fresh.config.pasta == {"positions": "fixed:40"}
+    torch.testing.assert_close(logits(fresh), logits(model), rtol=1e-2, atol=1e-2)  # kept in 16 bits
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_extraction_of_a_low_rank_change_is_exact(tmp_path: Path, family: str) -> None:
+    base = tiny_model(family)
+    tuned, vocabulary = tiny_model(family), Vocabulary(byte_tokenizer())
+    add_tags(tuned, vocabulary)
+    shaken(tuned, rank=2)
+    with torch.no_grad():
+        tuned.model.norm.weight += 0.1
+    found = extract_adapter(tuned, base, vocabulary, tmp_path / "adapter", name="base", megabytes=1)
+    assert found.error < 1e-3
+    assert found.embeddings == 0
+    fresh, plain = tiny_model(family), Vocabulary(byte_tokenizer())
+    apply_adapter(fresh, plain, tmp_path / "adapter")
+    torch.testing.assert_close(logits(fresh), logits(tuned), rtol=1e-2, atol=1e-2)
+
+
+def test_extraction_keeps_to_its_budget_and_reports_what_is_missing(tmp_path: Path) -> None:
+    base = tiny_model()
+    tuned, vocabulary = tiny_model(), Vocabulary(byte_tokenizer())
+    add_tags(tuned, vocabulary)
+    shaken(tuned, rank=None)
+    errors = []
+    for kilobytes in (30, 40, 60):
+        folder = tmp_path / str(kilobytes)
+        found = extract_adapter(tuned, base, vocabulary, folder, name="base", megabytes=kilobytes / 1000)
+        assert found.bytes <= kilobytes * 1000 + 6000  # and the file's header
+        assert found.bytes == (folder / WEIGHTS).stat().st_size
+        fresh, plain = tiny_model(), Vocabulary(byte_tokenizer())
+        apply_adapter(fresh, plain, folder)
+        missing = total = 0.0
+        for name, module in tuned.named_modules():
+            if isinstance(module, torch.nn.Linear) and name != "lm_head":
+                missing += float((fresh.get_submodule(name).weight - module.weight).detach().square().sum())
+                total += float((base.get_submodule(name).weight - module.weight).detach().square().sum())
+        assert found.error == pytest.approx((missing / total) ** 0.5, abs=2e-3)
+        errors.append(found.error)
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.4 < errors[0]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_trained_with_peft_reads_without_it(tmp_path: Path, base: str, data: str) -> None:
+    peft = pytest.importorskip("peft")
+    output = str(tmp_path / "out")
+    sft.train(SftConfig(data=data, output=output, model=base, method="peft", max_steps=4, lora_rank=4, learning_rate=1e-2))
+    merged, tokenizer = read_model(output)
+    assert vocabulary_of(merged, tokenizer).tags is not None
+    by_peft, other = read_model(base)
+    add_tags(by_peft, vocabulary_of(by_peft, other))
+    by_peft = peft.PeftModel.from_pretrained(by_peft, output)
+    torch.testing.assert_close(logits(merged), logits(by_peft), rtol=0, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_peft_reads_what_is_trained_without_it(tmp_path: Path, base: str, data: str) -> None:
+    peft = pytest.importorskip("peft")
+    output = str(tmp_path / "out")
+    sft.train(SftConfig(data=data, output=output, model=base, method="lora", max_steps=4, lora_rank=4, learning_rate=1e-2))
+    merged, _ = read_model(output)
+    by_peft, tokenizer = read_model(base)
+    add_tags(by_peft, vocabulary_of(by_peft, tokenizer))
+    by_peft = peft.PeftModel.from_pretrained(by_peft, output)
+    torch.testing.assert_close(logits(merged), logits(by_peft), rtol=0, atol=1e-4)
+
+
+def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
+    tuned, vocabulary = tiny_model("phi3"), Vocabulary(byte_tokenizer())
+    add_tags(tuned, vocabulary)
+    shaken(tuned, rank=1)
+    extract_adapter(tuned, tiny_model("phi3"), vocabulary, tmp_path, name="base", megabytes=1)
+    with pytest.raises(CorruptModel, match="not one of this model"):
+        apply_adapter(tiny_model("llama"), Vocabulary(byte_tokenizer()), tmp_path)
+
+
+def test_a_damaged_adapter_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"lora_alpha": 1}))
+    (tmp_path / WEIGHTS).write_bytes(b"no")
+    with pytest.raises(CorruptModel, match="does not read"):
+        apply_adapter(tiny_model(), Vocabulary(byte_tokenizer()), tmp_path)
+    with pytest.raises(CorruptModel, match="which model it adapts"):
+        base_of(tmp_path)
+
+
+def test_other_rows_get_no_gradient() -> None:
+    model = tiny_model()
+    model.requires_grad_(False)
+    train_rows(model, [5, 7])
+    model(input_ids=IDS, use_cache=False).logits.sum().backward()
+    for table in (model.get_input_embeddings(), model.get_output_embeddings()):
+        moved = table.weight.grad.abs().sum(1).nonzero().flatten().tolist()
+        assert set(moved) <= {5, 7}
+        assert moved

@@ -1,0 +1,234 @@
+"""Finetuning, end to end: what is trained is what is decoded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support import tiny_engine
+
+from pasta.data.rows import read_rows
+from pasta.decode import encode_prompt, generate, replay
+from pasta.engine.native import NativeEngine
+from pasta.errors import PastaError, UsageError
+from pasta.interpreter import threads_of
+from pasta.lang import parse, plain
+from pasta.layout import Positions, lay_out, spell
+from pasta.train import sft
+from pasta.train.batch import collate, dense_mask
+from pasta.train.config import SftConfig
+from pasta.train.examples import end_of_turn, make_example, measure
+from pasta.train.loss import token_losses
+from pasta.train.model import read_model, vocabulary_of
+from pasta.train.trainer import Clock
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def engine_of(folder: str) -> NativeEngine:
+    model, tokenizer = read_model(folder)
+    return NativeEngine(model.eval(), vocabulary_of(model, tokenizer), name=folder)
+
+
+@pytest.mark.parametrize("positions", ["predicted", "fixed:40"])
+def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: str) -> None:
+    engine = tiny_engine()
+    vocabulary, scheme = engine.vocabulary, Positions.parse(positions)
+    end, tags = end_of_turn(vocabulary), vocabulary.tags
+    assert tags is not None
+    for row in rows[:4]:
+        engine.seen.clear()
+        tree = measure(spell(parse(row["response"]), vocabulary), tags, scheme)
+        replay(engine, row["prompt"], tree, positions=positions)
+        put = {path: (*ids, end) if path == () else ids[1:] for path, ids in threads_of(tree).items()}
+        decoded = sum(
+            -float(choice.logits.log_softmax(-1)[put[choice.path][choice.index]]) for choice in engine.seen
+        )
+        assert len(engine.seen) == sum(map(len, put.values()))
+
+        batch = collate([[make_example(row, vocabulary, scheme, end)]])
+        engine.model.set_attn_implementation("sdpa")
+        with torch.inference_mode():
+            logits = engine.model(
+                input_ids=batch["input_ids"],
+                position_ids=batch["position_ids"],
+                attention_mask=dense_mask(batch["segments"], batch["sees"]),
+                use_cache=False,
+            ).logits
+        engine.model.set_attn_implementation("pasta")
+        trained = float(token_losses(logits, batch["labels"]).sum())
+        assert trained == pytest.approx(decoded, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["full", pytest.param("lora", marks=pytest.mark.slow)])
+def test_overfits_ten_examples_and_decodes_them_in_parallel(tmp_path: Path, base: str, data: str, method: str) -> None:
+    config = SftConfig(
+        data=data,
+        output=str(tmp_path / "out"),
+        model=base,
+        method=method,  # type: ignore[arg-type]
+        lora_rank=32,
+        epochs=90 if method == "full" else 200,
+        learning_rate=1e-2,
+        batch_size=2,
+        max_length=512,
+        logging_steps=50,
+        schedule="cosine",
+    )
+    summary = sft.train(config)
+    assert summary.examples == 10
+    assert summary.rows < 10  # packed
+    assert {"tag_loss", "text_loss"} <= set(summary.log[0])
+    engine = engine_of(config.output)
+    forks = syncs = 0
+    for row in read_rows(data):
+        result = generate(engine, row["prompt"], max_new_tokens=200)
+        assert result.text == plain(parse(row["response"]))
+        tags = engine.vocabulary.tags
+        assert tags is not None
+        expected = measure(spell(parse(row["response"]), engine.vocabulary), tags, engine.positions)
+        assert result.tree == expected
+        forks += len(result.threads) - 1
+        syncs += result.annotated.count("<sync/>")
+    assert forks == 14
+    assert syncs == 7
+
+
+def test_round_trip(tmp_path: Path, base: str, data: str) -> None:
+    config = SftConfig(data=data, output=str(tmp_path / "out"), model=base, max_steps=2, positions="fixed:40")
+    sft.train(config)
+    from pasta.engine.load import load
+
+    engine = load(config.output, device="cpu")
+    assert str(engine.positions) == "fixed:40"
+    assert engine.vocabulary.tags is not None
+    model, tokenizer = read_model(config.output)
+    assert model.config.use_cache is True
+    again = tmp_path / "again"
+    model.save_pretrained(again)
+    tokenizer.save_pretrained(again)
+    second = engine_of(str(again))
+    assert second.positions == engine.positions
+    assert second.vocabulary.tags == engine.vocabulary.tags
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(second.model.state_dict()[name], weight)
+    record = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert record["config"]["positions"] == "fixed:40"
+    assert record["steps"] == 2
+
+
+def test_stripped_model_has_no_tags(tmp_path: Path, base: str, data: str) -> None:
+    config = SftConfig(data=data, output=str(tmp_path / "out"), model=base, max_steps=1, strip_tags=True)
+    sft.train(config)
+    engine = engine_of(config.output)
+    assert engine.vocabulary.tags is None
+    assert len(generate(engine, "red blue?", max_new_tokens=5).threads) == 1
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_resumes_where_it_stopped(tmp_path: Path, base: str, data: str, method: str) -> None:
+    def run(name: str, **more: object) -> dict[str, torch.Tensor]:
+        values = {
+            "data": data,
+            "output": str(tmp_path / name),
+            "model": base,
+            "method": method,
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "max_length": 128,
+            "batch_size": 2,
+            "save_steps": 3,
+            "warmup": 0.0,
+            **more,
+        }
+        sft.train(SftConfig.from_mapping(values))
+        return read_model(str(tmp_path / name))[0].state_dict()
+
+    straight = run("straight", max_steps=6)
+    run("parts", max_steps=3)
+    parts = run("parts", max_steps=6, resume=True)
+    for name, weight in straight.items():
+        torch.testing.assert_close(parts[name], weight, rtol=1e-4, atol=1e-5)
+
+
+def test_gradient_accumulation_changes_nothing(tmp_path: Path, base: str, data: str) -> None:
+    weights = []
+    for batch, steps in ((4, 1), (1, 4)):
+        output = str(tmp_path / f"{batch}")
+        config = SftConfig(
+            data=data, output=output, model=base, batch_size=batch, gradient_accumulation=steps, max_steps=2,
+            packing=False, learning_rate=1e-3, warmup=0.0,
+        )  # fmt: skip
+        sft.train(config)
+        weights.append(read_model(output)[0].state_dict())
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight, rtol=1e-4, atol=1e-5)
+
+
+def test_lora_moves_the_tags_rows_alone(tmp_path: Path, base: str, data: str) -> None:
+    output = str(tmp_path / "out")
+    sft.train(SftConfig(data=data, output=output, model=base, method="lora", max_steps=3, weight_decay=0.5))
+    before, _ = read_model(base)
+    after, tokenizer = read_model(output)
+    tags = vocabulary_of(after, tokenizer).tags
+    assert tags is not None
+    for old, new in (
+        (before.get_input_embeddings().weight, after.get_input_embeddings().weight),
+        (before.get_output_embeddings().weight, after.get_output_embeddings().weight),
+    ):
+        torch.testing.assert_close(new[: len(old)], old, rtol=0, atol=0)
+    assert not torch.equal(before.model.layers[0].mlp.up_proj.weight, after.model.layers[0].mlp.up_proj.weight)
+
+
+def test_stops_in_time(tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(0, 100_000, 2))
+    monkeypatch.setattr("pasta.train.trainer.time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    config = SftConfig(data=data, output=str(tmp_path / "out"), model=base, max_steps=500, minutes=1.0, logging_steps=1)
+    summary = sft.train(config)
+    assert summary.steps < 20
+    rates = [entry["learning_rate"] for entry in summary.log if "learning_rate" in entry]
+    assert rates[-1] < 0.3 * max(rates)
+    assert engine_of(config.output).vocabulary.tags is not None
+
+
+def test_clock_without_a_limit_never_moves() -> None:
+    clock = Clock(0)
+    clock.start()
+    assert clock.used == 0
+
+
+def test_held_out_loss_is_reported(tmp_path: Path, base: str, data: str) -> None:
+    config = SftConfig(data=data, output=str(tmp_path / "out"), model=base, max_steps=1, eval_data=data)
+    last = sft.train(config).log[-1]
+    assert last["eval_loss"] > 0
+    assert {"eval_tag_loss", "eval_text_loss"} <= set(last)
+
+
+def test_nothing_to_train_on(tmp_path: Path, base: str) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text('{"prompt": "x", "response": "<sync"}\n{"prompt": "x"}\n')
+    with pytest.raises(PastaError, match="no example to train on"):
+        sft.train(SftConfig(data=str(empty), output=str(tmp_path / "out"), model=base))
+
+
+def test_without_peft_it_says_what_to_do(
+    tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "peft", None)
+    with pytest.raises(UsageError, match="built-in lora"):
+        sft.train(SftConfig(data=data, output=str(tmp_path / "out"), model=base, method="peft"))
+
+
+def test_layout_without_a_response_still_ends() -> None:
+    layout = lay_out([1, 2], (), None, Positions(), 9)
+    assert layout.targets[-1] == 9
+
+
+def test_prompt_of_training_is_the_prompt_of_decoding(rows) -> None:
+    engine = tiny_engine()
+    layout = make_example(rows[0], engine.vocabulary, Positions(), end_of_turn(engine.vocabulary))
+    prompt = encode_prompt(engine, rows[0]["prompt"])
+    assert layout.ids[: len(prompt)] == prompt
