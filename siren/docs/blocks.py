@@ -1,6 +1,6 @@
 """Runs the examples in the documents and compares, or renews, the output that they show.
 
-`python docs/blocks.py` rewrites the shown output; the tests call `differences` and change nothing. Understood:
+`python docs/blocks.py` rewrites the shown output; the tests call `differences` and change nothing. It knows
     console   lines after `$ ` are run; what follows is their output
     siren     a program, run with seed 0; an `output` block after it shows `label mean sd`, or the error
     python    a script; an `output` block after it shows what it prints

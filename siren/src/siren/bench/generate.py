@@ -164,7 +164,8 @@ def _slam(rng: Generator, steps: int) -> Dataset:
 
 
 def _aircraft(rng: Generator, steps: int) -> Dataset:
-    x, altitude = _walk(rng, steps, 0.1), _walk(rng, steps, 0.1, start=10.0)
+    # Starts at the height where the disturbance begins, so that both branches are taken.
+    x, altitude = _walk(rng, steps, 0.1), _walk(rng, steps, 0.1, start=5.0)
     variance = np.where(altitude < 5, 0.01 + 1 / rng.gamma(1.0, 0.1, steps), 0.01)
     observed = {"obs_x": _around(rng, x, variance), "obs_alt": _around(rng, altitude, variance)}
     return Dataset(observed, {"x": x.tolist(), "alt": altitude.tolist(), "q": 0.1, "r": 0.01})
