@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+
 from support import byte_tokenizer, tiny_model
 
 pytestmark = [
@@ -23,7 +24,9 @@ def error(out: torch.Tensor, expected: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("dtype,bound", CASES)
 @pytest.mark.parametrize("heads,kv_heads,size", [(9, 3, 64), (32, 8, 128), (8, 8, 96), (4, 1, 256)])
-@pytest.mark.parametrize("answers,threads,length", [(1, 1, 1), (1, 1, 1000), (1, 16, 700), (1, 40, 300), (7, 3, 150), (5, 1, 33)])
+@pytest.mark.parametrize(
+    "answers,threads,length", [(1, 1, 1), (1, 1, 1000), (1, 16, 700), (1, 40, 300), (7, 3, 150), (5, 1, 33)]
+)
 def test_attention(
     dtype: torch.dtype, bound: float, heads: int, kv_heads: int, size: int, answers: int, threads: int, length: int
 ) -> None:
@@ -44,12 +47,16 @@ def test_attention(
     sees = torch.randint(-(2**31), 2**31 - 1, (rows, words), **random, dtype=torch.int32)
     requests = torch.arange(answers, device=device).repeat_interleave(threads)
     # The last tokens of each answer are this step's; a row sees itself, whatever else.
-    indices = torch.tensor([lengths[a] - threads + t for a in range(answers) for t in range(threads)], device=device).int()
+    indices = torch.tensor(
+        [lengths[a] - threads + t for a in range(answers) for t in range(threads)], device=device
+    ).int()
     own = pages[requests, (indices // page).long()].long() * page + indices % page
     segments[own] = 7
     sees[:, 0] |= 1 << 7
 
-    probe = Attention(rows, 1, heads, kv_heads, size, page=page, max_pages=most, words=words, device=device, processors=132)
+    probe = Attention(
+        rows, 1, heads, kv_heads, size, page=page, max_pages=most, words=words, device=device, processors=132
+    )
     tiles = [
         (answer * threads + first, min(probe.tile_rows, threads - first), answer, lengths[answer])
         for answer in range(answers)
@@ -59,11 +66,11 @@ def test_attention(
         rows, len(tiles), heads, kv_heads, size, page=page, max_pages=most, words=words, device=device, processors=132
     )
     out = torch.full_like(query, torch.nan)
-    attention(
-        query, keys, values, out, size**-0.5,
+    attention.look(
         tiles=torch.tensor(tiles, device=device).int().T.contiguous(),
         indices=indices, sees=sees, segments=segments, pages=pages,
     )  # fmt: skip
+    attention(query, keys, values, out, size**-0.5)
     expected = reference.attend(
         query.double(), keys.double(), values.double(), size**-0.5, requests=requests,
         lengths=torch.tensor(lengths), indices=indices, sees=sees, segments=segments, pages=pages, page=page,
@@ -74,7 +81,7 @@ def test_attention(
 @pytest.mark.parametrize("dtype,bound", CASES)
 @pytest.mark.parametrize("rows,size", [(1, 576), (5, 4096), (33, 96)])
 def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -> None:
-    from pasta.engine import kernels, reference
+    from pasta.engine import kernels, reference, small
 
     torch.manual_seed(rows)
     x, residual = (torch.randn(rows, size, device="cuda").to(dtype) for _ in range(2))
@@ -84,6 +91,10 @@ def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -
     kernels.add_norm(x, residual, weight, 1e-5, out)
     assert error(residual, expected_residual) < bound
     assert error(out, expected) < bound
+
+    if size <= small.MAX_WIDTH:
+        layer = torch.randn(80, size, device="cuda").to(dtype) / size**0.5
+        assert error(small.linear(x, layer), x.double() @ layer.double().T) < bound
 
     gate_up = torch.randn(rows, 2 * size, device="cuda").to(dtype)
     out = torch.full_like(x, torch.nan)
@@ -129,7 +140,7 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str) -> None:
         NativeEngine(copy.deepcopy(model), vocabulary, slots=8192),
         CudaEngine(model.cuda(), vocabulary, slots=8192),
     ]
-    for parallelism in (0.0, 2.0, 4.0):
+    for parallelism in (0.0, 6.0, 9.0):
         cpu, gpu = (
             generate_all(engine, prompts, max_new_tokens=160, max_thread_tokens=40, parallelism=parallelism)
             for engine in engines

@@ -16,13 +16,14 @@ from transformers import PreTrainedModel
 
 from pasta.engine.base import OutOfSlots, Sampling
 from pasta.engine.fused import FusedDecoder
-from pasta.engine.kernels import Attention
+from pasta.engine.kernels import Attention, rows_in_a_tile
 from pasta.engine.native import Handle, NativeEngine, Request, Row
 from pasta.engine.pool import PAGE, KvPool
 from pasta.vocab import Vocabulary
 
 WORDS = 16  # of 32 bits: the segments that an answer may have
 MAX_REQUESTS = 4096
+MAX_PAGES = 2048  # of one request
 
 
 class CudaRequest(Request):
@@ -76,7 +77,6 @@ class StepGraph:
         self.sees = self.plan[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS)
         self.tiles = self.plan[(7 + WORDS) * rows :].reshape(4, shape.tiles)
         self.bias = self.columns[6].view(np.float32)
-        self.columns[2] = engine.trash  # rows that are not used write where nobody reads
         device = torch.zeros_like(host, device=engine.model.device)
         self._tokens = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
         self.tokens = self._tokens.numpy()
@@ -86,8 +86,8 @@ class StepGraph:
         bias = device[6 * rows : 7 * rows].view(torch.float32)
         attention = Attention(
             rows, shape.tiles, engine.decoder.heads, engine.decoder.kv_heads, engine.decoder.size,
-            page=PAGE, max_pages=engine.max_pages, words=WORDS, device=engine.model.device,
-            processors=engine.processors,
+            page=PAGE, max_pages=engine.max_pages, words=WORDS,
+            device=engine.model.device, processors=engine.processors,
         )  # fmt: skip
         tables = {
             "tiles": device[(7 + WORDS) * rows :],
@@ -99,12 +99,13 @@ class StepGraph:
 
         def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
             out = torch.empty_like(query)
-            attention(query, *engine.store[layer], out, engine.decoder.scale, **tables)
+            attention(query, *engine.store[layer], out, engine.decoder.scale)
             return out.view(rows, -1)
 
         def run() -> torch.Tensor:
             device.copy_(host, non_blocking=True)
             engine.segments.index_copy_(0, slots.long(), segment)
+            attention.look(**tables)
             hidden = engine.decoder.forward(tokens.long(), positions, slots, engine.store, attend)
             logits = engine.constrained(engine.decoder.logits(hidden), expect.long(), bias)
             self._tokens.copy_(logits.argmax(-1), non_blocking=True)
@@ -140,7 +141,7 @@ class CudaEngine(NativeEngine):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context)
         device = model.device
         self.decoder = FusedDecoder(model, self.context)
-        self.max_pages = self.pool.pages
+        self.max_pages = self.pool.pages_each = min(self.pool.pages, MAX_PAGES)
         total = self.pool.slots + PAGE
         self.trash = self.pool.slots  # one page beyond the pool
         shape = (total, self.decoder.kv_heads, self.decoder.size)
@@ -225,14 +226,13 @@ class CudaEngine(NativeEngine):
         if graph is None:
             graph = self._graphs[shape] = StepGraph(self, shape)
         count = len(rows)
-        columns = graph.columns
-        columns[0, :count] = [row.token for row in rows]
-        columns[1, :count] = [row.position for row in rows]
-        columns[2, :count] = [row.slot for row in rows]
-        columns[2, count:] = self.trash
-        columns[3, :count] = [row.index for row in rows]
-        columns[4, :count] = [row.expect or 0 for row in rows]
-        columns[5, :count] = [row.segment for row in rows]
+        graph.columns[:6, :count] = list(
+            zip(
+                *[(row.token, row.position, row.slot, row.index, row.expect or 0, row.segment) for row in rows],
+                strict=True,
+            )
+        )
+        graph.columns[2, count:] = self.trash  # rows that are not used write where nobody reads
         start = 0
         for request, group in waiting.items():
             assert isinstance(request, CudaRequest)
@@ -248,7 +248,7 @@ class CudaEngine(NativeEngine):
     def _shape(self, waiting: dict[Request, list[Row]], rows: int) -> tuple[Shape, list[tuple[int, int, int, int]]]:
         """The shape that holds this step, and its tiles: first row, rows, request, length."""
         bucket = power_of_two(rows)
-        tile_rows = min(bucket, max(1, 64 // (self.decoder.heads // self.decoder.kv_heads)))
+        tile_rows = rows_in_a_tile(bucket, self.decoder.heads // self.decoder.kv_heads)
         tiles = []
         start = 0
         for request, group in waiting.items():

@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from pasta.engine import kernels
+from pasta.engine import kernels, small
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")
@@ -69,6 +69,7 @@ class FusedDecoder:
         self.heads = config.num_attention_heads
         self.kv_heads = config.num_key_value_heads
         self.size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.small = max(config.hidden_size, config.intermediate_size) <= small.MAX_WIDTH
         self.eps = config.rms_norm_eps
         self.scale = self.size**-0.5
         self.dtype, self.device = model.dtype, model.device
@@ -103,6 +104,7 @@ class FusedDecoder:
         """The last hidden states, normalised, (rows, hidden)."""
         residual = self.embedding[tokens]
         rows = residual.shape[0]
+        narrow = small.linear if self.small and rows <= small.MAX_ROWS else linear
         normed = torch.empty_like(residual)
         x: torch.Tensor | None = None
         for index, layer in enumerate(self.layers):
@@ -110,12 +112,13 @@ class FusedDecoder:
             qkv = linear(normed, layer.qkv, layer.qkv_bias)
             query = torch.empty(rows, self.heads, self.size, dtype=self.dtype, device=self.device)
             kernels.rotate_store(qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps)
-            x = linear(attend(index, query), layer.out, layer.out_bias)
+            gathered = attend(index, query)
+            x = narrow(gathered, layer.out) if layer.out_bias is None else linear(gathered, layer.out, layer.out_bias)
             kernels.add_norm(x, residual, layer.mlp_norm, self.eps, normed)
             gate_up = linear(normed, layer.gate_up)
             hidden = torch.empty(rows, gate_up.shape[1] // 2, dtype=self.dtype, device=self.device)
             kernels.silu_mul(gate_up, hidden)
-            x = linear(hidden, layer.down)
+            x = narrow(hidden, layer.down)
         kernels.add_norm(x, residual, self.norm, self.eps, normed)
         return normed
 

@@ -122,13 +122,40 @@ def rotate_store(
 
 
 @triton.jit
-def _attend(
-    query, keys, values, partial, peaks, sums,
-    tiles, indices, sees, segments, pages, scale,
+def _look(
+    tiles, indices, sees, segments, pages, visible,
     TILES: tl.constexpr, WORDS: tl.constexpr, MAX_PAGES: tl.constexpr, PAGE: tl.constexpr,
+    BLOCKS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """What each row sees of one block of 32 slots, as a word: bit i for the i-th of them."""
+    tile = tl.program_id(0)
+    block = tl.program_id(1)
+    first = tl.load(tiles + tile)
+    count = tl.load(tiles + TILES + tile)
+    request = tl.load(tiles + 2 * TILES + tile)
+    length = tl.load(tiles + 3 * TILES + tile)
+    if block * 32 >= length or count == 0:
+        return
+    row = tl.arange(0, ROWS)
+    real = row < count
+    bit = tl.arange(0, 32)
+    place = block * 32 + bit
+    held = place < length
+    page = tl.load(pages + request * MAX_PAGES + place // PAGE, mask=held, other=0)
+    segment = tl.load(segments + page * PAGE + place % PAGE, mask=held, other=0)
+    index = tl.load(indices + first + row, mask=real, other=-1)
+    word = tl.load(sees + (first + row)[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
+    seen = (word >> (segment & 31)[None, :]) & 1
+    seen = tl.where(held[None, :] & (place[None, :] <= index[:, None]), seen, 0)
+    tl.store(visible + (first + row) * BLOCKS + block, tl.sum(seen << bit[None, :], 1), mask=real)
+
+
+@triton.jit
+def _attend(
+    query, keys, values, partial, peaks, sums, tiles, pages, visible, scale,
+    TILES: tl.constexpr, MAX_PAGES: tl.constexpr, PAGE: tl.constexpr, BLOCKS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    GROUP: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_SLOTS: tl.constexpr,
-    SPLITS: tl.constexpr, PRECISION: tl.constexpr,
+    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
     tile = tl.program_id(0)
@@ -137,15 +164,15 @@ def _attend(
     first = tl.load(tiles + tile)
     count = tl.load(tiles + TILES + tile)
     request = tl.load(tiles + 2 * TILES + tile)
+    length = tl.load(tiles + 3 * TILES + tile)
     if count == 0:
         return
-    length = tl.load(tiles + 3 * TILES + tile)
-    stretch = tl.cdiv(tl.cdiv(length, SPLITS), BLOCK_SLOTS) * BLOCK_SLOTS
+    stretch = tl.cdiv(tl.cdiv(length, SPLITS), 32) * 32
     begin = split * stretch
     end = tl.minimum(begin + stretch, length)
 
     # Row r of the tile and query head g of the group share this key head: lane = r * GROUP + g.
-    lane = tl.arange(0, BLOCK_ROWS)
+    lane = tl.arange(0, LANES)
     row = first + lane // GROUP
     real = lane < count * GROUP
     column = tl.arange(0, BLOCK_SIZE)
@@ -156,35 +183,34 @@ def _attend(
         mask=real[:, None] & inside[None, :],
         other=0.0,
     )
-    index = tl.load(indices + row, mask=real, other=-1)
+    bit = tl.arange(0, 32)
 
-    peak = tl.full([BLOCK_ROWS], -1e30, tl.float32)
-    total = tl.zeros([BLOCK_ROWS], tl.float32)
-    sum_ = tl.zeros([BLOCK_ROWS, BLOCK_SIZE], tl.float32)
-    for start in range(begin, end, BLOCK_SLOTS):
-        place = start + tl.arange(0, BLOCK_SLOTS)
+    peak = tl.full([LANES], -1e30, tl.float32)
+    total = tl.zeros([LANES], tl.float32)
+    sum_ = tl.zeros([LANES, BLOCK_SIZE], tl.float32)
+    for start in range(begin, end, 32):
+        # No branch in here: it would keep the compiler from fetching ahead.
+        place = start + bit
         held = place < end
         page = tl.load(pages + request * MAX_PAGES + place // PAGE, mask=held, other=0)
         slot = (page * PAGE + place % PAGE).to(tl.int64)
-        segment = tl.load(segments + slot, mask=held, other=0)
         k = tl.load(
             keys + (slot[None, :] * KV_HEADS + head) * SIZE + column[:, None],
             mask=held[None, :] & inside[:, None],
             other=0.0,
         )
-        score = tl.dot(q, k, input_precision=PRECISION) * scale
-        word = tl.load(sees + row[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
-        visible = ((word >> (segment & 31)[None, :]) & 1) != 0
-        visible = visible & held[None, :] & (place[None, :] <= index[:, None])
-        score = tl.where(visible, score, -1e30)
-        new_peak = tl.maximum(peak, tl.max(score, 1))
-        shrink = tl.exp(peak - new_peak)
-        weight = tl.where(visible, tl.exp(score - new_peak[:, None]), 0.0)
         v = tl.load(
             values + (slot[:, None] * KV_HEADS + head) * SIZE + column[None, :],
             mask=held[:, None] & inside[None, :],
             other=0.0,
         )
+        word = tl.load(visible + row * BLOCKS + start // 32, mask=real, other=0)
+        seen = ((word[:, None] >> bit[None, :]) & 1) != 0
+        score = tl.where(seen, tl.dot(q, k, input_precision=PRECISION) * scale, -1e30)
+        new_peak = tl.maximum(peak, tl.max(score, 1))
+        shrink = tl.exp(peak - new_peak)
+        # A row that has seen nothing yet has no peak, and would count what is hidden from it.
+        weight = tl.where(seen, tl.exp(score - new_peak[:, None]), 0.0)
         sum_ = sum_ * shrink[:, None] + tl.dot(weight.to(v.dtype), v, input_precision=PRECISION)
         total = total * shrink + tl.sum(weight, 1)
         peak = new_peak
@@ -224,23 +250,21 @@ class Attention:
     ):  # fmt: skip
         self.heads, self.kv_heads, self.size = heads, kv_heads, size
         self.group = heads // kv_heads
+        self.block_size = max(16, triton.next_power_of_2(size))
         self.tiles, self.page, self.max_pages, self.words = tiles, page, max_pages, words
-        self.tile_rows = min(rows, max(1, 64 // self.group))
-        self.block_rows = max(16, triton.next_power_of_2(self.tile_rows * self.group))
+        self.tile_rows = rows_in_a_tile(rows, self.group)
+        self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
+        self.blocks = max_pages * page // 32
         wanted = max(1, 2 * processors // (tiles * kv_heads))
         self.splits = min(32, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
+        self.visible = torch.zeros(rows * self.blocks, dtype=torch.int32, device=device)
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
         self.peaks = torch.zeros(places, dtype=torch.float32, device=device)
         self.sums = torch.ones(places, dtype=torch.float32, device=device)
 
-    def __call__(
+    def look(
         self,
-        query: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        out: torch.Tensor,
-        scale: float,
         *,
         tiles: torch.Tensor,
         indices: torch.Tensor,
@@ -248,22 +272,36 @@ class Attention:
         segments: torch.Tensor,
         pages: torch.Tensor,
     ) -> None:
-        """query and out (rows, heads, size), keys and values (slots, kv heads, size).
+        """Works out who sees what: once a step, before the first layer.
 
         tiles (4, tiles): first row, number of rows, request, and slots that the request holds. indices: each
         row's own place in its request. sees: each row's bit set of segments. segments: by slot of the pool.
         pages: the page tables, by request.
         """
-        exact = query.dtype == torch.float32
+        self._step = (tiles, pages, self.visible)
+        _look[(self.tiles, self.blocks)](
+            tiles, indices, sees, segments, pages, self.visible,
+            TILES=self.tiles, WORDS=self.words, MAX_PAGES=self.max_pages, PAGE=self.page, BLOCKS=self.blocks,
+            ROWS=triton.next_power_of_2(self.tile_rows), num_warps=1,
+        )  # fmt: skip
+
+    def __call__(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, out: torch.Tensor, scale: float
+    ) -> None:
+        """query and out (rows, heads, size), keys and values (slots, kv heads, size)."""
         _attend[(self.tiles, self.kv_heads, self.splits)](
-            query, keys, values, self.partial, self.peaks, self.sums,
-            tiles, indices, sees, segments, pages, scale,
-            TILES=self.tiles, WORDS=self.words, MAX_PAGES=self.max_pages, PAGE=self.page,
-            HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, BLOCK_SIZE=triton.next_power_of_2(self.size),
-            GROUP=self.group, BLOCK_ROWS=self.block_rows, BLOCK_SLOTS=32 if exact else 64,
-            SPLITS=self.splits, PRECISION="ieee" if exact else "tf32", num_warps=4, num_stages=2,
+            query, keys, values, self.partial, self.peaks, self.sums, *self._step, scale,
+            TILES=self.tiles, MAX_PAGES=self.max_pages, PAGE=self.page, BLOCKS=self.blocks,
+            HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, BLOCK_SIZE=self.block_size,
+            GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
+            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
         )  # fmt: skip
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
-            SIZE=self.size, BLOCK_SIZE=triton.next_power_of_2(self.size), SPLITS=self.splits, num_warps=2,
+            SIZE=self.size, BLOCK_SIZE=self.block_size, SPLITS=self.splits, num_warps=2,
         )  # fmt: skip
+
+
+def rows_in_a_tile(rows: int, group: int) -> int:
+    """How many threads of an answer share one reading of its keys."""
+    return min(rows, max(1, 64 // group))

@@ -21,6 +21,7 @@ class KvPool:
 
     def __init__(self, slots: int, dtype: torch.dtype, device: torch.device):
         self.pages = max(1, -(-slots // PAGE))
+        self.pages_each = self.pages  # how many one request may hold
         self.dtype = dtype
         self.device = device
         self._free = list(range(self.pages))  # a heap: low pages first, so that requests tend to be contiguous
@@ -71,6 +72,11 @@ class Pages:
     def append(self) -> int:
         """Takes the next slot; returns where it lies in the pool."""
         if self.used == len(self.pages) * PAGE:
+            if len(self.pages) == self._pool.pages_each:
+                raise OutOfSlots(
+                    f"one request may hold {self._pool.pages_each * PAGE} slots, and this one needs more",
+                    hint="lower max_new_tokens, or shorten the prompt",
+                )
             page = self._pool.take()
             self._contiguous &= not self.pages or page == self.pages[-1] + 1
             self.pages.append(page)

@@ -1,0 +1,234 @@
+"""The figures of a GPU: steps against the memory limit, replayed responses, many answers at once.
+
+pasta bench --gpu --json results.json        (or: python -m pasta.bench.gpu)
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from pasta.bench.responses import make_responses, plain_tokens
+from pasta.bench.shapes import SHAPES, byte_tokenizer, random_model, weight_bytes
+from pasta.decode import Decoder, make_request
+from pasta.engine.base import Sampling
+from pasta.engine.cuda import CudaEngine
+from pasta.engine.tags import add_tags
+from pasta.grammar import Expect
+from pasta.layout import Tree, critical_path
+from pasta.vocab import Vocabulary
+
+THREADS = (1, 2, 4, 8, 16, 32, 64)
+CONTEXTS = (1_000, 8_000)
+ANSWERS = (1, 2, 4, 8, 16, 32)
+WORDS = "abcdefghijklmnopqrstuvwxyz"  # the tokens to replay: which ones makes no difference to the speed
+Say = Callable[[str], None]
+
+
+def machine() -> dict[str, Any]:
+    import platform
+
+    import transformers
+    import triton
+
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "gpu": properties.name,
+        "memory_gb": round(properties.total_memory / 1e9, 1),
+        "processors": properties.multi_processor_count,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def read_bandwidth() -> float:
+    """Bytes a second that a large sum reads."""
+    data = torch.ones(1 << 31, dtype=torch.float32, device="cuda")
+    data.sum()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()  # type: ignore[no-untyped-call]
+    for _ in range(5):
+        data.sum()
+    end.record()  # type: ignore[no-untyped-call]
+    end.synchronize()
+    return 5 * data.numel() * 4 / (start.elapsed_time(end) / 1e3)  # type: ignore[no-untyped-call]
+
+
+def make_engine(shape: str) -> CudaEngine:
+    model, vocabulary = random_model(shape, torch.bfloat16, "cuda"), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    return CudaEngine(model, vocabulary, name=shape, slots=32_768)
+
+
+def step_seconds(engine: CudaEngine, threads: int, context: int, repeats: int = 40) -> float:
+    """One step of so many threads of one answer, from feeding it to having its tokens; the median."""
+    main = engine.open([5] * context, Expect.TEXT, Sampling())
+    engine.step()
+    handles = [main, *(engine.fork(main) for _ in range(threads - 1))]
+    times = []
+    for repeat in range(repeats + 5):
+        begin = time.perf_counter()
+        for handle in handles:
+            engine.feed(handle, 7, context + repeat, Expect.TEXT)
+        engine.step()
+        times.append(time.perf_counter() - begin)
+    engine.close(main)
+    return statistics.median(times[5:])
+
+
+def run_jobs(engine: CudaEngine, prompt: Sequence[int], scripts: Sequence[Tree], limit: int = 10_000) -> float:
+    """Replays responses in one batch; seconds from the first step after the prompts to the last token."""
+    decoder = Decoder(engine)
+    for script in scripts:
+        decoder.submit(
+            make_request(
+                engine,
+                prompt,
+                script=script,
+                max_new_tokens=limit,
+                max_thread_tokens=limit,
+                max_threads=64,
+                max_depth=9,
+            )
+        )
+    decoder.step()  # the prompts
+    begin = time.perf_counter()
+    while decoder.busy:
+        decoder.step()
+    return time.perf_counter() - begin
+
+
+def replays(engine: CudaEngine, count: int, context: int) -> dict[str, Any]:
+    """Realised against theoretical speedup: each response as threads and as one sequence."""
+    tags = engine.vocabulary.tags
+    assert tags is not None
+    prompt = [5] * context
+    responses = make_responses(count, tags, engine.vocabulary.encode(WORDS))
+    for response in responses[:8]:  # captures the graphs
+        run_jobs(engine, prompt, [response])
+    run_jobs(engine, prompt, [plain_tokens(responses[0], tags)])
+    rows = []
+    for response in responses:
+        plain = plain_tokens(response, tags)
+        parallel_s, sequential_s = (run_jobs(engine, prompt, [script]) for script in (response, plain))
+        steps = critical_path(response, tags)
+        theoretical, realised = len(plain) / steps, sequential_s / parallel_s
+        rows.append(
+            {
+                "tokens": len(plain), "critical_path": steps, "parallel_s": parallel_s, "sequential_s": sequential_s,
+                "theoretical": theoretical, "realised": realised, "share": realised / theoretical,
+            }
+        )  # fmt: skip
+    means = {key: geometric_mean([row[key] for row in rows]) for key in ("theoretical", "realised", "share")}
+    return {"count": count, "context": context, **means, "least_share": min(row["share"] for row in rows), "rows": rows}
+
+
+def many_answers(engine: CudaEngine, context: int) -> list[dict[str, float]]:
+    """Total tokens a second of n forking answers at once, against the same answers one after another."""
+    tags = engine.vocabulary.tags
+    assert tags is not None
+    prompt = [5] * context
+    responses = make_responses(max(ANSWERS), tags, engine.vocabulary.encode(WORDS), seed=1)
+    tokens = [len(plain_tokens(response, tags)) for response in responses]
+    one_by_one = [run_jobs(engine, prompt, [response]) for response in responses]
+    out = []
+    for number in ANSWERS:
+        run_jobs(engine, prompt, responses[:number])  # captures the graphs
+        together = run_jobs(engine, prompt, responses[:number])
+        total = sum(tokens[:number])
+        out.append(
+            {
+                "answers": number,
+                "tokens_per_s": total / together,
+                "ratio": sum(one_by_one[:number]) / together,
+            }
+        )
+    return out
+
+
+def transformers_generate(shape: str, context: int, tokens: int = 24) -> float:
+    """Seconds a token of transformers' greedy `generate` (dynamic cache), the prompt left out."""
+    model = random_model(shape, torch.bfloat16, "cuda")
+    prompt = torch.full((1, context), 5, device="cuda")
+    options = {"do_sample": False, "attention_mask": torch.ones_like(prompt), "eos_token_id": None}
+
+    def seconds(count: int) -> float:
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        with torch.inference_mode():
+            model.generate(prompt, max_new_tokens=count, min_new_tokens=count, **options)
+        torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+    seconds(4)
+    return (seconds(tokens + 1) - seconds(1)) / tokens
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def run(
+    shapes: Sequence[str] = tuple(SHAPES), responses: int = 50, save: str | None = None, say: Say = print
+) -> dict[str, Any]:
+    """Measures everything, says it line by line, and saves it as it goes."""
+    report: dict[str, Any] = {"machine": machine(), "bandwidth": read_bandwidth(), "shapes": {}}
+    say(f"{report['machine']['gpu']}: reads {report['bandwidth'] / 1e12:.2f} TB/s; torch {report['machine']['torch']}")
+    for shape in shapes:
+        engine = make_engine(shape)
+        least = weight_bytes(engine.model) / report["bandwidth"]
+        entry: dict[str, Any] = {"weight_bytes": weight_bytes(engine.model), "limit_s": least, "steps": []}
+        report["shapes"][shape] = entry
+        say(f"{shape}: memory limit {least * 1e3:.3f} ms a step")
+        for context in CONTEXTS:
+            base = 0.0
+            for threads in THREADS:
+                seconds = step_seconds(engine, threads, context)
+                base = base or seconds
+                entry["steps"].append(
+                    {"context": context, "threads": threads, "step_s": seconds, "ratio": seconds / base}
+                )
+                say(
+                    f"  context {context}, {threads:2} threads: {seconds * 1e3:.3f} ms a step, {seconds / base:.2f} of one"
+                    f" thread, {threads / seconds:,.0f} tokens/s"
+                )
+        entry["replays"] = replays(engine, responses, 500)
+        line = "  replayed: theoretical {theoretical:.2f}x, realised {realised:.2f}x, share {share:.3f}, least {least_share:.3f}"
+        say(line.format(**entry["replays"]))
+        entry["many_answers"] = many_answers(engine, 500)
+        for row in entry["many_answers"]:
+            say(
+                "  {answers:2} answers at once: {tokens_per_s:,.0f} tokens/s, {ratio:.2f} times one by one".format(
+                    **row
+                )
+            )
+        del engine
+        gc.collect()
+        torch.cuda.empty_cache()
+        entry["transformers_s"] = transformers_generate(shape, CONTEXTS[0])
+        say(f"  transformers generate: {entry['transformers_s'] * 1e3:.2f} ms a token")
+        gc.collect()
+        torch.cuda.empty_cache()
+        if save is not None:
+            with open(save, "w", encoding="utf-8") as file:
+                json.dump(report, file, indent=1)
+    return report
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Speed on a CUDA device, as ratios measured in one run.")
+    parser.add_argument("--json", help="save everything to this file")
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--responses", type=int, default=50)
+    arguments = parser.parse_args()
+    run(arguments.shapes, arguments.responses, arguments.json)
