@@ -15,7 +15,7 @@ INTERRUPTED = 130  # 128 + SIGINT: what a shell reports for Ctrl-C
 
 
 class Entry(NamedTuple):
-    module: str  # defines `command`, a function with Typer annotations
+    module: str  # defines `command`: a function with Typer annotations, or a Typer app with commands of its own
     help: str
 
 
@@ -27,6 +27,7 @@ COMMANDS = {
     "check": Entry("pasta.cli.check", "Report what is wrong with an annotated text, and where."),
     "render": Entry("pasta.cli.render", "Print an annotated text: plain, main thread or merged."),
     "annotate": Entry("pasta.cli.annotate", "Mark what is independent in the answers of a data set."),
+    "train": Entry("pasta.cli.train", "Finetune a model on annotated answers."),
     "models": Entry("pasta.cli.models", "List the models at hand, and where they came from."),
     "bench": Entry("pasta.cli.bench", "Measure the engine on this machine."),
 }
@@ -66,8 +67,10 @@ class LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:
     """The command `name` of the table, with its module imported."""
     entry = COMMANDS[name]
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
     function = import_module(entry.module).command
+    if isinstance(function, typer.Typer):
+        return typer.main.get_command(function)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name, help=function.__doc__ or entry.help)(function)
     return typer.main.get_command(single)
 
