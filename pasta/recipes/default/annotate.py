@@ -116,4 +116,5 @@ def make_annotator(name: str, model: str) -> tuple[Any, Any]:
         from pasta.data.structure import Structure
 
         return Structure(count), count
-    raise UsageError(f"the recipe cannot run the annotator {name!r}", hint="pasta annotate can; pass its file as --annotated")
+    hint = "run pasta annotate, and pass its file as --annotated"
+    raise UsageError(f"the recipe cannot run the annotator {name!r}", hint=hint)

@@ -26,7 +26,16 @@ def open_engine(model: str, device: str | None, slots: int) -> NativeEngine:
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     network, tokenizer = read_model(model, torch.bfloat16 if place.type == "cuda" else torch.float32)
     network = network.to(place).eval()
-    return NativeEngine(network, vocabulary_of(network, tokenizer), name=Path(model).name, slots=slots)
+    kind: type[NativeEngine] = NativeEngine
+    if place.type == "cuda":
+        # As `pasta.engine.load` chooses, without the packages that fetching models needs.
+        from pasta.engine.fused import is_fusable
+
+        if is_fusable(network):
+            from pasta.engine.cuda import CudaEngine
+
+            kind = CudaEngine
+    return kind(network, vocabulary_of(network, tokenizer), name=Path(model).name, slots=slots)
 
 
 def evaluate(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pasta.errors import UsageError
 from pasta.data.rows import read_rows
+from pasta.errors import UsageError
 
 
 def read_prompts(source: str, limit: int = 0) -> list[str]:

@@ -2,8 +2,8 @@
 
     python pasta/recipes/default/run.py all --model BASE --prompts PROMPTS.jsonl --eval-prompts EVAL.jsonl --out OUT
 
-or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`), each of which goes on where it stopped, and stops by
-itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a short table comes last.
+or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`), each of which goes on where it stopped, and
+stops by itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a short table comes last.
 """
 
 from __future__ import annotations
@@ -68,8 +68,10 @@ def run_train(options: argparse.Namespace) -> None:
         "strip_tags": options.strip_tags,
         "cpu": options.device == "cpu",
         "resume": True,
-        **given(options, "epochs", "learning_rate", "batch_size", "max_length", "attention", "method", "seed",
-                "lora_rank", "lora_alpha", "embeddings", "max_steps", "save_steps", "logging_steps", "compile", "limit"),
+        **given(
+            options, "epochs", "learning_rate", "batch_size", "max_length", "attention", "method", "seed", "limit",
+            "lora_rank", "lora_alpha", "embeddings", "max_steps", "save_steps", "logging_steps", "compile",
+        ),
     }  # fmt: skip
     summary = train(SftConfig.from_mapping(settings))
     last = [entry for entry in summary.log if "loss" in entry][-1:]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from support import byte_tokenizer, tiny_model
 
 ANSWERS = [
@@ -21,7 +23,7 @@ COLOURS = ["red", "blue", "green", "white", "black", "pink", "grey", "gold", "te
 def toy_rows(count: int = 10) -> list[dict[str, str]]:
     return [
         {"prompt": f"{a} {b}?", "response": ANSWERS[i % len(ANSWERS)].format(a=a, b=b)}
-        for i, (a, b) in enumerate(zip(COLOURS[:count], COLOURS[1:], strict=False))
+        for i, (a, b) in enumerate(pairwise(COLOURS[: count + 1]))
     ]
 
 

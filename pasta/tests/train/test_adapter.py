@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import byte_tokenizer, tiny_model
 
 from pasta.engine.tags import add_tags
 from pasta.errors import CorruptModel
+from pasta.layout import Positions
 from pasta.train import sft
 from pasta.train.adapter import WEIGHTS, apply_adapter, base_of, extract_adapter, is_adapter, save_lora
 from pasta.train.config import SftConfig
 from pasta.train.lora import attach, train_rows, updates
 from pasta.train.model import mark, read_model, vocabulary_of
-from pasta.layout import Positions
 from pasta.vocab import Vocabulary
+from support import byte_tokenizer, tiny_model
 
 IDS = torch.arange(40)[None]
 
@@ -107,7 +107,10 @@ def test_extraction_keeps_to_its_budget_and_reports_what_is_missing(tmp_path: Pa
 def test_trained_with_peft_reads_without_it(tmp_path: Path, base: str, data: str) -> None:
     peft = pytest.importorskip("peft")
     output = str(tmp_path / "out")
-    sft.train(SftConfig(data=data, output=output, model=base, method="peft", max_steps=4, lora_rank=4, learning_rate=1e-2))
+    config = SftConfig(
+        data=data, output=output, model=base, method="peft", max_steps=4, lora_rank=4, learning_rate=1e-2
+    )
+    sft.train(config)
     merged, tokenizer = read_model(output)
     assert vocabulary_of(merged, tokenizer).tags is not None
     by_peft, other = read_model(base)
@@ -120,7 +123,10 @@ def test_trained_with_peft_reads_without_it(tmp_path: Path, base: str, data: str
 def test_peft_reads_what_is_trained_without_it(tmp_path: Path, base: str, data: str) -> None:
     peft = pytest.importorskip("peft")
     output = str(tmp_path / "out")
-    sft.train(SftConfig(data=data, output=output, model=base, method="lora", max_steps=4, lora_rank=4, learning_rate=1e-2))
+    config = SftConfig(
+        data=data, output=output, model=base, method="lora", max_steps=4, lora_rank=4, learning_rate=1e-2
+    )
+    sft.train(config)
     merged, _ = read_model(output)
     by_peft, tokenizer = read_model(base)
     add_tags(by_peft, vocabulary_of(by_peft, tokenizer))

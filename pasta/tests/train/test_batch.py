@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support import FAMILIES, byte_tokenizer, tiny_model
 from torch.nn.attention.flex_attention import flex_attention
 
 from pasta.engine.tags import add_tags
@@ -13,6 +12,7 @@ from pasta.train.batch import block_mask, collate, dense_mask, mask_function, pa
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
 from pasta.vocab import Vocabulary
+from support import FAMILIES, byte_tokenizer, tiny_model
 
 
 def tagged(family: str = "llama"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support import byte_tokenizer
 
 from pasta.errors import UsageError
 from pasta.lang import parse, plain
 from pasta.layout import IGNORE, Positions, flatten, spell
 from pasta.train.examples import end_of_turn, make_example, make_examples, measure, split_row
 from pasta.vocab import Vocabulary
+from support import byte_tokenizer
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import tiny_engine
 
 from pasta.data.rows import read_rows
 from pasta.decode import encode_prompt, generate, replay
@@ -24,6 +23,7 @@ from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
 from pasta.train.model import read_model, vocabulary_of
 from pasta.train.trainer import Clock
+from support import tiny_engine
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -44,9 +44,7 @@ def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: 
         tree = measure(spell(parse(row["response"]), vocabulary), tags, scheme)
         replay(engine, row["prompt"], tree, positions=positions)
         put = {path: (*ids, end) if path == () else ids[1:] for path, ids in threads_of(tree).items()}
-        decoded = sum(
-            -float(choice.logits.log_softmax(-1)[put[choice.path][choice.index]]) for choice in engine.seen
-        )
+        decoded = sum(-float(choice.logits.log_softmax(-1)[put[choice.path][choice.index]]) for choice in engine.seen)
         assert len(engine.seen) == sum(map(len, put.values()))
 
         batch = collate([[make_example(row, vocabulary, scheme, end)]])
@@ -214,9 +212,7 @@ def test_nothing_to_train_on(tmp_path: Path, base: str) -> None:
         sft.train(SftConfig(data=str(empty), output=str(tmp_path / "out"), model=base))
 
 
-def test_without_peft_it_says_what_to_do(
-    tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_peft_it_says_what_to_do(tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "peft", None)
     with pytest.raises(UsageError, match="built-in lora"):
         sft.train(SftConfig(data=data, output=str(tmp_path / "out"), model=base, method="peft"))

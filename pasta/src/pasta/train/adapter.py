@@ -87,7 +87,7 @@ def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | 
 
 def _weight(model: PreTrainedModel, name: str, folder: Any) -> torch.Tensor:
     try:
-        return model.get_submodule(name).weight  # type: ignore[return-value]
+        return model.get_submodule(name).weight
     except AttributeError:
         raise CorruptModel(f"the adapter in {folder} is not one of this model, which has no {name}") from None
 
@@ -153,7 +153,9 @@ def save_adapter(
     return path
 
 
-def save_lora(folder: str | os.PathLike[str], model: PreTrainedModel, vocabulary: Vocabulary, base: str, alpha: float) -> Path:
+def save_lora(
+    folder: str | os.PathLike[str], model: PreTrainedModel, vocabulary: Vocabulary, base: str, alpha: float
+) -> Path:
     """Writes what `pasta.train.lora` trained."""
     tensors: dict[str, torch.Tensor] = {}
     layers = updates(model)
@@ -171,9 +173,9 @@ def tag_rows(model: PreTrainedModel, tags: Iterable[int]) -> dict[str, torch.Ten
     if not ids:
         return {}
     first, last = model.get_input_embeddings(), model.get_output_embeddings()
-    tables = [first] if last is None or first.weight is last.weight else [first, last]  # type: ignore[union-attr]
+    tables = [first] if last is None or first.weight is last.weight else [first, last]
     names = {id(module): name for name, module in model.named_modules()}
-    return {names[id(table)] + ROWS: table.weight[ids] for table in tables}  # type: ignore[union-attr,index,misc]
+    return {names[id(table)] + ROWS: table.weight[ids] for table in tables}
 
 
 def _positions(model: PreTrainedModel) -> str:
@@ -216,10 +218,10 @@ def extract_adapter(
     whole: list[str] = []
     for key, module in modules.items():
         if isinstance(module, nn.Linear) and module is not head:
-            change = module.weight.float() - origin[key].weight.float().to(module.weight.device)  # type: ignore[operator]
+            change = module.weight.float() - origin[key].weight.float().to(module.weight.device)
             factors[key] = torch.linalg.svd(change, full_matrices=False)
-        elif isinstance(getattr(module, "weight", None), torch.Tensor) and module.weight.dim() == 1:  # type: ignore[union-attr,operator]
-            tensors[key + ".weight"] = module.weight  # type: ignore[assignment]
+        elif isinstance(getattr(module, "weight", None), torch.Tensor) and module.weight.dim() == 1:
+            tensors[key + ".weight"] = module.weight
             whole.append(key)
     left = 1e6 * megabytes - sum(tensor.numel() for tensor in tensors.values()) * DTYPE.itemsize
     ranks = _share_out({key: (s, u.shape[0] + v.shape[1]) for key, (u, s, v) in factors.items()}, left / DTYPE.itemsize)
@@ -248,7 +250,10 @@ def extract_adapter(
 def _share_out(values: dict[str, tuple[torch.Tensor, int]], numbers: float) -> dict[str, int]:
     """How many singular values each layer may keep, if all together may fill so many numbers."""
     offers = [
-        (float(value) ** 2 / cost, key, cost) for key, (singular, cost) in values.items() for value in singular.tolist() if value
+        (value**2 / cost, key, cost)
+        for key, (singular, cost) in values.items()
+        for value in singular.tolist()
+        if value > 0
     ]
     ranks = dict.fromkeys(values, 0)
     for _, key, cost in sorted(offers, key=lambda offer: -offer[0]):
@@ -260,9 +265,9 @@ def _share_out(values: dict[str, tuple[torch.Tensor, int]], numbers: float) -> d
 
 
 def _moved(tuned: PreTrainedModel, base: PreTrainedModel, tags: Iterable[int]) -> float:
-    first, second = tuned.get_input_embeddings().weight, base.get_input_embeddings().weight  # type: ignore[union-attr]
-    rows = min(len(first), len(second))  # type: ignore[arg-type]
-    change = (first[:rows].float() - second[:rows].float().to(first.device)).square().sum(1)  # type: ignore[index,operator]
+    first, second = tuned.get_input_embeddings().weight, base.get_input_embeddings().weight
+    rows = min(len(first), len(second))
+    change = (first[:rows].float() - second[:rows].float().to(first.device)).square().sum(1)
     inside = [tag for tag in tags if tag < rows]
     change[inside] = 0
     return float(change.sum())

@@ -1,5 +1,6 @@
 """What a finetuning run is told: one frozen dataclass, read from a YAML file, from flags, or made in Python."""
 
+# ruff: noqa: RUF009  (`told` makes a field)
 from __future__ import annotations
 
 import dataclasses
@@ -41,7 +42,7 @@ class SftConfig:
 
     # how
     method: Method = told("full", "full: all weights; lora: LoRA, built in; peft: LoRA by the peft library.")
-    embeddings: Embeddings = told("auto", "Train all embeddings or the tags' alone; auto: all with full, tags with LoRA.")
+    embeddings: Embeddings = told("auto", "Train all embeddings, or the tags' alone; auto: tags with LoRA.")
     lora_rank: int = told(24, "Rank of the LoRA matrices.")
     lora_alpha: float = told(48.0, "The LoRA update is scaled by alpha / rank.")
     lora_dropout: float = told(0.0, "Dropout before the LoRA matrices.")
@@ -120,7 +121,7 @@ class SftConfig:
 
 
 def read_yaml(path: str) -> dict[str, Any]:
-    import yaml
+    import yaml  # type: ignore[import-untyped]
 
     try:
         values = yaml.safe_load(Path(path).read_text("utf-8"))

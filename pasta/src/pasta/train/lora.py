@@ -20,16 +20,16 @@ class LoraLinear(nn.Module):
     def __init__(self, base: nn.Linear, rank: int, alpha: float, dropout: float = 0.0):
         super().__init__()
         self.base = base.requires_grad_(False)
-        options = {"device": base.weight.device, "dtype": torch.float32}
-        self.lora_A = nn.Parameter(torch.empty(rank, base.in_features, **options))
-        self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, **options))
+        device = base.weight.device
+        self.lora_A = nn.Parameter(torch.empty(rank, base.in_features, device=device))
+        self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, device=device))
         nn.init.kaiming_uniform_(self.lora_A, a=math.sqrt(5))
         self.scale = alpha / rank
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         update = nn.functional.linear(nn.functional.linear(self.dropout(x), self.lora_A), self.lora_B)
-        return self.base(x) + self.scale * update  # type: ignore[no-any-return]
+        return self.base(x) + self.scale * update
 
 
 def attach(model: PreTrainedModel, rank: int, alpha: float, dropout: float = 0.0) -> None:
@@ -54,10 +54,10 @@ def train_rows(model: PreTrainedModel, rows: Iterable[int]) -> None:
     tables = [model.get_input_embeddings(), model.get_output_embeddings()]
     weights = {id(table.weight): table.weight for table in tables if table is not None}
     for weight in weights.values():
-        chosen = torch.zeros(weight.shape[0], 1)  # type: ignore[index]
+        chosen = torch.zeros(weight.shape[0], 1)
         chosen[list(rows)] = 1
-        weight.requires_grad_(True)  # type: ignore[operator]
-        weight.register_hook(_masked(chosen))  # type: ignore[operator]
+        weight.requires_grad_(True)
+        weight.register_hook(_masked(chosen))
 
 
 class _masked:

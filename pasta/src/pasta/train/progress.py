@@ -8,10 +8,12 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+LOSSES = ("loss", "tag_loss", "text_loss")
+SHOWN = (*LOSSES, *(f"eval_{name}" for name in LOSSES), "learning_rate", "grad_norm")
+
 
 def describe(logs: dict[str, Any]) -> str:
-    shown = ("loss", "tag_loss", "text_loss", "eval_loss", "eval_tag_loss", "eval_text_loss", "learning_rate", "grad_norm")
-    return "  ".join(f"{name} {float(logs[name]):.4g}" for name in shown if name in logs)
+    return "  ".join(f"{name} {float(logs[name]):.4g}" for name in SHOWN if name in logs)
 
 
 class Progress(TrainerCallback):  # type: ignore[misc]  # transformers is not typed

@@ -1,9 +1,9 @@
 """Supervised finetuning: `pasta train sft`.
 
-    from pasta.train.config import SftConfig
-    from pasta.train.sft import train
+from pasta.train.config import SftConfig
+from pasta.train.sft import train
 
-    train(SftConfig(data="annotated.jsonl", output="out", model="some/model"))
+train(SftConfig(data="annotated.jsonl", output="out", model="some/model"))
 """
 
 from __future__ import annotations
@@ -165,19 +165,19 @@ def wrap_in_peft(base: PreTrainedModel, tags: list[int], config: SftConfig) -> t
     except ModuleNotFoundError:
         raise UsageError("method peft needs peft", hint="pip install peft, or use the built-in lora") from None
     tables = [base.get_input_embeddings(), base.get_output_embeddings()]
-    tied = tables[0].weight is tables[1].weight  # type: ignore[union-attr]
+    tied = tables[0].weight is tables[1].weight
     names = {id(module): name.rpartition(".")[2] for name, module in base.named_modules()}
     rows = {names[id(table)]: tags for table in tables[: 1 if tied else 2]}
     settings = LoraConfig(
         r=config.lora_rank,
-        lora_alpha=config.lora_alpha,
+        lora_alpha=config.lora_alpha,  # type: ignore[arg-type]  # a float is as good
         lora_dropout=config.lora_dropout,
         target_modules="all-linear",
         trainable_token_indices=rows if tags else None,
         task_type="CAUSAL_LM",
     )
     base.name_or_path = config.model
-    return get_peft_model(base, settings)  # type: ignore[no-any-return]
+    return get_peft_model(base, settings)
 
 
 def save(trainer: SegmentTrainer, base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) -> None:

@@ -53,6 +53,8 @@ class StopInTime(TrainerCallback):  # type: ignore[misc]  # transformers is not 
 class SegmentTrainer(Trainer):  # type: ignore[misc]
     """Trains on batches of `pasta.train.batch.collate`."""
 
+    lr_scheduler: Any
+
     def __init__(self, *args: Any, tags: Iterable[int] = (), flex: bool = False, minutes: float = 0.0, **kwargs: Any):
         super().__init__(*args, **kwargs)
         # The loss here is summed over tokens and divided by their number in the whole step, all devices together.

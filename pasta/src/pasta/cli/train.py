@@ -1,0 +1,81 @@
+"""`pasta train sft --config FILE`: finetuning. Every field of the configuration is also a flag."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from pasta.train.config import SftConfig, read_yaml
+
+command = typer.Typer(
+    add_completion=False, no_args_is_help=True, rich_markup_mode=None, help="Finetune a model to decode in parallel."
+)
+
+
+@command.callback()
+def root() -> None:
+    """Finetune a model to decode in parallel."""
+
+
+def flags_of(config: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a function one option for each field of a configuration; those not passed stay None."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        kinds = typing.get_type_hints(config)
+        parameters = [*inspect.signature(function, eval_str=True).parameters.values()][:-1]  # all but **flags
+        for field in dataclasses.fields(config):
+            parameters.append(option(field, kinds[field.name]))
+        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return function
+
+    return decorate
+
+
+def option(field: dataclasses.Field[Any], kind: Any) -> inspect.Parameter:
+    """One field as an option. Its default stands in the help, so that None can mean: not passed."""
+    flag = "--" + field.name.replace("_", "-")
+    plain = kind
+    if isinstance(kind, types.UnionType):
+        plain = next(part for part in typing.get_args(kind) if part is not type(None))
+    help = field.metadata["help"]
+    if field.default not in (None, ""):
+        help += f" [default: {str(field.default).lower() if plain is bool else field.default}]"
+    if typing.get_origin(plain) is typing.Literal:
+        plain = str  # the configuration names the choices when it refuses another
+    names = (f"{flag}/--no-{flag[2:]}",) if plain is bool else (flag,)
+    annotation: Any = Annotated[typing.Optional[plain], typer.Option(*names, help=help, show_default=False)]  # noqa: UP045
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+@command.command("sft")
+@flags_of(SftConfig)
+def sft(
+    config: Annotated[str | None, typer.Option(help="A YAML file of these settings; flags go before it.")] = None,
+    **flags: Any,
+) -> None:
+    """Finetune on annotated answers, as `pasta annotate` makes them.
+
+    On several GPUs: accelerate launch "$(command -v pasta)" train sft --config FILE
+    """
+    passed = {name: value for name, value in flags.items() if value is not None}
+    settings = SftConfig.from_mapping({**(read_yaml(config) if config else {}), **passed})
+    from pasta.train.sft import train  # only now: `--help` needs no torch
+
+    summary = train(settings)
+    for reason, count in summary.refused.items():
+        print(f"left out {count} rows: {reason}", file=sys.stderr)
+    minutes = summary.seconds / 60
+    print(
+        f"{summary.examples} examples in {summary.rows} rows, {summary.steps} steps, {minutes:.1f} min, "
+        f"loss {summary.loss:.4f}",
+        file=sys.stderr,
+    )
+    print(summary.output)

@@ -1,0 +1,101 @@
+"""`pasta train`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pasta.errors import UsageError
+from pasta.train.config import SftConfig
+from support import byte_tokenizer, tiny_model
+
+PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PASTA, "train", *arguments], capture_output=True, text=True, timeout=240)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    tiny_model().save_pretrained(tmp_path / "tiny")
+    byte_tokenizer().save_pretrained(tmp_path / "tiny")
+    return str(tmp_path / "tiny")
+
+
+def test_every_field_is_a_flag() -> None:
+    done = run("sft", "--help")
+    assert done.returncode == 0
+    for name in SftConfig.__dataclass_fields__:
+        assert f"--{name.replace('_', '-')}" in done.stdout
+    assert "--config" in done.stdout
+
+
+def test_help_needs_no_torch() -> None:
+    code = (
+        "import sys; from pasta.cli.main import load_command; load_command('train'); "
+        "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_a_file_and_flags(tmp_path: Path, model: str) -> None:
+    row = {"prompt": "Hi?", "response": 'A <promise topic="b" tokens=1/><async>b b b b b</async><sync/> c.'}
+    (tmp_path / "data.jsonl").write_text(f"{json.dumps(row)}\n" * 4 + '{"prompt": "no answer"}\n')
+    (tmp_path / "sft.yaml").write_text(
+        f"model: {model}\ndata: {tmp_path / 'data.jsonl'}\nlearning-rate: 1e-4\nmax_steps: 9\nbatch_size: 2\n"
+    )
+    out = tmp_path / "out"
+    flags = ("--output", str(out), "--max-steps", "2", "--no-packing", "--cpu", "--report-to", "none")
+    done = run("sft", "--config", str(tmp_path / "sft.yaml"), *flags)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{out}\n"
+    assert "left out 1 rows" in done.stderr
+    record = json.loads((out / "training.json").read_text())
+    assert record["config"]["learning_rate"] == 1e-4
+    assert record["config"]["max_steps"] == record["steps"] == 2
+    assert record["config"]["packing"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "data is missing"),
+        (("--data", "x", "--output", "y", "--positions", "left"), "unknown position scheme"),
+        (("--data", "x", "--output", "y", "--batch-size", "0"), "batch_size is 0"),
+        (("--config", "nowhere.yaml"), "cannot read nowhere.yaml"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: tuple[str, ...], message: str) -> None:
+    done = run("sft", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_unknown_settings_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean learning_rate"):
+        SftConfig.from_mapping({"data": "x", "output": "y", "learning_rat": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "meant"),
+    [("learning_rate", "5e-5", 5e-5), ("epochs", 2, 2.0), ("eval_data", None, None), ("max_steps", 3.0, 3)],
+)
+def test_values_of_a_file_take_the_fields_type(name: str, given: object, meant: object) -> None:
+    config = SftConfig.from_mapping({"data": "x", "output": "y", name: given})
+    assert getattr(config, name) == meant
+    assert type(getattr(config, name)) is type(meant)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("epochs", "many"), ("packing", 1), ("max_steps", 1.5), ("model", 3), ("method", "most")]
+)
+def test_wrong_values_are_refused(name: str, given: object) -> None:
+    with pytest.raises(UsageError, match=f"{name} is"):
+        SftConfig.from_mapping({"data": "x", "output": "y", name: given})
