@@ -175,7 +175,7 @@ class Stage:
         for line, what in (
             ('pasta generate "What is a tide?"', "any question to the same model"),
             (f"pasta demo {next(name for name in EXAMPLES if name != example.name)}", "threads within threads"),
-            (f"pasta replay {example.path} --trace trace.json", "a timeline for ui.perfetto.dev"),
+            (f"pasta replay {example.name} --trace trace.json", "a timeline for ui.perfetto.dev"),
         ):
             self.console.print(Text.assemble("  ", (line, "cyan"), (f"  {what}", "dim")), soft_wrap=True)
 

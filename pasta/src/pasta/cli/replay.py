@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -11,6 +12,7 @@ import typer
 
 from pasta.cli.running import check_least, check_text, decode, load_engine, make_console, patiently, write_json
 from pasta.errors import PastaError, UsageError
+from pasta.examples import EXAMPLES
 from pasta.lang import LangError, Response, parse
 from pasta.lang.source import Source, read_source
 
@@ -56,7 +58,10 @@ class Comparison:
 
 def command(
     file: Annotated[
-        str, typer.Argument(metavar="FILE|-", help="Merged PASTA-LANG, or the output of `pasta generate --json`.")
+        str,
+        typer.Argument(
+            metavar="FILE|-", help="Merged PASTA-LANG, the output of `pasta generate --json`, or an example."
+        ),
     ],
     prompt: Annotated[str | None, typer.Option(help="What the response answers.")] = None,
     model: Annotated[
@@ -82,7 +87,7 @@ def command(
     from pasta.layout import Positions
     from pasta.trace import check_writable, write_trace
 
-    recording = read_recording(read_source(file))
+    recording = read_file(file)
     check_least(max_threads=max_threads, **({} if context is None else {"context": context}))
     scheme = Positions.parse(positions) if positions is not None else None
     if trace is not None:
@@ -99,6 +104,14 @@ def command(
         print_comparison(comparison)
     if trace is not None:
         write_trace(trace, [comparison.threads, comparison.sequence], engine.vocabulary)
+
+
+def read_file(file: str) -> Recording:
+    """A file, or one of the examples by its name."""
+    if file in EXAMPLES and not Path(file).exists():
+        example = EXAMPLES[file]
+        return Recording(parse(example.text), example.question)
+    return read_recording(read_source(file))
 
 
 def read_recording(source: Source) -> Recording:

@@ -21,6 +21,7 @@ COLOURS = "cyan magenta green yellow blue red bright_cyan bright_magenta bright_
 MIN_PANEL_WIDTH = 24
 MIN_PANEL_LINES = 2
 MAX_PANEL_LINES = 8
+CHARACTERS_A_TOKEN = 4
 
 
 def colour(thread: int) -> str:
@@ -88,7 +89,8 @@ class Panels:
         for _ in range(arrangement.columns):
             grid.add_column(ratio=1)
         panel_width = width // arrangement.columns
-        panels = [self._panel(lane, board, panel_width, arrangement.lines) for lane in lanes]
+        lines = min(arrangement.lines, max(_expected_lines(lane, panel_width - 4) for lane in lanes))
+        panels = [self._panel(lane, board, panel_width, lines) for lane in lanes]
         for start in range(0, len(panels), arrangement.columns):
             row = panels[start : start + arrangement.columns]
             grid.add_row(*row, *[""] * (arrangement.columns - len(row)))
@@ -192,3 +194,8 @@ class Panels:
         while cell_len(line) > room > 0:
             line = line[max(1, (cell_len(line) - room) // 2) :]
         return line
+
+
+def _expected_lines(lane: Lane, width: int) -> int:
+    """How many lines a thread will fill, by its promise; a panel of that height never has to change."""
+    return max(MIN_PANEL_LINES, -(-lane.promised * CHARACTERS_A_TOKEN // width))

@@ -28,10 +28,8 @@ def legend(result: Result, console: Console) -> Text:
 def summary(result: Result, console: Console) -> Text:
     """One line of figures."""
     symbols = marks(console)
-    threads = len(result.threads)
-    figures = [f"{result.tokens_total} tokens" + (f" in {threads} threads" if threads > 1 else "")]
-    figures.append(f"critical path {result.critical_path}")
-    if threads > 1:
-        figures.append(f"speedup {result.parallelism:.2f}{symbols.times} in theory")
-    figures += [f"{result.wall_s:.2f} s", f"finish: {result.finish_reason}"]
+    figures = [f"{result.tokens_total} tokens", f"critical path {result.critical_path}"]
+    if len(result.threads) > 1:
+        figures.append(f"theoretical speedup {result.parallelism:.2f}{symbols.times}")
+    figures += [f"{result.wall_s:.2f} s", result.finish_reason]
     return Text(f" {symbols.dot} ".join(figures), style="dim")

@@ -1,0 +1,42 @@
+"""`pasta demo` on the default model, into a pipe."""
+
+import json
+
+import pytest
+from cli_support import refused
+
+from pasta.cli import demo
+from pasta.examples import EXAMPLES
+from pasta.lang import check, parse, plain
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=lambda example: example.name)
+def test_examples_are_spotless(example):
+    assert check(example.path.read_bytes()) == []
+
+
+def test_the_log(pasta, default_folder, monkeypatch, tmp_path):
+    """On a shorter example, to be quick; the real weights decode it in both ways."""
+    short = (
+        'Two:<promise topic="red" tokens=1/><async> Red.</async><promise topic="blue" tokens=1/><async> Blue.</async>'
+        "<sync/> End."
+    )
+
+    class Short(type(EXAMPLES["cities"])):
+        text = short
+
+    monkeypatch.setitem(demo.EXAMPLES, "cities", Short("cities", "Which colours?"))
+    code, out, _ = pasta("demo", "--trace", str(tmp_path / "t.json"))
+    text = out.decode()
+    assert code == 0
+    assert "\x1b" not in text
+    assert "fork   red" in text
+    assert "join   red, blue into main" in text
+    assert plain(parse(short)) in text
+    assert "times as fast here" in text
+    assert text.count("\n  pasta ") == 3
+    assert len(json.loads((tmp_path / "t.json").read_bytes())["otherData"]["requests"]) == 2
+
+
+def test_no_such_example(pasta):
+    refused(pasta("demo", "nonsense"), 2, "cities")

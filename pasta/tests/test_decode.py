@@ -1,0 +1,169 @@
+"""Driving an engine: what is streamed is what is returned, limits and stop strings hold, nothing leaks."""
+
+import json
+
+import pytest
+
+from pasta.decode import Decoder, Delta, generate, generate_all, make_request, replay, stream, stream_request
+from pasta.engine.base import OutOfSlots
+from pasta.errors import UsageError
+from pasta.interpreter import End, Finish, Fork, Join, Put
+from pasta.lang import check, parse, plain, print_response
+from pasta.layout import spell
+from support import tiny_engine
+
+FLAT = (
+    'Here:<promise topic="one" tokens=2/><async> One — é.</async><promise topic="two" tokens=2/><async> Two is.</async>'
+    "<sync/> Done."
+)
+NESTED = (
+    'A<promise topic="out" tokens=5/><async>b<promise topic="in" tokens=2/><async>cd</async>e<sync/>f'
+    '<promise topic="last" tokens=1/><async>ghij</async></async>k<promise topic="beside" tokens=2/><async>lmn</async>o'
+)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return tiny_engine()
+
+
+def run(engine, text, **options):
+    return replay(engine, "Why?", spell(parse(text), engine.vocabulary), **options)
+
+
+@pytest.mark.parametrize("text", [FLAT, NESTED, "plain text", FLAT + NESTED])
+@pytest.mark.parametrize("max_threads", [1, 2, 16])
+def test_a_replay_gives_the_text_back(engine, text, max_threads):
+    result = run(engine, text, max_threads=max_threads)
+    assert result.annotated == text
+    assert result.text == plain(parse(text))
+    assert "".join(moment.text for moment in result.moments) == result.text
+    assert result.finish_reason == "stop"
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_deltas_are_each_threads_text(engine):
+    result = run(engine, NESTED)
+    texts = dict.fromkeys(range(len(result.threads)), "")
+    for moment in result.moments:
+        for event in moment.events:
+            if isinstance(event, Delta):
+                texts[event.thread] += event.text
+    assert list(texts.values()) == ["Ako", "bef", "cd", "lmn", "ghij"]  # in the order of their forks
+
+
+@pytest.mark.parametrize(("text", "after"), [(FLAT, 1), (NESTED, 0)])
+def test_no_step_is_off_the_critical_path(engine, text, after):
+    """When nothing queues. One more decodes the end, unless the main thread's end was decoded while others ran."""
+    result = run(engine, text)
+    assert result.steps == result.critical_path + after
+
+
+def test_the_events_tell_each_threads_life(engine):
+    result = run(engine, NESTED)
+    events = [event for moment in result.moments for event in moment.events]
+    assert [event.child for event in events if isinstance(event, Fork)] == [1, 2, 3, 4]
+    assert sorted(event.thread for event in events if isinstance(event, End)) == [0, 1, 2, 3, 4]
+    assert isinstance(events[-1], Finish)
+    assert sum(isinstance(event, Put) for event in events) == result.tokens_total
+    joins = [event for event in events if isinstance(event, Join)]
+    assert [(join.thread, join.children) for join in joins] == [(1, (2,))]
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        (" One", "Here:"),  # at the start of a child
+        (":\x20O", "Here"),  # across a fork
+        ("é. T", "Here: One — "),  # across two children
+        ("o is", "Here: One — é. Tw"),  # inside the second
+        (". Done", "Here: One — é. Two is"),  # across a join
+        (["Done.", "Two"], "Here: One — é. "),
+        ("—", "Here: One "),  # one character, three tokens
+        ("never", "Here: One — é. Two is. Done."),
+        ("", "Here: One — é. Two is. Done."),
+    ],
+)
+def test_stop_strings(engine, stop, expected):
+    result = run(engine, FLAT, stop=stop)
+    assert result.text == expected
+    assert "".join(moment.text for moment in result.moments) == expected
+    assert result.finish_reason == "stop"
+    assert not [d for d in check(result.annotated.encode()) if d.is_error]
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 1.0, "seed": 3, "top_p": 0.9}, {"parallelism": 8.0}])
+def test_the_stream_is_the_answer(engine, sampling):
+    options = {"max_new_tokens": 60, "max_thread_tokens": 20, **sampling}
+    result = generate(engine, "Why?", **options)
+    assert "".join(moment.text for moment in stream(engine, "Why?", **options)) == result.text
+    assert result.text == plain(parse(result.annotated))
+    assert print_response(parse(result.annotated)) == result.annotated
+
+
+def test_many_at_once_are_as_one_by_one(engine):
+    prompts = ["Why?", "How so?", "And then?"]
+    options = {"max_new_tokens": 30, "temperature": 0.8, "seed": 5}
+    together = generate_all(engine, prompts, **options)
+    assert [r.tree for r in together] == [generate(engine, prompt, **options).tree for prompt in prompts]
+
+
+def test_leaving_a_stream_frees_its_slots(engine):
+    moments = stream(engine, "Why?", max_new_tokens=50)
+    next(moments)
+    assert engine.pool.free_slots < engine.pool.slots
+    moments.close()
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_a_cancelled_request_leaves_the_others_alone(engine):
+    decoder = Decoder(engine)
+    first, second = (decoder.submit(make_request(engine, p, max_new_tokens=20)) for p in ("Why?", "How so?"))
+    decoder.step()
+    decoder.cancel(first)
+    while decoder.busy:
+        decoder.step()
+    assert second.result().tree == generate(engine, "How so?", max_new_tokens=20).tree
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_out_of_slots_ends_one_request_and_says_so():
+    engine = tiny_engine(slots=96)
+    jobs = []
+    with pytest.raises(OutOfSlots, match="slots"):
+        list(stream_request(engine, make_request(engine, "Why?", max_new_tokens=500), jobs))
+    with pytest.raises(OutOfSlots):
+        jobs[0].result()
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_the_json_contract(engine):
+    result = run(engine, NESTED)
+    value = json.loads(json.dumps(result.to_dict()))
+    assert value.keys() >= {
+        "text", "annotated", "prompt_ids", "threads", "tokens_total", "critical_path", "steps", "wall_s",
+        "finish_reason", "model",
+    }  # fmt: skip
+    for thread in value["threads"]:
+        assert list(thread) == [
+            "id", "parent", "topic", "tokens", "token_ids", "position_ids", "start_step", "end_step",
+        ]  # fmt: skip
+        assert len(thread["token_ids"]) == len(thread["position_ids"])
+    assert [(t["id"], t["parent"], t["topic"], t["tokens"]) for t in value["threads"]] == [
+        (0, None, "", 0), (1, 0, "out", 5), (2, 1, "in", 2), (3, 0, "beside", 2), (4, 1, "last", 1),
+    ]  # fmt: skip
+    assert sum(len(thread["token_ids"]) for thread in value["threads"]) == value["tokens_total"]
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n", [], [{"role": "user", "content": "x" * 300}]])
+def test_prompts_that_cannot_be_answered(prompt):
+    engine = tiny_engine(context=256)
+    with pytest.raises(UsageError, match=r"prompt is (empty|\d+ tokens long)"):
+        generate(engine, prompt)
+
+
+@pytest.mark.parametrize("bad", [{"temperature": -1.0}, {"top_p": 2.0}, {"max_new_tokens": 0}, {"positions": "odd"}])
+def test_bad_options(engine, bad):
+    with pytest.raises(UsageError):
+        generate(engine, "Why?", **bad)
