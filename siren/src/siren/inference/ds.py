@@ -11,10 +11,12 @@ import weakref
 
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Mixed, Node, lanes_with, split_by
+from siren.symbolic.algebra import affine
 from siren.symbolic.conjugacy import Clash, Exchange, exchange
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, Op, Variable, variables
+from siren.symbolic.expr import Expr, Variable, variables
 from siren.symbolic.families import DELTA, GAUSSIAN
+from siren.symbolic.lanes import Array
 
 INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
 
@@ -22,11 +24,13 @@ INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
 def conjugate(parent: Variable, prior: Dist, likelihood: Dist) -> bool:
     """Whether a rule fits once everything else is known. Only gaussians tolerate other random parents."""
     if prior.family is GAUSSIAN and likelihood.family is GAUSSIAN:
-        fixed = {v for p in likelihood.params if type(p) is Op for v in variables(p)}
-        others = {v: 1.0 for v in likelihood.variables() if v is not parent and v not in fixed}
-        likelihood = likelihood.substitute(others)
-        prior = prior.substitute(dict.fromkeys(prior.variables(), 1.0))
+        mean, variance = likelihood.params
+        return parent not in variables(variance) and affine(mean, parent) is not None
     return isinstance(exchange(parent, prior, likelihood), Exchange)
+
+
+def _name(variable: Variable) -> str:
+    return f"`{variable.name}`" if variable.name else "an observed variable"
 
 
 class Forest(Engine):
@@ -37,23 +41,30 @@ class Forest(Engine):
 
     def _enter(self, variable: Variable, dist: Dist) -> None:
         """Keep the first parent that has a rule, and draw all others."""
-        candidates = dist.variables()
-        self._require_agreement(dist, candidates)
-        parent = next((p for p in candidates if self._matches(p, self._node(p).dist, dist)), None)
-        for other in candidates:
-            if other is not parent:
-                reason = (
-                    f"a gaussian-like child has one parent under {self.method}, and that is `{parent.name}`"
-                    if parent is not None
-                    else self._why(other, dist)
-                )
-                self._draw(other, reason)
-                dist = self.graph.simplify_dist(dist)
-        if dist.is_known() or parent is None or parent not in dist.variables():
+        parent = None
+        while parent is None and not dist.is_known():
+            candidates = dist.variables()
+            self._require_agreement(dist, candidates)
+            first = candidates[0]
+            if self._matches(first, self._node(first).dist, dist):
+                parent = first
+                for other in candidates[1:]:
+                    self._draw(other, f"under {self.method} a variable has one parent, which is {_name(parent)} here")
+            else:
+                self._draw(first, self._why(first, dist))
+            dist = self.graph.simplify_dist(dist)
+        if parent is None or dist.is_known():
             self.graph.set(variable, Node(dist, MARGINALIZED))
             return
         self._adopt(parent, variable)
         self.graph.set(variable, Node(dist, INITIALIZED))
+
+    def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
+        united = super().unite(lanes, x, y)
+        if united is not None:
+            for parent in self.graph.node(united).dist.variables():
+                self._adopt(parent, united)
+        return united
 
     def _why(self, parent: Variable, dist: Dist) -> str:
         result = exchange(parent, self._node(parent).dist, dist)
@@ -69,7 +80,7 @@ class Forest(Engine):
         node = self.graph.node(variable)
         if node.state == INITIALIZED:
             dist = self.graph.simplify_dist(node.dist)
-            if dist is not node.dist:
+            if dist is not node.dist or dist.is_known():
                 node = Node(dist, MARGINALIZED if dist.is_known() else INITIALIZED)
                 self.graph.set(variable, node)
         return node

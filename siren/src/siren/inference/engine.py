@@ -7,17 +7,20 @@ present lanes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from siren.errors import Note, PlanError, RunError, Span
-from siren.inference.graph import Graph, Node, join_nothing, join_numbers, lanes_with
+from siren.inference.graph import Graph, join_nothing, join_numbers, lanes_with
 from siren.symbolic.algebra import ite
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Raw, Variable, lift, of, raw, variables
+from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Raw, Variable, fresh, lift, of, raw, variables
 from siren.symbolic.families import DELTA
+from siren.symbolic.lanes import Array, Index
 
 
 @dataclass(slots=True)
@@ -99,6 +102,16 @@ class Engine:
         """Make the distribution of a variable known, for the answer."""
         self.graph.lanewise(lambda: self._expose(variable), join_nothing)
 
+    @contextmanager
+    def unchecked(self) -> Iterator[None]:
+        """Draws inside are no concern of the plan: their results are thrown away."""
+        checked, drawn = self.checked, dict(self._drawn)
+        self.checked = False
+        try:
+            yield
+        finally:
+            self.checked, self._drawn = checked, drawn
+
     def plan(self) -> dict[str, str]:
         """What became of each program variable: `symbolic`, `sample`, or `dynamic` where particles differ."""
         verdict = {}
@@ -144,8 +157,8 @@ class Engine:
 
     def _draw(self, variable: Variable, reason: str) -> None:
         """Draw a variable in all lanes of the scope."""
-        if variable.annotation == "symbolic" and self.checked:
-            raise self._broken_plan(variable, reason)
+        if self.checked:
+            self._require_permission(variable, reason)
 
         def draw() -> None:
             dist = self._settle(variable)
@@ -181,27 +194,48 @@ class Engine:
 
     # Annotations --------------------------------------------------------------------------------------------------
 
+    def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
+        """See `Graph.unite`."""
+        return self.graph.unite(lanes, x, y)
+
+    def _require_permission(self, variable: Variable, reason: str) -> None:
+        if variable.annotation != "symbolic":
+            return
+        for lanes, origin in variable.origins:
+            if fresh(lanes, self.graph.scope).data.any():  # type: ignore[union-attr]
+                self._require_permission(origin, reason)
+        if not variable.origins:
+            raise self._broken_plan(variable, reason)
+
     def _note_draw(self, variable: Variable) -> None:
-        name = variable.name
-        if name is None or self._drawn.get(name) is True:
+        """Record which particles drew an instance of a program variable."""
+        if variable.name is None:
             return
         scope = self.graph.scope
-        if scope.parent is None:
+        if not variable.origins:
+            self._note_lanes(variable.name, np.arange(scope.size) if scope.parent else None)
+        for lanes, origin in variable.origins:
+            if origin.name is not None:
+                self._note_lanes(origin.name, np.flatnonzero(fresh(lanes, scope).data))  # type: ignore[union-attr]
+
+    def _note_lanes(self, name: str, index: Index | None) -> None:
+        """`index` counts in the present scope; None means all particles."""
+        before = self._drawn.get(name)
+        if before is True:
+            return
+        if index is None:
             self._drawn[name] = True
             return
-        index = np.arange(scope.size)
+        scope = self.graph.scope
         while scope.parent is not None:
             assert scope.index is not None
             index, scope = scope.index[index], scope.parent
-        before = self._drawn.get(name)
-        lanes = self._root_lanes(before, scope) if isinstance(before, Column) else np.zeros(scope.size, dtype=bool)
-        lanes[index] = True
-        self._drawn[name] = Column(lanes, scope.now)
-
-    def _root_lanes(self, drawn: Column, scope: object) -> np.ndarray:
-        from siren.symbolic.expr import fresh
-
-        return fresh(drawn, scope).data  # type: ignore[arg-type, union-attr, no-any-return]
+        if isinstance(before, Column):
+            drawn = fresh(before, scope).data  # type: ignore[union-attr]
+        else:
+            drawn = np.zeros(scope.size, dtype=bool)
+        drawn[index] = True
+        self._drawn[name] = True if drawn.all() else Column(drawn, scope.now)
 
     def _broken_plan(self, variable: Variable, reason: str) -> PlanError:
         return PlanError(
@@ -235,6 +269,3 @@ def _replace(expr: Expr, choice: Op, condition: Expr) -> Expr:
         return ite(condition, expr.args[1], expr.args[2])
     return operation(expr.name, tuple(_replace(arg, choice, condition) for arg in expr.args))
 
-
-def known(node: Node) -> bool:
-    return node.dist.family is DELTA

@@ -17,7 +17,7 @@ import numpy as np
 from siren.symbolic.algebra import select, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Expr, Op, Poly, Raw, Variable, coefficients, fresh, of, variables
-from siren.symbolic.families import DELTA
+from siren.symbolic.families import DELTA, GAUSSIAN
 from siren.symbolic.lanes import Array, Index, Scope
 from siren.symbolic.merge import merge, scatter
 
@@ -236,6 +236,31 @@ class Graph:
         indices = [index for index, _ in parts]
         params = tuple(merge(size, now, list(zip(indices, column, strict=True))) for column in columns)
         return Dist(parts[0][1].family, params)
+
+    def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
+        """One variable that is x in these lanes and y in the others, if the two are alike and have no children.
+
+        x and y themselves become names for it in their lanes. A choice between two variables of this step then
+        leaves one variable, and the next step has the same structure as this one.
+        """
+        node_x, node_y = self.peek(x), self.peek(y)
+        if x is y or type(node_x) is not Node or type(node_y) is not Node or x.children or y.children:
+            return None
+        if node_x.dist.family is not GAUSSIAN or node_y.dist.family is not GAUSSIAN:
+            return None
+        if node_x.state != node_y.state or node_x.condition or node_y.condition:
+            return None
+        now = self.scope.now
+        one, other = Column(lanes, now), Column(~lanes, now)
+        united = Variable(x.name, x.annotation or y.annotation, x.span)
+        united.origins = ((one, x), (other, y))
+        pairs = zip(node_x.dist.params, node_y.dist.params, strict=True)
+        dist = Dist(GAUSSIAN, tuple(select(lanes, a, b, now) for a, b in pairs))
+        self.set(united, Node(dist, node_x.state))
+        name = Node(Dist(DELTA, (of(united),)), "realized")
+        self.set(x, Mixed(((one, name), (other, node_x))))
+        self.set(y, Mixed(((one, node_y), (other, name))))
+        return united
 
     @contextmanager
     def scratch(self) -> Iterator[None]:

@@ -49,20 +49,20 @@ class SSI(Engine):
     def _hoist_by_force(self, variable: Variable, given: Expr | None) -> Dist:
         while True:
             try:
-                self._hoist(variable, _NOTHING, given)
-                return self._dist(variable)
+                self.hoist(variable, _NOTHING, given)
+                return self.dist(variable)
             except NonConjugate as obstacle:
                 self._draw(obstacle.clash.blame, obstacle.clash.reason)
 
-    def _hoist(self, x: Variable, ghosts: Set[Variable], given: Expr | None = None) -> None:
+    def hoist(self, x: Variable, ghosts: Set[Variable], given: Expr | None = None) -> None:
         """Exchange x with its parents until it depends on no variable but the ghosts."""
-        dist = self._dist(x)
-        parents = self._in_order(dist.variables())
+        dist = self.dist(x)
+        parents = self.in_order(dist.variables())
         blocked = set(ghosts)
         self._require_agreement(dist, [p for p in parents if p not in blocked])
         for parent in parents:
             if parent not in blocked:
-                self._hoist(parent, blocked)
+                self.hoist(parent, blocked)
                 blocked.add(parent)
         for parent in reversed(parents):
             if parent not in ghosts:
@@ -70,16 +70,16 @@ class SSI(Engine):
 
     def _swap(self, parent: Variable, x: Variable, given: Expr | None) -> None:
         """Turn the edge parent -> x around."""
-        likelihood = self._dist(x)
+        likelihood = self.dist(x)
         if parent not in likelihood.variables():
             return  # its coefficient was 0
-        result = exchange(parent, self._dist(parent), likelihood)
+        result = exchange(parent, self.dist(parent), likelihood)
         if isinstance(result, Clash):
             raise NonConjugate(result)
         self.graph.set(x, Node(result.marginal))
         self.graph.set(parent, Node(result.posterior(of(x) if given is None else given)))
 
-    def _dist(self, variable: Variable) -> Dist:
+    def dist(self, variable: Variable) -> Dist:
         """The distribution of a variable, known parents filled in."""
         dist = self.graph.node(variable).dist
         if dist.is_known():
@@ -89,7 +89,7 @@ class SSI(Engine):
             self.graph.set(variable, Node(simple))
         return simple
 
-    def _in_order(self, parents: list[Variable]) -> list[Variable]:
+    def in_order(self, parents: list[Variable]) -> list[Variable]:
         """Parents such that none depends on a later one; otherwise as they appear."""
         if len(parents) < 2:
             return parents
@@ -121,17 +121,15 @@ class SSI(Engine):
         if not any(type(p) is not Poly or p.gen is not None for p in dist.params if not isinstance(p, NUMBERS)):
             return
         mixed = {p: lanes for p in parents if (lanes := lanes_with(dist.params, p)) is not None}
-        if mixed and not (dist.family is GAUSSIAN and all(self._is_plain(dist, p) for p in mixed)):
-            classes = split_by(list(mixed.values()))
-            raise Diverge([index for index in classes if len(index)])
+        if mixed and not (self._is_plain(dist) and all(self._is_plain_below(p) for p in mixed)):
+            raise Diverge([index for index in split_by(list(mixed.values())) if len(index)])
 
-    def _is_plain(self, dist: Dist, parent: Variable) -> bool:
-        node = self.graph.node(parent)
-        return (
-            node.dist.family is GAUSSIAN
-            and isinstance(node.dist.params[1], NUMBERS)
-            and isinstance(dist.params[1], NUMBERS)
-            and type(dist.params[0]) is Poly
+    def _is_plain(self, dist: Dist) -> bool:
+        return dist.family is GAUSSIAN and isinstance(dist.params[1], NUMBERS)
+
+    def _is_plain_below(self, variable: Variable) -> bool:
+        """Gaussians of known variance all the way up, with the same parents in all lanes."""
+        dist = self.dist(variable)
+        return self._is_plain(dist) and all(
+            lanes_with(dist.params, parent) is None and self._is_plain_below(parent) for parent in dist.variables()
         )
-
-

@@ -15,7 +15,7 @@ from siren.runtime.effects import Effects
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, join, list_of
 from siren.symbolic.algebra import ite, select
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Op, Poly, raw
+from siren.symbolic.expr import Column, Op, Poly, Variable, of, raw
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
 
@@ -180,12 +180,22 @@ class Evaluator:
             arguments = [item, accumulator]
             accumulator = None
             self._fold_depth += 1
-            accumulator = self.apply(node.function, arguments, node.span)
+            accumulator = self._tidy(self.apply(node.function, arguments, node.span))
             self._fold_depth -= 1
             done += 1
             if self._step is not None and self._fold_depth == 0:
                 self._step(done, total)
             yield accumulator
+
+    def _tidy(self, value: Value) -> Value:
+        """Fill in what has become known, or expressions would grow from step to step. Lists stay as they are:
+        their elements are looked at when they are read."""
+        kind = type(value)
+        if kind is tuple:
+            return self._tidy(value[0]), self._tidy(value[1])
+        if kind is Poly or kind is Op:
+            return self.graph.simplify(self.graph.fresh(value))
+        return value
 
     # Blocks -------------------------------------------------------------------------------------------------------
 
@@ -206,6 +216,8 @@ class Evaluator:
 
     def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None) -> Value:
         """Evaluate a part of a block, after which only the body's names are needed."""
+        if type(node) is ast.If and body is not None:
+            return self._if(node, env, self.effects.needs(body))
         if type(node) is not ast.Fold:
             return self.eval(node, env)
         held = [self.eval(node.list, env), self.eval(node.start, env)]
@@ -272,7 +284,8 @@ class Evaluator:
 
     # Branches -----------------------------------------------------------------------------------------------------
 
-    def _if(self, node: ast.If, env: Env) -> Value:
+    def _if(self, node: ast.If, env: Env, needed: frozenset[str] | None = None) -> Value:
+        """`needed` are the names that the rest of the block reads, if that is known."""
         condition = self.eval(node.condition, env)
         if not isinstance(condition, EXPRESSIONS):
             raise RunError(f"the condition of `if` must be true or false, not {describe(condition)}", node.span)
@@ -295,6 +308,10 @@ class Evaluator:
         if self.effects.is_simple(node.then) and self.effects.is_simple(node.otherwise):
             try:
                 sides = self._both(node, env)
+                if needed is not None:
+                    united = self._unite(node, lanes, sides, needed)
+                    if united is not None:
+                        return united
                 now = self.graph.scope.now
                 return combine(list(sides), lambda pair: select(lanes, *map(self._now, pair), now))  # type: ignore[call-arg, arg-type]
             except RunError:
@@ -305,9 +322,27 @@ class Evaluator:
             lambda size, parts: join(size, self.graph.scope.now, parts),
         )
 
+    def _unite(self, node: ast.If, lanes: Any, sides: tuple[Value, Value], needed: frozenset[str]) -> Value | None:
+        """A choice between two variables that nothing else will use makes one variable of them."""
+        names = [side.name for side in (node.then, node.otherwise) if isinstance(side, ast.Name)]
+        if len(names) < 2 or needed & set(names):
+            return None
+        x, y = (_variable(side) for side in sides)
+        united = self.engine.unite(lanes, x, y) if x is not None and y is not None else None
+        return of(united) if united is not None else None
+
     def _both(self, node: ast.If, env: Env) -> tuple[Value, Value]:
         then = self.eval(node.then, env)
         return then, self.eval(node.otherwise, env)
+
+
+def _variable(value: Value) -> Variable | None:
+    """The variable that an expression is, if it is just one."""
+    if type(value) is Poly and len(value.terms) == 1:
+        ((monomial, coefficient),) = value.terms.items()
+        if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(coefficient, float) and coefficient == 1:
+            return monomial[0][0]
+    return None
 
 
 def _nest(items: list[Value]) -> Value:

@@ -26,7 +26,7 @@ _serial = count()
 class Variable:
     """A random variable. The graph keeps its node on the variable itself, so that an unreachable one is freed."""
 
-    __slots__ = ("name", "annotation", "span", "serial", "node", "children", "__weakref__")
+    __slots__ = ("name", "annotation", "span", "serial", "node", "children", "origins", "__weakref__")
 
     def __init__(self, name: str | None, annotation: str | None = None, span: Span | None = None) -> None:
         self.name = name
@@ -35,6 +35,8 @@ class Variable:
         self.serial = next(_serial)
         self.node: Any = None
         self.children: Any = None
+        # Of a variable that unites several: the lanes of each, for the record of the plan.
+        self.origins: tuple[tuple[Column, Variable], ...] = ()
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}#{self.serial}"
@@ -151,12 +153,12 @@ def _collect(exprs: Iterable[Expr], seen: dict[Variable, None]) -> None:
 
 
 def coefficients(expr: Expr, variable: Variable) -> Iterator[Raw]:
-    """Every coefficient through which a polynomial depends on the variable; 1 for a dependence inside an `Op`."""
+    """Every coefficient through which the expression depends on the variable."""
     if type(expr) is Poly:
         for monomial, coefficient in expr.terms.items():
             if any(factor is variable for factor, _ in monomial):
                 yield coefficient
-    elif type(expr) is Op and variable in variables(expr):
+    elif type(expr) is Op:
         yield from _op_coefficients(expr, variable)
 
 
@@ -168,7 +170,8 @@ def _op_coefficients(expr: Op, variable: Variable) -> Iterator[Raw]:
             for coefficient in coefficients(side, variable):
                 yield np.where(lanes, coefficient, 0.0)
     else:
-        yield 1.0
+        for arg in expr.args:
+            yield from coefficients(arg, variable)
 
 
 def fresh(expr: Expr, scope: Scope) -> Expr:
@@ -197,13 +200,25 @@ def _regather(expr: Column | Poly, index: Index, now: Generation) -> Expr:
     """Follow resampling, in place: the old arrangement can never be asked for again."""
     if type(expr) is Column:
         expr.data = expr.data.take(index)
-    else:
-        expr.terms = {  # type: ignore[union-attr]
-            monomial: c.take(index) if isinstance(c, np.ndarray) else c
-            for monomial, c in expr.terms.items()  # type: ignore[union-attr]
-        }
-    expr.gen = now
+        expr.gen = now
+        return expr
+    terms, dropped = _take(expr.terms, index)  # type: ignore[union-attr]
+    if dropped:
+        return polynomial(terms, now)  # perhaps a number now, which `expr` cannot become
+    expr.terms, expr.gen = terms, now  # type: ignore[union-attr]
     return expr
+
+
+def _take(terms: dict[Monomial, Raw], index: Index) -> tuple[dict[Monomial, Raw], bool]:
+    """The coefficients in other lanes, and whether any term vanished with the lanes that had it."""
+    taken: dict[Monomial, Raw] = {}
+    for monomial, c in terms.items():
+        if isinstance(c, np.ndarray):
+            c = c.take(index)
+            if monomial and not c.any():
+                continue
+        taken[monomial] = c
+    return taken, len(taken) < len(terms)
 
 
 def restrict(expr: Expr, index: Index, gen: Generation) -> Expr:
@@ -211,13 +226,7 @@ def restrict(expr: Expr, index: Index, gen: Generation) -> Expr:
     if type(expr) is Column:
         return Column(expr.data.take(index), gen)
     if type(expr) is Poly and expr.gen is not None:
-        terms: dict[Monomial, Raw] = {}
-        for monomial, c in expr.terms.items():
-            if isinstance(c, np.ndarray):
-                c = c.take(index)
-                if not c.any():
-                    continue
-            terms[monomial] = c
+        terms, _ = _take(expr.terms, index)
         return polynomial(terms, gen)
     if type(expr) is Op:
         from siren.symbolic.algebra import operation

@@ -20,8 +20,8 @@ from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
 from siren.inference.population import Population, Recorder
 from siren.inference.ssi import SSI
-from siren.runtime.estimate import Mean, Summary
 from siren.runtime.evaluator import Env, Evaluator
+from siren.runtime.summary import Mean, Summary
 from siren.runtime.values import Stream, Value, from_python
 from siren.syntax import ast
 

@@ -1,0 +1,240 @@
+"""Reads the answer off the particles. This is part of the run: it may force variables to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from siren.inference.engine import Engine
+from siren.inference.graph import Diverge, lanes_with, split_by
+from siren.inference.ssi import SSI, NonConjugate
+from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
+from siren.runtime.moments import expectation, squared
+from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value
+from siren.symbolic.algebra import add, affine, mul, operation, sub, substitute
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Poly, Raw, Variable, lift, raw, restrict, variables
+from siren.symbolic.families import BERNOULLI, Family
+from siren.symbolic.lanes import Array, Scope
+
+Mean = Literal["exact", "plugin"]
+Rng = np.random.Generator
+
+
+class Summary:
+    """`plugin` gives the published artifact's means of non-linear expressions, for comparison."""
+
+    def __init__(self, engine: Engine, weights: Array, mean: Mean = "exact") -> None:
+        self.engine = engine
+        self.graph = engine.graph
+        self.weights = weights
+        self.plugin = mean == "plugin"
+
+    def of(self, value: Value) -> Any:
+        """The answer with an estimate for each number; tuples flat, lists as Python lists.
+
+        Newest variables first: each then is at most one step away from one that is already known.
+        """
+        leaves: list[Expr] = []
+        shape = _shape(value, leaves)
+        order = sorted(range(len(leaves)), key=lambda i: -_newest(leaves[i]))
+        return _fill(shape, {i: self._estimate(leaves[i]) for i in order})
+
+    def _estimate(self, expr: Expr) -> Estimate:
+        posterior = self.graph.lanewise(lambda: self._posterior(expr), join_posteriors)
+        return Estimate(average(posterior.mean, self.weights), posterior.kind, self.weights, posterior)
+
+    def _posterior(self, expr: Expr) -> Posterior:
+        expr = self._settled(expr)
+        if isinstance(expr, NUMBERS):
+            return _of_number(raw(expr))
+        names = variables(expr)
+        dists = {variable: self.graph.simplify_dist(self.graph.node(variable).dist) for variable in names}
+        posterior = self._of_single(expr, names[0], dists[names[0]]) if len(names) == 1 else None
+        posterior = posterior or self._of_joint(expr)
+        if self.plugin:
+            means = {v: lift(self._mean(v), self.graph.scope.now) for v in names}
+            posterior = replace(posterior, mean=raw(_plug(expr, means)))
+        return posterior
+
+    def _settled(self, expr: Expr) -> Expr:
+        """The expression with the distribution of each of its variables known, and the same in all lanes."""
+        while True:
+            expr = self.graph.simplify(self.graph.fresh(expr))
+            names = variables(expr)
+            mixed = [lanes for v in names if (lanes := lanes_with([expr], v)) is not None]
+            if mixed:
+                raise Diverge([index for index in split_by(mixed) if len(index)])
+            for variable in names:
+                self.engine.marginalize(variable)
+            if variables(self.graph.simplify(expr)) == names:
+                return expr
+
+    def _mean(self, variable: Variable) -> Raw:
+        self.engine.marginalize(variable)
+        return self.graph.simplify_dist(self.graph.node(variable).dist).mean()
+
+    # The cases ----------------------------------------------------------------------------------------------------
+
+    def _of_single(self, expr: Expr, variable: Variable, dist: Dist) -> Posterior | None:
+        """A function of one variable with a known distribution."""
+        chain = [(variable, dist)]
+        mean = expectation(expr, chain) if dist.is_known() else None
+        if mean is None:
+            return None
+        parts = affine(expr, variable)
+        if parts is not None:
+            return _of_affine(raw(mean), dist, raw(parts[0]), raw(parts[1]))
+        square = expectation(squared(expr), chain) if type(expr) is Poly else mean
+        second = raw(mean if square is None else square)
+        family, numbers = dist.family, dist.numbers()
+
+        def draw(lanes: Array, rng: Rng) -> Array:
+            return _evaluate(expr, {variable: _draw(family, numbers, lanes, rng)}, lanes)
+
+        return Posterior(raw(mean), lambda: np.maximum(second - np.square(raw(mean)), 0.0), draw)
+
+    def _of_joint(self, expr: Expr) -> Posterior:
+        """Several variables: iterated expectation along the graph if that has a form, else draws."""
+        sampled = self._sampled(expr)
+        chain = self._chain(variables(expr))
+        mean = expectation(expr, chain) if chain else None
+        if chain is None or mean is None:
+            return sampled
+        square = expectation(squared(expr), chain) if type(expr) is Poly and len(expr.terms) <= 8 else None
+        if square is None:
+            return replace(sampled, mean=raw(mean))
+        variance = np.maximum(raw(square) - np.square(raw(mean)), 0.0)
+        return replace(sampled, mean=raw(mean), variance=lambda: variance)
+
+    def _chain(self, names: list[Variable]) -> list[tuple[Variable, Dist]] | None:
+        """p(v1) p(v2|v1) ... of the variables, by hoisting each with the earlier ones held."""
+        engine = self.engine
+        if not isinstance(engine, SSI):
+            return None
+        chain: list[tuple[Variable, Dist]] = []
+        held: set[Variable] = set()
+        with self.graph.scratch():
+            try:
+                for variable in engine.in_order(names):
+                    engine.hoist(variable, held)
+                    chain.append((variable, engine.dist(variable)))
+                    held.add(variable)
+            except (NonConjugate, Diverge):
+                return None
+        return chain
+
+    def _sampled(self, expr: Expr) -> Posterior:
+        """By drawing the variables jointly, on a copy of the graph."""
+        size = self.graph.scope.size
+        repeats = max(1, DRAWS // len(self.weights))
+        values = np.empty((repeats, size))
+        for row in range(repeats):
+            with self.graph.scratch(), self.engine.unchecked():
+                values[row] = raw(self.engine.value(expr))
+        mean = values.mean(axis=0)
+        return Posterior(
+            mean,
+            lambda: values.var(axis=0, ddof=1 if repeats > 1 else 0),
+            lambda lanes, rng: values[rng.integers(repeats, size=len(lanes)), lanes],
+        )
+
+
+def _of_number(value: Any) -> Posterior:
+    kind: Kind = "bool" if isinstance(value, bool) or getattr(value, "dtype", None) == bool else "number"
+    if isinstance(value, np.ndarray):
+        numbers = value.astype(float)
+        return Posterior(numbers, lambda: 0.0, lambda lanes, rng: numbers[lanes], kind=kind)
+    constant = float(value)
+    return Posterior(
+        constant,
+        lambda: 0.0,
+        lambda lanes, rng: np.full(len(lanes), constant),
+        lambda x: float(x >= constant),
+        discrete=True,
+        kind=kind,
+    )
+
+
+def _of_affine(mean: Any, dist: Dist, slope: Any, offset: Any) -> Posterior:
+    """slope * v + offset."""
+    family, numbers = dist.family, dist.numbers()
+    cdf: Callable[[float], Any] | None = None
+    if np.all(np.asarray(slope) > 0):
+        cdf = lambda x: family.cdf((x - offset) / slope, *numbers)  # noqa: E731
+    return Posterior(
+        mean,
+        lambda: np.square(slope) * family.variance(*numbers),
+        lambda lanes, rng: _at(slope, lanes) * _draw(family, numbers, lanes, rng) + _at(offset, lanes),
+        cdf,
+        discrete=family.discrete and np.ndim(slope) == 0,
+        kind="bool" if family is BERNOULLI and np.all(slope == 1) and np.all(offset == 0) else "number",
+    )
+
+
+def _plug(expr: Expr, means: dict[Variable, Expr]) -> Expr:
+    """Every variable replaced by its own mean; an `ite` mixes its sides."""
+    if type(expr) is not Op:
+        return substitute(expr, means)
+    args = tuple(_plug(arg, means) for arg in expr.args)
+    if expr.name != "ite":
+        return operation(expr.name, args)
+    test, then, otherwise = args
+    return add(mul(test, then), mul(sub(1.0, test), otherwise))
+
+
+def _evaluate(expr: Expr, values: dict[Variable, Array], lanes: Array) -> Array:
+    """The expression in chosen lanes, given its variables there."""
+    scope = Scope(len(lanes))
+    local = restrict(expr, lanes, scope.now)
+    known: dict[Variable, Expr] = {variable: Column(x, scope.now) for variable, x in values.items()}
+    return np.broadcast_to(np.asarray(raw(substitute(local, known)), dtype=float), (len(lanes),))
+
+
+def _at(number: Any, lanes: Array) -> Any:
+    return number[lanes] if isinstance(number, np.ndarray) and number.ndim else number
+
+
+def _draw(family: Family, numbers: tuple[Any, ...], lanes: Array, rng: Rng) -> Array:
+    return np.asarray(family.sample(rng, len(lanes), *(_at(p, lanes) for p in numbers)), dtype=float)
+
+
+# The shape of the answer ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """Where an estimate goes in the answer."""
+
+    place: int
+
+
+def _shape(value: Value, leaves: list[Expr]) -> Any:
+    if isinstance(value, EXPRESSIONS):
+        leaves.append(value)
+        return _Leaf(len(leaves) - 1)
+    if type(value) is Cons:
+        return [] if value is NIL else [_shape(item, leaves) for item in value]
+    if type(value) is tuple:
+        items = []
+        while type(value) is tuple:
+            head, value = value
+            items.append(_shape(head, leaves))
+        return (*items, _shape(value, leaves))
+    return None if type(value) is Stream else value
+
+
+def _fill(shape: Any, estimates: dict[int, Estimate]) -> Any:
+    if type(shape) is _Leaf:
+        return estimates[shape.place]
+    if type(shape) is list:
+        return [_fill(item, estimates) for item in shape]
+    return tuple(_fill(item, estimates) for item in shape) if type(shape) is tuple else shape
+
+
+def _newest(expr: Expr) -> int:
+    return max((variable.serial for variable in variables(expr)), default=-1)
+
