@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import typer
 from pasta.data.annotate import Progress, annotate
 from pasta.data.plan import counter
 from pasta.data.report import Report
+from pasta.data.structure import Structure
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +37,25 @@ def command(
         str | None,
         typer.Option("--model", "-m", show_default=False, help="The model to be finetuned; for llm, the one to ask."),
     ] = None,
+    budget: Annotated[
+        float, typer.Option(min=0.0, help="independence: added loss that is worth the speed, in nats per token.")
+    ] = 0.05,
+    piece_limit: Annotated[
+        float, typer.Option(min=0.0, help="independence: added loss that a single piece may have, per token.")
+    ] = 0.15,
+    device: Annotated[
+        str | None, typer.Option(show_default=False, help="independence: cpu, cuda, …; a GPU where there is one.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(show_default=False, help="independence: float32, bfloat16 or float16.")
+    ] = None,
+    base_url: Annotated[
+        str, typer.Option(help="llm: an OpenAI-compatible server; the key is read from OPENAI_API_KEY.")
+    ] = "https://api.openai.com/v1",
+    concurrency: Annotated[int, typer.Option(min=1, help="llm: requests at a time.")] = 16,
+    tokenizer: Annotated[
+        str | None, typer.Option(show_default=False, help="llm: the model to be finetuned, whose tokens count.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, show_default=False, help="Only the first so many rows.")] = None,
     split: Annotated[str, typer.Option(help="The split of a data set.")] = "train",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start afresh instead of resuming.")] = False,
@@ -49,7 +70,14 @@ def command(
     """
     if source == target:
         raise UsageError("IN and OUT are the same file", "choose another output")
-    chosen, count = _make(annotator, model)
+    chosen: Annotator
+    if annotator is Name.llm:
+        chosen, count = _make_llm(model, base_url, concurrency, tokenizer)
+    elif annotator is Name.independence:
+        chosen, count = _make_independence(model, device, dtype, budget, piece_limit)
+    else:
+        count = _counter(model)
+        chosen = Structure(count)
     with _bar(not quiet) as progress:
         report = annotate(
             source, target, chosen, count, split=split, limit=limit, overwrite=overwrite, progress=progress
@@ -57,17 +85,38 @@ def command(
     print(json.dumps(report.as_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(report.lines()))
 
 
-def _make(name: Name, model: str | None) -> tuple[Annotator, Count]:
-    """The annotator, and how tokens are counted."""
+def _counter(model: str | None) -> Count:
     from pasta.models import resolve
     from pasta.models.loading import read_tokenizer
     from pasta.vocab import Vocabulary
 
-    folder = resolve(model)
-    count = counter(Vocabulary(read_tokenizer(folder.path)))
-    from pasta.data.structure import Structure
+    return counter(Vocabulary(read_tokenizer(resolve(model).path)))
 
-    return Structure(count), count
+
+def _make_independence(
+    model: str | None, device: str | None, dtype: str | None, nats: float, limit: float
+) -> tuple[Annotator, Count]:
+    from pasta.data.independence import Budget, Independence
+    from pasta.engine.load import DTYPES
+    from pasta.models import load_pretrained, resolve
+    from pasta.vocab import Vocabulary
+
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join(DTYPES)}")
+    folder = resolve(model)
+    weights, tokenizer = load_pretrained(folder, dtype=DTYPES.get(dtype or ""), device=device)
+    vocabulary = Vocabulary(tokenizer)
+    chosen = Independence(weights, vocabulary, Budget(nats=nats, limit=limit), name=folder.name)
+    return chosen, counter(vocabulary)
+
+
+def _make_llm(model: str | None, base_url: str, concurrency: int, tokenizer: str | None) -> tuple[Annotator, Count]:
+    from pasta.data.llm import Llm
+
+    if model is None:
+        raise UsageError("the annotator llm needs --model", "pass the name that the server knows, and --base-url")
+    key = os.environ.get("OPENAI_API_KEY", "")
+    return Llm(model, base_url, key=key, concurrency=concurrency), _counter(tokenizer)
 
 
 @contextmanager

@@ -127,6 +127,7 @@ def finish(
         "tokens": count(text),
         "critical_path": measured.critical_path,
         "reason": "" if lengths else reason,
+        **decision.figures,
     }
     return annotated, mark
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pasta.data.plan import Plan
@@ -36,6 +36,7 @@ class Decision:
     row: int
     plan: Plan | Refused
     reason: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)  # of the annotator, kept with the row
 
 
 class Annotator(Protocol):

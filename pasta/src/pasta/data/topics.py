@@ -62,6 +62,11 @@ def choose_topics(blocks: Sequence[tuple[str, str]]) -> list[str] | None:
     return chosen
 
 
+def topic_of(text: str) -> str:
+    """The topic of a text by itself, without siblings to be told from."""
+    return next((topic for topic in _candidates("", text, Counter(), common=1) if topic), "")
+
+
 def clean(topic: str) -> str:
     """At most three words, without markup, quotes or punctuation at the ends; empty where nothing is left."""
     words: list[str] = []

@@ -1,0 +1,78 @@
+"""An answer as tokens, cut into units whose dependence can be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pasta.data.example import Example
+from pasta.data.pieces import Kind, Piece, pieces, regions
+from pasta.data.topics import topic_of
+from pasta.lang import MAX_TOKENS
+from pasta.lang.checker import MIN_BLOCK_WORDS
+from pasta.vocab import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece and the parent's text before it, such as its number; both as tokens."""
+
+    piece: Piece
+    gap: tuple[int, ...]
+    gap_text: str
+    ids: tuple[int, ...]
+    is_block: bool  # long enough, and of a kind that may be written apart
+    hint: tuple[int, ...]  # what stands for it where it is hidden behind its topic
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An example as the model reads it."""
+
+    example: Example
+    prompt: tuple[int, ...]
+    units: tuple[Unit, ...]
+    tail: tuple[int, ...]  # the tokens after the last unit
+
+    @property
+    def length(self) -> int:
+        return len(self.tail) + sum(len(unit.gap) + unit.length for unit in self.units)
+
+
+def cut(example: Example, vocabulary: Vocabulary, *, max_units: int, min_tokens: int, max_prompt: int) -> Answer:
+    """Cuts an answer into sentences and list items; into paragraphs, where that would be too many."""
+    text = example.text
+    found = pieces(text)
+    if len(found) > max_units:
+        found = _coarse(text)
+    prompt = vocabulary.encode_chat(example.messages)
+    units = []
+    at = 0
+    for piece in found:
+        gap, body = text[at : piece.start], text[piece.start : piece.end]
+        ids = tuple(vocabulary.encode(body))
+        is_block = (
+            piece.kind in (Kind.ITEM, Kind.SENTENCE)
+            and min_tokens <= len(ids) <= 10 * MAX_TOKENS - 2
+            and len(body.split()) >= MIN_BLOCK_WORDS
+        )
+        hint = tuple(vocabulary.encode(f" [{topic_of(body)}]"))
+        units.append(Unit(piece, tuple(vocabulary.encode(gap)) if gap else (), gap, ids, is_block, hint))
+        at = piece.end
+    tail = tuple(vocabulary.encode(text[at:])) if text[at:] else ()
+    return Answer(example, tuple(prompt[-max_prompt:]), tuple(units), tail)
+
+
+def _coarse(text: str) -> list[Piece]:
+    """One piece for each paragraph; lists keep their items."""
+    found = []
+    for index, region in enumerate(regions(text)):
+        parts: Sequence[tuple[int, int]] = region.parts
+        if region.kind is Kind.SENTENCE and parts:
+            parts = ((parts[0][0], parts[-1][1]),)
+        found += [Piece(region.kind, start, end, index) for start, end in parts]
+    return found
