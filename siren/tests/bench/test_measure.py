@@ -60,6 +60,30 @@ def test_satisfiable_plans_are_the_published_ones(name: str, method: str, place:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "method", "plan", "output"),
+    [
+        (benchmark.name, entry.method, entry.plan, output)
+        for benchmark in SUITE.values()
+        for entry in benchmark.published
+        for output in entry.errors
+        if output in ("x", "xt", "b", "y", "map")
+        and (benchmark.name, entry.plan, output) != ("slam", 1, "map")
+    ],
+)
+def test_errors_of_series_are_as_published(
+    name: str, method: str, plan: int, output: str, place: Workplace
+) -> None:
+    """The published data are not ours: the published error has to lie in the range over data sets, times two.
+
+    Single numbers are left out: the squared error of one estimate can be anything near zero.
+    """
+    found = accuracy(SUITE[name], method, plan, place, datasets=4, repetitions=5)
+    low, high = min(found.errors[output]), max(found.errors[output])
+    assert low / 2 <= found.published[output] <= high * 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["radar", "envnoise", "outlierheavy", "runner", "slam", "aircraft"])
 def test_satisfiable_plans_of_the_slower_ones(name: str, method: str, place: Workplace) -> None:

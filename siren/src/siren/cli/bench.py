@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from siren.bench import measure
 from siren.bench.filters import FILTERS
 from siren.bench.machine import machine
-from siren.cli.show import number
+from siren.cli.show import number, open_console
 from siren.errors import SirenError
 
 
@@ -48,7 +47,7 @@ def bench(
 
 def _accuracy(place: measure.Workplace, quick: bool, only: list[str] | None) -> list[measure.Accuracy]:
     entries = []
-    datasets, repetitions = (3, 4) if quick else (20, 20)
+    datasets, repetitions = (3, 4) if quick else (10, 10)
     for benchmark, method, plan in measure.published_pairs():
         if only and benchmark.name not in only:
             continue
@@ -81,7 +80,7 @@ def _speed(place: measure.Workplace, quick: bool, only: list[str] | None) -> lis
 
 
 def _show(figures: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = open_console()
     about = figures["machine"]
     console.print(
         f"{about['processor']}, {about['cores']} cores, Python {about['python']}, NumPy {about['numpy']}\n"

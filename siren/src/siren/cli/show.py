@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 
 import typer
@@ -14,7 +15,7 @@ from siren.result import QUANTILES, Leaf, Output, Result
 
 def show_result(result: Result, rows: int) -> None:
     """The table of outputs, then one line each for the plan, the evidence and the run."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = open_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("output", no_wrap=True)
     for heading in ("mean", "sd", *(f"{q:.0%}" for q in QUANTILES)):
@@ -32,13 +33,19 @@ def show_result(result: Result, rows: int) -> None:
         console.print(f"[bold]{name:<13}[/bold]{text}")
 
 
+def open_console() -> Console:
+    """Tables in a pipe or a file are as wide as they need to be; in a terminal, as wide as it is."""
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+
+
 def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
     plan = ", ".join(f"{name} {how}" for name, how in result.plan.items())
     yield "plan", plan or "(no random variables)"
     yield "log evidence", number(result.log_evidence)
     if result.ess.size:
         yield "smallest ESS", f"{result.ess.min():.0f} of {result.particles}"
-    yield "run", f"{result.method}, {result.particles} particles, seed {result.seed}, {result.seconds:.3g} s"
+    particles = f"{result.particles} particle{'s' * (result.particles > 1)}"
+    yield "run", f"{result.method}, {particles}, seed {result.seed}, {result.seconds:.3g} s"
 
 
 def show_stream(results: Iterable[Result], as_json: bool) -> None:
