@@ -85,7 +85,7 @@ def test_errors_of_series_are_as_published(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ["radar", "envnoise", "outlierheavy", "runner", "slam", "aircraft"])
+@pytest.mark.parametrize("name", ["radar", "envnoise", "outlierheavy", "slds", "runner", "slam", "aircraft"])
 def test_satisfiable_plans_of_the_slower_ones(name: str, method: str, place: Workplace) -> None:
     benchmark = SUITE[name]
     left_out = benchmark.intractable.get(method, ())
