@@ -86,8 +86,8 @@ def suite() -> dict[str, Benchmark]:
 def _slds_under_ssi() -> tuple[int, ...]:
     """Published is their number, 36; these are the plans that can be kept by the rules, and they are 36.
 
-    The state is drawn, the transition probabilities may be either; of each regime the walk or the precision may
-    be symbolic, not both.
+    The state is drawn, the transition probabilities may be either; of each regime the walk or the
+    precision may be symbolic, not both.
     """
     kept = []
     for number in range(64, 128):

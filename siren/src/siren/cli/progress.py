@@ -45,7 +45,7 @@ class Progress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("resampling steps"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn("steps"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self.task = int(bar.add_task("", total=total))
         bar.start()

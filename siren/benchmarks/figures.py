@@ -1,0 +1,80 @@
+"""Draws the figures of this folder from the JSON beside them: `python benchmarks/figures.py`.
+
+The JSON comes from `siren bench --long --output benchmarks/results.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+FOLDER = Path(__file__).parent
+BLUE, RED, GREY = "#1f5fa8", "#d1495b", "#8b9bb0"
+
+
+def draw_accuracy(entries: list[dict[str, Any]], path: Path) -> None:
+    """For each published error: ours over data sets as a line with its median, theirs as a diamond."""
+    rows = [
+        (
+            f"{entry['benchmark']} {entry['method']} plan {entry['plan']}: {name}",
+            entry["errors"][name],
+            published,
+        )
+        for entry in entries
+        for name, published in entry["published"].items()
+    ]
+    figure = Figure(figsize=(9, 0.8 + 0.3 * len(rows)), layout="constrained")
+    axis = figure.subplots()
+    for height, (_, errors, published) in enumerate(reversed(rows)):
+        ordered = sorted(errors)
+        axis.plot(
+            [ordered[0], ordered[-1]], [height, height], color=BLUE, lw=3, alpha=0.45, solid_capstyle="round"
+        )
+        axis.plot(ordered[len(ordered) // 2], height, "o", color=BLUE, ms=6)
+        axis.plot(published, height, "D", color=RED, ms=6)
+    axis.set_xscale("log")
+    axis.set_yticks(range(len(rows)), [label for label, _, _ in reversed(rows)], fontsize=9)
+    axis.set_xlabel("squared error at 1,024 particles, 90th percentile over repetitions")
+    axis.plot([], [], color=BLUE, lw=3, marker="o", label="here: range and median over data sets")
+    axis.plot([], [], "D", color=RED, label="published, one data set")
+    axis.legend(fontsize=8, frameon=False, loc="lower right")
+    _finish(figure, axis, path)
+
+
+def draw_speed(entries: list[dict[str, Any]], path: Path) -> None:
+    """Seconds of a run here and by hand, in pairs, with the ratio."""
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axis = figure.subplots()
+    for place, entry in enumerate(entries):
+        axis.bar(place - 0.2, entry["siren_seconds"], 0.38, color=BLUE, label="Siren" if not place else None)
+        axis.bar(
+            place + 0.2,
+            entry["numpy_seconds"],
+            0.38,
+            color=GREY,
+            label="NumPy by hand" if not place else None,
+        )
+        top = max(entry["siren_seconds"], entry["numpy_seconds"])
+        axis.annotate(f"{entry['ratio']:.2f}×", (place, top), (0, 3), textcoords="offset points", ha="center")
+    axis.set_yscale("log")
+    labels = [f"{entry['benchmark']}\n{entry['particles']:,} × {entry['steps']}" for entry in entries]
+    axis.set_xticks(range(len(entries)), labels, fontsize=9)
+    axis.set_ylabel("seconds a run")
+    axis.margins(y=0.2)
+    axis.legend(fontsize=8, frameon=False, loc="upper left")
+    _finish(figure, axis, path)
+
+
+def _finish(figure: Figure, axis: Any, path: Path) -> None:
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    results = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
+    draw_accuracy(results["accuracy"], FOLDER / "accuracy.png")
+    draw_speed(results["speed"], FOLDER / "speed.png")
