@@ -108,9 +108,12 @@ def test_the_answer_stands_at_the_end_and_nothing_else(results, eager, name, siz
     every, engine = results
     result = every[name]
     board, console, lines = play(result, engine, size)
+    answer = wrapped(harmless(result.text).rstrip("\n"), console)
+    # No more has left the window than must: what moved below the answer did not push it up.
+    assert len(lines) - size[1] <= max(len(answer) + 3 - size[1], 4)
     while lines and not lines[-1]:
         lines.pop()
-    assert lines == wrapped(harmless(result.text).rstrip("\n"), console)
+    assert lines == answer
     assert "".join(span.text for span in board.settled) == result.text
     assert (board.tokens, board.steps) == (result.tokens_total, result.steps)
     assert {lane.state for lane in board.lanes} == {State.DONE}

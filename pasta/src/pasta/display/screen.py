@@ -104,8 +104,8 @@ class Screen:
             printed, _, self._tail = self._tail.divide([len(complete), len(complete) + 1])
         else:
             return
-        # One print, so that what moves is drawn again once: nothing flickers.
-        self._live.update(Text("") if everything else self.draw())
+        # What moves shrinks first: the text must not be pushed up by panels that are about to go.
+        self._live.update(Text("") if everything else self.draw(), refresh=True)
         self._console.print(printed)
 
     def _advance(self) -> None:
