@@ -1,3 +1,4 @@
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,20 @@ def test_arviz() -> None:
     data = result.to_arviz(draws=50)
     assert data.posterior["x"].shape == (1, 50)
     assert data.posterior["x_x"].shape == (1, 50, 2)
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_on_a_stream() -> None:
+    """A program that keeps only its present state may run for ever."""
+    generator = np.random.default_rng(0)
+    rows = ([float(t), *generator.normal(0.5 * t, 1.5, 2).tolist()] for t in range(401))
+    program = Path(__file__).parents[1] / "examples" / "tracking.si"
+    tracemalloc.start()
+    try:
+        used = {}
+        for count, _ in enumerate(siren.stream(program, rows, particles=20, seed=0), start=1):
+            if count in (100, 400):
+                used[count] = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert used[400] - used[100] < 300_000
