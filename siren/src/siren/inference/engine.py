@@ -41,6 +41,7 @@ class Engine:
         self.rng = rng
         self.site = Site()
         self.checked = True
+        self.draws = 0
         # Per program variable: the lanes whose ancestors drew an instance of it, or True for all, False for none.
         self._drawn: dict[str, Column | bool] = {}
 
@@ -98,9 +99,9 @@ class Engine:
             expr = graph.simplify(graph.fresh(expr))
         return expr
 
-    def marginalize(self, variable: Variable) -> None:
-        """Make the distribution of a variable known, for the answer."""
-        self.graph.lanewise(lambda: self._expose(variable), join_nothing)
+    def marginalize(self, variable: Variable) -> Dist:
+        """The known distribution of a variable, for the answer. May raise `Diverge`."""
+        return self._settle(variable)
 
     @contextmanager
     def unchecked(self) -> Iterator[None]:
@@ -135,10 +136,6 @@ class Engine:
         """The variable, settled before, has this value from now on."""
         raise NotImplementedError
 
-    def _expose(self, variable: Variable) -> None:
-        """As `_settle`, for the answer."""
-        self._settle(variable)
-
     def _condition(self, variable: Variable, value: Expr) -> Raw:
         """Observe an anonymous variable; gives the log density."""
         dist = self._settle(variable)
@@ -167,6 +164,7 @@ class Engine:
                 drawn = dist.sample(self.rng, self.graph.scope.size)
                 self._realize(variable, Column(drawn, self.graph.scope.now))
 
+        self.draws += 1
         self._note_draw(variable)
         self.graph.lanewise(draw, join_nothing)
 

@@ -67,9 +67,10 @@ class Diverge(Exception):
 class Layer:
     """Nodes as seen from a child scope, or from a copy that will be thrown away."""
 
-    __slots__ = ("written", "read")
+    __slots__ = ("written", "read", "keep")
 
     def __init__(self) -> None:
+        self.keep = False
         self.written: dict[Variable, Node | Mixed] = {}
         self.read: dict[Variable, Node | Mixed] = {}
 
@@ -263,15 +264,19 @@ class Graph:
         return united
 
     @contextmanager
-    def scratch(self) -> Iterator[None]:
-        """Whatever happens to nodes and weights inside is forgotten."""
+    def scratch(self) -> Iterator[Layer]:
+        """Whatever happens to nodes and weights inside is forgotten, unless the layer is kept."""
         weight = self.log_weight
-        self._layers.append(Layer())
+        layer = Layer()
+        self._layers.append(layer)
         try:
-            yield
+            yield layer
         finally:
             self._layers.pop()
             self.log_weight = weight
+            if layer.keep:
+                for variable, node in layer.written.items():
+                    self.set(variable, node)
 
 
 def _pieces(index: Index, node: Node | Mixed) -> Iterator[tuple[Index, Node]]:

@@ -46,6 +46,15 @@ class SSI(Engine):
         self._realize(variable, value)
         return score
 
+    def marginalize(self, variable: Variable) -> Dist:
+        # A change of family (a gaussian that became Student's t) cannot be turned back, and would break the other
+        # variables of the answer. Then only the distribution is taken out, and the graph stays.
+        before, draws = self.dist(variable).family, self.draws
+        with self.graph.scratch() as trial:
+            dist = self._settle(variable)
+            trial.keep = dist.family is before or self.draws > draws
+        return dist
+
     def _hoist_by_force(self, variable: Variable, given: Expr | None) -> Dist:
         while True:
             try:

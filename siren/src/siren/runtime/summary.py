@@ -48,34 +48,28 @@ class Summary:
         return Estimate(average(posterior.mean, self.weights), posterior.kind, self.weights, posterior)
 
     def _posterior(self, expr: Expr) -> Posterior:
-        expr = self._settled(expr)
+        expr, dists = self._settled(expr)
         if isinstance(expr, NUMBERS):
             return _of_number(raw(expr))
-        names = variables(expr)
-        dists = {variable: self.graph.simplify_dist(self.graph.node(variable).dist) for variable in names}
+        names = list(dists)
         posterior = self._of_single(expr, names[0], dists[names[0]]) if len(names) == 1 else None
         posterior = posterior or self._of_joint(expr)
         if self.plugin:
-            means = {v: lift(self._mean(v), self.graph.scope.now) for v in names}
+            means = {v: lift(dist.mean(), self.graph.scope.now) for v, dist in dists.items()}
             posterior = replace(posterior, mean=raw(_plug(expr, means)))
         return posterior
 
-    def _settled(self, expr: Expr) -> Expr:
-        """The expression with the distribution of each of its variables known, and the same in all lanes."""
+    def _settled(self, expr: Expr) -> tuple[Expr, dict[Variable, Dist]]:
+        """The expression, the same in all lanes, with the known distribution of each of its variables."""
         while True:
             expr = self.graph.simplify(self.graph.fresh(expr))
             names = variables(expr)
             mixed = [lanes for v in names if (lanes := lanes_with([expr], v)) is not None]
             if mixed:
                 raise Diverge([index for index in split_by(mixed) if len(index)])
-            for variable in names:
-                self.engine.marginalize(variable)
+            dists = {variable: self.engine.marginalize(variable) for variable in names}
             if variables(self.graph.simplify(expr)) == names:
-                return expr
-
-    def _mean(self, variable: Variable) -> Raw:
-        self.engine.marginalize(variable)
-        return self.graph.simplify_dist(self.graph.node(variable).dist).mean()
+                return expr, dists
 
     # The cases ----------------------------------------------------------------------------------------------------
 

@@ -215,7 +215,7 @@ def _take(terms: dict[Monomial, Raw], index: Index) -> tuple[dict[Monomial, Raw]
     for monomial, c in terms.items():
         if isinstance(c, np.ndarray):
             c = c.take(index)
-            if monomial and not c.any():
+            if not c.any():
                 continue
         taken[monomial] = c
     return taken, len(taken) < len(terms)

@@ -1,0 +1,73 @@
+"""Families against scipy.stats, and draws against their own moments."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from siren.symbolic import families as f
+
+CASES = {
+    "gaussian": (f.GAUSSIAN, (1.0, 4.0), stats.norm(1.0, 2.0), (-3.0, 0.2, 2.5)),
+    "student_t": (f.STUDENT_T, (1.0, 4.0, 5.0), stats.t(5.0, 1.0, 2.0), (-3.0, 0.2, 2.5)),
+    "gamma": (f.GAMMA, (2.5, 3.0), stats.gamma(2.5, scale=1 / 3.0), (0.1, 0.8, 2.0, -1.0)),
+    "gamma_gamma": (f.GAMMA_GAMMA, (1.0, 3.5, 2.0), stats.lomax(3.5, scale=2.0), (0.1, 0.8, 2.0, -1.0)),
+    "beta": (f.BETA, (2.0, 3.0), stats.beta(2.0, 3.0), (0.1, 0.5, 0.9, -0.5)),
+    "bernoulli": (f.BERNOULLI, (0.3,), stats.bernoulli(0.3), (0.0, 1.0)),
+    "binomial": (f.BINOMIAL, (7.0, 0.3), stats.binom(7, 0.3), (0.0, 3.0, 7.0, 8.0)),
+    "beta_binomial": (f.BETA_BINOMIAL, (7.0, 2.0, 3.0), stats.betabinom(7, 2.0, 3.0), (0.0, 3.0, 7.0)),
+    "negative_binomial": (f.NEGATIVE_BINOMIAL, (2.5, 0.4), stats.nbinom(2.5, 0.4), (0.0, 3.0, 7.0)),
+    "poisson": (f.POISSON, (3.3,), stats.poisson(3.3), (0.0, 3.0, 7.0, 2.5)),
+    "categorical": (
+        f.CATEGORICAL, (2.0, 0.2, 0.5, 0.3), stats.rv_discrete(values=([2, 3, 4], [0.2, 0.5, 0.3])), (2.0, 3.0, 4.0, 5.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_density_and_moments(name: str) -> None:
+    family, params, reference, points = CASES[name]
+    log_density = reference.logpmf if family.discrete else reference.logpdf
+    for point in points:
+        assert family.logpdf(point, *params) == pytest.approx(log_density(point), rel=1e-9)
+        assert family.cdf(point, *params) == pytest.approx(reference.cdf(point), rel=1e-9, abs=1e-12)
+    assert family.mean(*params) == pytest.approx(reference.mean())
+    assert family.variance(*params) == pytest.approx(reference.var())
+    assert family.check(*params) is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arrays_give_what_scalars_give(name: str) -> None:
+    family, params, _, points = CASES[name]
+    wide = tuple(np.full(4, p) for p in params)
+    if name == "categorical":
+        wide = (params[0], *wide[1:])
+    for point in points:
+        np.testing.assert_allclose(
+            family.logpdf(np.full(4, point), *wide), np.full(4, family.logpdf(point, *params)), rtol=1e-12
+        )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws(name: str) -> None:
+    family, params, reference, _ = CASES[name]
+    size = 200_000
+    draws = family.sample(np.random.default_rng(0), size, *params).astype(float)
+    assert draws.shape == (size,)
+    assert abs(draws.mean() - reference.mean()) < 5 * reference.std() / np.sqrt(size)
+
+
+@pytest.mark.parametrize(
+    ("family", "params", "words"),
+    [
+        (f.GAUSSIAN, (0.0, -1.0), "variance"),
+        (f.GAUSSIAN, (0.0, np.array([1.0, -2.0])), "not -2"),
+        (f.GAMMA, (0.0, 1.0), "shape"),
+        (f.BERNOULLI, (1.5,), "probability"),
+        (f.BETA, (1.0, -1.0), "positive"),
+        (f.BINOMIAL, (2.5, 0.5), "whole"),
+        (f.CATEGORICAL, (0.0, 0.5, 0.6), "sum to 1"),
+        (f.POISSON, (-1.0,), "negative"),
+    ],
+)
+def test_wrong_parameters(family: f.Family, params: tuple, words: str) -> None:
+    assert words in str(family.check(*params))
