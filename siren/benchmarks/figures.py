@@ -1,11 +1,12 @@
-"""Draws the figures of this folder from the JSON beside them: `python benchmarks/figures.py`.
+"""Draws the figures of this folder from the JSON beside them, and puts the tables into the two READMEs.
 
-The JSON comes from `siren bench --long --output benchmarks/results.json`.
+`siren bench --long --output benchmarks/results.json`, then `python benchmarks/figures.py`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,50 @@ def _finish(figure: Figure, axis: Any, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def machine_line(machine: dict[str, Any]) -> str:
+    versions = f"Python {machine['python']}, NumPy {machine['numpy']}, SciPy {machine['scipy']}"
+    return f"Measured on {machine['processor']}, {machine['cores']} cores, {machine['system']}; {versions}."
+
+
+def speed_table(entries: list[dict[str, Any]]) -> str:
+    lines = [
+        "| program, plan | particles × steps | Siren | NumPy by hand | ratio |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for entry in entries:
+        size = f"{entry['particles']:,} × {entry['steps']}"
+        seconds = f"{entry['siren_seconds']:.3g} s | {entry['numpy_seconds']:.3g} s"
+        lines.append(f"| {entry['benchmark']}, {entry['plan']} | {size} | {seconds} | {entry['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
+def accuracy_table(entries: list[dict[str, Any]]) -> str:
+    lines = [
+        "| program | method | plan | output | error (range over data) | published | seconds | published |",
+        "| --- | --- | ---: | --- | --- | ---: | ---: | ---: |",
+    ]
+    for entry in entries:
+        for name, published in entry["published"].items():
+            ordered = sorted(entry["errors"][name])
+            error = f"{ordered[len(ordered) // 2]:.3g} ({ordered[0]:.2g} to {ordered[-1]:.2g})"
+            place = f"{entry['benchmark']} | {entry['method']} | {entry['plan']} | {name}"
+            seconds = f"{entry['seconds']:.2g} | {entry['published_seconds']:.3g}"
+            lines.append(f"| {place} | {error} | {published:.3g} | {seconds} |")
+    return "\n".join(lines)
+
+
+def put(path: Path, marker: str, text: str) -> None:
+    """Replace what stands between `<!-- marker -->` and `<!-- end -->`."""
+    pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- end -->)", re.S)
+    before = path.read_text(encoding="utf-8")
+    path.write_text(pattern.sub(lambda found: found[1] + text + "\n" + found[2], before), encoding="utf-8")
+
+
 if __name__ == "__main__":
     results = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
     draw_accuracy(results["accuracy"], FOLDER / "accuracy.png")
     draw_speed(results["speed"], FOLDER / "speed.png")
+    about = machine_line(results["machine"])
+    put(FOLDER / "README.md", "speed", f"{about}\n\n{speed_table(results['speed'])}")
+    put(FOLDER / "README.md", "accuracy", accuracy_table(results["accuracy"]))
+    put(FOLDER.parent / "README.md", "speed", f"{about}\n\n{speed_table(results['speed'])}")

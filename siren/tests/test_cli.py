@@ -124,6 +124,7 @@ def test_stream(tmp_path: Path) -> None:
         (("run", "coin.si"), 1, "unknown name `tosses`"),
         (("run", "coin.si", "--data", "tosses"), 1, "--data name=FILE"),
         (("run", "coin.si", "--data", "tosses=none.csv"), 1, "no such data file"),
+        (("run", "coin.si", "--data", "tosses=tosses.csv", "--plan", "q=sample"), 1, "the plan names `q`"),
         (("run", "bad.si"), 1, "bad.si:1:5: syntax: "),
         (("run", "plan.si"), 1, "symbolic"),
         (("run", "empty.si"), 1, "empty"),
@@ -166,6 +167,12 @@ def test_numbers_in_the_header_are_warned_about(tmp_path: Path) -> None:
     (tmp_path / "p.si").write_text('List.map(List.hd, File.read("d.csv"))', encoding="utf-8")
     done = siren("run", "p.si", cwd=tmp_path)
     assert done.returncode == 0 and "dropped as the header" in done.stderr
+
+
+def test_unused_data_are_warned_about(coin: Path) -> None:
+    (coin / "one.si").write_text("1", encoding="utf-8")
+    done = siren("run", "one.si", "--data", "tosses=tosses.csv", cwd=coin)
+    assert done.returncode == 0 and "does not use `tosses`" in done.stderr
 
 
 def test_version_and_help() -> None:

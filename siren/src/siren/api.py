@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from siren.data import Row, plain
-from siren.errors import SirenError
+from siren.errors import SirenError, did_you_mean
 from siren.record import Recorder
 from siren.result import Result, make_result
 from siren.syntax import ast, parse, parse_file
 from siren.syntax.check import require_valid
+from siren.syntax.traverse import random_variables
 
 Method = Literal["ssi", "ds", "bp"]
 Resampler = Literal["multinomial", "systematic", "stratified", "residual"]
@@ -44,6 +45,7 @@ def run(
     values = {name: plain(name, value) for name, value in (data or {}).items()}
     try:
         require_valid(tree, values)
+        _require_known(tree, plan)
         raw = runtime.run(
             tree, data=values, base=base, method=method, particles=particles, seed=seed, resample=resample,
             ess=ess, plan=plan, mean=mean, progress=progress, recorder=recorder,
@@ -73,6 +75,7 @@ def stream(
     values = {name: plain(name, value) for name, value in (data or {}).items()}
     try:
         require_valid(tree, {"data", *values})
+        _require_known(tree, plan)
         for raw in runtime.stream(
             tree, iter(rows), data=values, method=method, particles=particles, seed=seed,
             resample=resample, ess=ess, plan=plan, mean=mean,
@@ -89,3 +92,14 @@ def load(program: str | Path | ast.Program) -> tuple[ast.Program, Path]:
     if isinstance(program, Path) or (program.endswith(".si") and "\n" not in program):
         return parse_file(program), Path(program).parent
     return parse(program), Path()
+
+
+def _require_known(tree: ast.Program, plan: Mapping[str, str] | None) -> None:
+    """A plan for a variable that is not there would be silently without effect."""
+    known = random_variables(tree)
+    for name in plan or ():
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+            raise SirenError(
+                f"the plan names `{name}`, which is no random variable of the program", hint=hint
+            )

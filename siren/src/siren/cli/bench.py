@@ -47,7 +47,7 @@ def bench(
 
 def _accuracy(place: measure.Workplace, quick: bool, only: list[str] | None) -> list[measure.Accuracy]:
     entries = []
-    datasets, repetitions = (3, 4) if quick else (10, 10)
+    datasets, repetitions = (2, 3) if quick else (10, 10)
     for benchmark, method, plan in measure.published_pairs():
         if only and benchmark.name not in only:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, cast
@@ -17,7 +18,7 @@ from siren.data import read_binding, standard_input, warn_if_headerless
 from siren.record import Recorder
 from siren.result import Result
 from siren.syntax import ast, parse_file
-from siren.syntax.traverse import everything
+from siren.syntax.traverse import everything, walk
 
 
 class Method(StrEnum):
@@ -85,6 +86,7 @@ def run(
     program = parse_file(file)
     _warn_about_headers(program, file)
     bindings = dict(read_binding(text) for text in data or [])
+    _warn_about_unused(program, bindings)
     chosen = _read_plan(plan)
     if stream:
         results = api.stream(
@@ -145,6 +147,13 @@ def _check_endings(plot: Path | None, record: Path | None) -> None:
     for path in (plot, record):
         if path and not path.parent.is_dir():
             raise typer.BadParameter(f"no such folder: {path.parent}")
+
+
+def _warn_about_unused(program: ast.Program, bindings: Iterable[str]) -> None:
+    used = {expr.name for expr in walk(program.body) if isinstance(expr, ast.Name)}
+    for name in bindings:
+        if name not in used:
+            print(f"warning: the main expression does not use `{name}`, given with --data", file=sys.stderr)
 
 
 def _warn_about_headers(program: ast.Program, file: Path) -> None:
