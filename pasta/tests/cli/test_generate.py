@@ -74,6 +74,7 @@ def test_stop_may_be_repeated(pasta, tiny):
         (["x", "--trace", "/no/such/folder/t.json"], "/no/such/folder"),
         (["x", "--trace", "/"], "is a folder"),
         (["x", "--dtype", "int3"], "unknown dtype 'int3'"),
+        (["x", "--device", "foo"], "cannot use the device 'foo'"),
         (["caf\udce9"], "not UTF-8"),
     ],
 )

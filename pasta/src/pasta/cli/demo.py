@@ -171,10 +171,11 @@ class Stage:
             f"The same answer in {threads.steps} steps instead of {sequence.steps}: "
             f"{comparison.speedup:.2f} times as fast here, {comparison.theoretical:.2f} in theory."
         )
+        nested = any(thread.parent for thread in threads.threads)
         self.console.print("\nTry next", style="bold")
         for line, what in (
             ('pasta generate "What is a tide?"', "any question to the same model"),
-            (f"pasta demo {next(name for name in EXAMPLES if name != example.name)}", "threads within threads"),
+            ("pasta demo sorting", "six threads") if nested else ("pasta demo breakfast", "threads within threads"),
             (f"pasta replay {example.name} --trace trace.json", "a timeline for ui.perfetto.dev"),
         ):
             self.console.print(Text.assemble("  ", (line, "cyan"), (f"  {what}", "dim")), soft_wrap=True)

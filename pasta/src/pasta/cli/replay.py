@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from pasta.cli.running import check_least, check_text, decode, load_engine, make_console, patiently, write_json
@@ -133,7 +132,7 @@ def read_recording(source: Source) -> Recording:
         return Recording(parse(data), prompt)
     except LangError as error:
         # As `pasta check` says it, so that editors find the place.
-        click.echo(f"{source.name}:{error.line}:{error.column}: {error.code} {error.message}".encode(), err=True)
+        typer.echo(f"{source.name}:{error.line}:{error.column}: {error.code} {error.message}".encode(), err=True)
         raise typer.Exit(1) from None
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
+import typer
 from rich.console import Console
 
 from pasta.errors import UsageError
@@ -58,7 +58,20 @@ def load_engine(name: str | None, **options: Any) -> NativeEngine:
     with patiently(f"loading {name or 'the default model'}"):
         from pasta.engine.load import load
 
+        if options.get("device") is not None:
+            check_device(options["device"])
         return load(name, **options)
+
+
+def check_device(device: str) -> None:
+    """Refuses a device that torch does not know, was not built for, or does not find."""
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise UsageError(f"cannot use the device {device!r}: {reason}", "leave --device out to pick one") from None
 
 
 @contextlib.contextmanager
@@ -71,7 +84,7 @@ def patiently(label: str) -> Iterator[None]:
         if console.is_terminal and not console.is_dumb_terminal:
             status.start()
         else:
-            click.echo(f"{label} …".encode(), err=True)
+            typer.echo(f"{label} …".encode(), err=True)
 
     timer = threading.Timer(PATIENCE_S, show)
     timer.daemon = True
@@ -86,7 +99,7 @@ def patiently(label: str) -> Iterator[None]:
 
 def write(text: str) -> None:
     """To stdout, to the letter: no locale, and no line end of our own."""
-    click.echo(text.encode("utf-8", "replace"), nl=False)
+    typer.echo(text.encode("utf-8", "replace"), nl=False)
 
 
 def write_json(value: Any) -> None:

@@ -1,0 +1,57 @@
+"""Makes the picture of the README: the default model halfway through an example, as a terminal shows it.
+
+python pasta/docs/images/make.py
+"""
+
+import io
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from pasta import load, replay
+from pasta.display import Board, Screen
+from pasta.examples import EXAMPLES
+from pasta.lang import parse
+from pasta.layout import spell
+
+EXAMPLE = "cities"
+WIDTH, HEIGHT = 112, 20
+PROGRESS = 0.66  # of the steps
+
+COLOURS = [(224, 108, 117), (152, 195, 121), (229, 192, 123), (97, 175, 239), (198, 120, 221), (86, 182, 194)]
+GREY, LIGHT = (92, 99, 112), (220, 223, 228)
+THEME = TerminalTheme((24, 26, 33), LIGHT, [GREY, *COLOURS, LIGHT], [GREY, *COLOURS, LIGHT])
+
+
+def main() -> None:
+    example = EXAMPLES[EXAMPLE]
+    engine = load(device="cpu", tags=True)
+    tree = spell(parse(example.text), engine.vocabulary)
+    replay(engine, example.question, tree)  # warm, so that the seconds are those of an ordinary run
+    result = replay(engine, example.question, tree)
+    console = Console(
+        file=io.StringIO(),
+        record=True,
+        width=WIDTH,
+        height=HEIGHT,
+        force_terminal=True,
+        color_system="truecolor",
+        highlight=False,
+    )
+    screen = Screen(console, Board(engine.vocabulary.decode))
+    for moment in result.moments[: int(PROGRESS * result.steps)]:
+        screen.board.take(moment)
+    settled = Text("".join(span.text for span in screen.board.settled).strip())
+    console.print(Text.assemble(("$ ", "dim"), "pasta demo"))
+    console.print(Text.assemble(("Question  ", "bold"), example.question))
+    console.print()
+    console.print(Group(settled, "", screen.draw()))
+    target = Path(__file__).with_name("threads.svg")
+    console.save_svg(str(target), title="pasta", theme=THEME)
+    print(target)
+
+
+if __name__ == "__main__":
+    main()
