@@ -18,7 +18,7 @@ from pasta.layout import spell
 
 EXAMPLE = "cities"
 WIDTH, HEIGHT = 112, 20
-PROGRESS = 0.66  # of the steps
+PROGRESS = 0.55  # of the steps
 
 COLOURS = [(224, 108, 117), (152, 195, 121), (229, 192, 123), (97, 175, 239), (198, 120, 221), (86, 182, 194)]
 GREY, LIGHT = (92, 99, 112), (220, 223, 228)
