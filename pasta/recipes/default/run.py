@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from pasta.errors import PastaError
 STAGES = ("sample", "annotate", "train", "evaluate", "export")
 
 
-def main() -> None:
-    options = parser().parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(arguments)
     stages = STAGES if options.stage == "all" else (options.stage,)
     begun = time.monotonic()
     try:

@@ -8,7 +8,7 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from pasta.engine.tags import add_tags
 from pasta.layout import IGNORE, Layout, Positions
-from pasta.train.batch import block_mask, collate, dense_mask, mask_function, pack
+from pasta.train.batch import Shape, block_mask, collate, dense_mask, mask_function, pack
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
 from pasta.vocab import Vocabulary
@@ -49,7 +49,7 @@ def test_packed_equals_unpacked(rows, family: str, positions: str) -> None:
     apart = loss_and_gradients(model, [collate([[layout]]) for layout in layouts])
     packed = pack(layouts, 400)
     assert 1 < len(packed) < len(layouts)
-    together = loss_and_gradients(model, [collate(packed, pad=3, length=512, multiple=128)])
+    together = loss_and_gradients(model, [collate(packed, pad=3, multiple=128, least=Shape(len(packed) + 2, 450, 60))])
     assert together[0] == pytest.approx(apart[0], rel=1e-5)
     for one, other in zip(apart[1], together[1], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
@@ -163,3 +163,18 @@ def test_every_family_takes_the_mask(rows, family: str) -> None:
             )
         losses.append(float(token_losses(output.logits, batch["labels"]).sum()))
     assert abs(losses[0] - losses[1]) > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_transformers_flex_attention_takes_the_mask(rows) -> None:
+    """The same logits through transformers' compiled FlexAttention, which is what trains on a GPU."""
+    model, vocabulary = tagged()
+    batch = collate(pack(layouts_of(rows, vocabulary), 300), multiple=128)
+    segments, sees = batch["segments"], batch["sees"]
+    inputs = {"input_ids": batch["input_ids"], "position_ids": batch["position_ids"], "use_cache": False}
+    with torch.no_grad():
+        expected = model(**inputs, attention_mask=dense_mask(segments, sees)).logits
+        model.set_attn_implementation("flex_attention")
+        found = model(**inputs, attention_mask=block_mask(segments, sees)).logits
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ Row = Sequence[Layout]
 Mask = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 BLOCK = 128  # FlexAttention's block
-TABLE = 32  # tables grow by so many segments, so that compiled code meets few sizes
 
 
 def pack(layouts: Sequence[Layout], size: int, seed: int = 0) -> list[list[Layout]]:
@@ -45,28 +45,49 @@ def pack(layouts: Sequence[Layout], size: int, seed: int = 0) -> list[list[Layou
     return rows
 
 
-def collate(rows: Sequence[Row], *, pad: int = 0, length: int = 0, multiple: int = 1) -> dict[str, torch.Tensor]:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of a batch. Compiled attention wants it to be the same each time."""
+
+    rows: int = 0
+    width: int = 0
+    segments: int = 0  # of a row; one more is for padding
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Shape:
+        return cls(
+            len(rows),
+            max((sum(len(layout.ids) for layout in row) for row in rows), default=0),
+            max((sum(len(layout.sees) for layout in row) for row in rows), default=0) + 1,
+        )
+
+    def covering(self, other: Shape) -> Shape:
+        return Shape(max(self.rows, other.rows), max(self.width, other.width), max(self.segments, other.segments))
+
+
+def collate(
+    rows: Sequence[Row], *, pad: int = 0, multiple: int = 1, least: Shape | None = None
+) -> dict[str, torch.Tensor]:
     """A batch.
 
     Args:
         rows: Of each row, its examples.
         pad: The token that fills up a row.
-        length: The width of the batch; 0: as wide as its longest row.
         multiple: The width is rounded up to a multiple of this.
+        least: The batch is at least so large, filled up with padding.
 
     Returns:
         `input_ids`, `position_ids`, `segments` and `labels` (batch, width); `sees` (batch, segments, segments).
         A label is what its own token is to predict: nothing has to be shifted.
     """
-    width = max(length, *(sum(len(layout.ids) for layout in row) for row in rows))
-    width = -(-width // multiple) * multiple
-    count = max(sum(len(layout.sees) for layout in row) for row in rows) + 1  # and padding
-    count = -(-count // TABLE) * TABLE
-    ids = np.full((len(rows), width), pad, dtype=np.int64)
-    positions = np.zeros((len(rows), width), dtype=np.int64)
-    labels = np.full((len(rows), width), IGNORE, dtype=np.int64)
-    segments = np.full((len(rows), width), count - 1, dtype=np.int64)
-    sees = np.zeros((len(rows), count, count), dtype=bool)
+    shape = Shape.of(rows).covering(least or Shape())
+    size, count = shape.rows, shape.segments
+    width = -(-shape.width // multiple) * multiple
+    ids = np.full((size, width), pad, dtype=np.int64)
+    positions = np.zeros((size, width), dtype=np.int64)
+    labels = np.full((size, width), IGNORE, dtype=np.int64)
+    segments = np.full((size, width), count - 1, dtype=np.int64)
+    sees = np.zeros((size, count, count), dtype=bool)
     sees[:, -1, -1] = True  # padding sees padding: no row of the mask is empty
     for index, row in enumerate(rows):
         start = segment = 0
@@ -76,9 +97,9 @@ def collate(rows: Sequence[Row], *, pad: int = 0, length: int = 0, multiple: int
             positions[index, start:end] = layout.positions
             labels[index, start:end] = layout.targets
             segments[index, start:end] = np.array(layout.segments) + segment
-            size = len(layout.sees)
-            sees[index, segment : segment + size, segment : segment + size] = spread(layout.sees)
-            start, segment = end, segment + size
+            after = segment + len(layout.sees)
+            sees[index, segment:after, segment:after] = spread(layout.sees)
+            start, segment = end, after
     return {
         "input_ids": torch.from_numpy(ids),
         "position_ids": torch.from_numpy(positions),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from pasta.errors import PastaError, UsageError
 from pasta.layout import Layout, Positions
 from pasta.train import adapter
 from pasta.train.adapter import save_lora
-from pasta.train.batch import BLOCK, collate, pack
+from pasta.train.batch import BLOCK, Shape, collate, pack
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
 from pasta.train.lora import attach, train_rows
@@ -68,24 +68,26 @@ def train(config: SftConfig) -> Summary:
         mark(base, positions)
     examples = load_examples(config.data, vocabulary, config)
     rows = make_rows(examples.layouts, config)
-    held_out = load_examples(config.eval_data, vocabulary, config) if config.eval_data else None
+    held_out = (
+        make_rows(load_examples(config.eval_data, vocabulary, config).layouts, config) if config.eval_data else []
+    )
     arguments = training_arguments(config)
     flex = config.attention == "flex" or (config.attention == "auto" and arguments.device.type == "cuda")
     base.set_attn_implementation("flex_attention" if flex else "sdpa")
     base.config.use_cache = False
     model = prepare(base, vocabulary, config)
-    fixed = config.packing and flex  # one width: compiled attention is compiled once
     trainer = SegmentTrainer(
         model=model,
         args=arguments,
         train_dataset=Rows(rows),
-        eval_dataset=Rows(make_rows(held_out.layouts, config)) if held_out else None,
+        eval_dataset=Rows(held_out) if held_out else None,
         processing_class=tokenizer,
         data_collator=partial(
             collate,
             pad=tokenizer.pad_token_id or 0,
-            length=config.max_length if fixed else 0,
             multiple=BLOCK if flex else 8,
+            # FlexAttention is compiled: once, if every batch has the same size.
+            least=replace(Shape.of([*rows, *held_out]), rows=config.batch_size) if flex else None,
         ),
         tags=vocabulary.tags.all if vocabulary.tags else (),
         flex=flex,

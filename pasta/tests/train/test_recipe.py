@@ -1,0 +1,109 @@
+"""The recipe, stage by stage, on a tiny model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "default"
+Run = Callable[..., str]
+
+TOPICS = {
+    "Rivers": "Water runs down from the hills to the sea and shapes the land it crosses.",
+    "Deserts": "Dry sand and rock stretch far under a burning sun with hardly any rain.",
+    "Forests": "Trees grow close together, and many animals live in their shade all year.",
+    "Cities": "People built houses, streets and markets where trade routes once met.",
+}
+LIST = "Here are some places:\n\n" + "\n".join(f"{n}. **{t}**: {text}" for n, (t, text) in enumerate(TOPICS.items(), 1))
+PLAIN = "The weather today is mild and a little cloudy, so a light coat will be enough for a walk."
+
+
+@pytest.fixture
+def run(tmp_path: Path, base: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a stage as the command line does; returns what it printed."""
+    monkeypatch.syspath_prepend(RECIPE)
+    main = import_module("run").main
+
+    def stage(name: str, *more: str) -> str:
+        main([name, "--model", base, "--out", str(tmp_path), "--device", "cpu", *more])
+        return capsys.readouterr().out
+
+    return stage
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def test_sample_goes_on_where_it_stopped(tmp_path: Path, run: Run, data: str) -> None:
+    options = ("--prompts", data, "--batch", "4", "--max-new-tokens", "8", "--limit", "6")
+    run("sample", *options)
+    first = lines(tmp_path / "samples.jsonl")
+    assert sorted(row["index"] for row in first) == list(range(6))
+    with (tmp_path / "samples.jsonl").open("a") as file:
+        file.write('{"index": 99, "cut')  # a run that was killed
+    run("sample", *options, "--samples", "2")
+    rows = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines() if line.endswith("}")]
+    assert sorted((row["index"], row["sample"]) for row in rows) == [(i, n) for i in range(6) for n in range(2)]
+
+
+def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
+    samples = [{"index": i, "sample": 0, "prompt": f"List {i}?", "response": LIST, "finished": True} for i in range(6)]
+    samples += [{**samples[0], "prompt": f"Plain {i}?", "response": PLAIN} for i in range(9)]
+    samples += [{**samples[0], "finished": False}, {**samples[0], "response": "Again and again. " * 40}]
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+    table = run("annotate", "--sequential", "0.33")
+    assert "left out: loops" in table
+    assert "left out: not ended" in table
+    rows = lines(tmp_path / "annotated.jsonl") + lines(tmp_path / "held-out.jsonl")
+    forking = [row for row in rows if "<promise" in row["response"]]
+    assert len(forking) == 6
+    assert len(rows) == 9  # a third without a fork
+
+    run("train", "--max-steps", "2", "--max-length", "1024")
+    assert json.loads((tmp_path / "pasta" / "training.json").read_text())["steps"] == 2
+    run("train", "--max-steps", "2", "--strip-tags")
+    prompts = ("--eval-prompts", str(tmp_path / "annotated.jsonl"), "--eval-tokens", "12", "--eval-limit", "3")
+    run("evaluate", "--strip-tags", *prompts)
+    run("evaluate", *prompts)
+    figures = json.loads((tmp_path / "pasta.json").read_text())
+    assert figures["prompts"] == 3
+    assert figures["well_formed"] == 1.0
+    assert figures["speedup_against_baseline"] > 0
+    run("export", "--megabytes", "0.2")
+    assert (tmp_path / "pasta-adapter" / "adapter_model.safetensors").stat().st_size < 220_000
+    run("evaluate", "--trained", str(tmp_path / "pasta-adapter"), "--name", "adapter", *prompts)
+    assert json.loads((tmp_path / "adapter.json").read_text())["prompts"] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "finished", "reason"),
+    [
+        (LIST, True, None),
+        (PLAIN, True, None),
+        (LIST, False, "not ended"),
+        ("Yes.", True, "too short"),
+        (f"{PLAIN}\n" * 3, True, "loops"),
+        ("\n".join(f"{n}. item number {n} is here" for n in range(1, 12)), True, "more than 8 items"),
+        ("\n".join(f"- the same start {n} of words" for n in "abcd"), True, "items with the same beginning"),
+        (f"```\n{PLAIN}\n```", True, "code"),
+    ],
+)
+def test_filters(text: str, finished: bool, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(RECIPE)
+    assert import_module("text").refusal(text, finished) == reason
+
+
+def test_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(RECIPE)
+    kind = import_module("text").kind
+    assert kind(LIST) == "list"
+    assert kind(PLAIN) == "plain"
+    assert kind("\n\n".join([PLAIN] * 3)) == "paragraphs"
