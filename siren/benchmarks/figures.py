@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def draw_accuracy(entries: list[dict[str, Any]], path: Path) -> None:
         axis.plot(
             [ordered[0], ordered[-1]], [height, height], color=BLUE, lw=3, alpha=0.45, solid_capstyle="round"
         )
-        axis.plot(ordered[len(ordered) // 2], height, "o", color=BLUE, ms=6)
+        axis.plot(statistics.median(ordered), height, "o", color=BLUE, ms=6)
         axis.plot(published, height, "D", color=RED, ms=6)
     axis.set_xscale("log")
     axis.set_yticks(range(len(rows)), [label for label, _, _ in reversed(rows)], fontsize=9)
@@ -100,7 +101,7 @@ def accuracy_table(entries: list[dict[str, Any]]) -> str:
     for entry in entries:
         for name, published in entry["published"].items():
             ordered = sorted(entry["errors"][name])
-            error = f"{ordered[len(ordered) // 2]:.3g} ({ordered[0]:.2g} to {ordered[-1]:.2g})"
+            error = f"{statistics.median(ordered):.3g} ({ordered[0]:.2g} to {ordered[-1]:.2g})"
             place = f"{entry['benchmark']} | {entry['method']} | {entry['plan']} | {name}"
             seconds = f"{entry['seconds']:.2g} | {entry['published_seconds']:.3g}"
             lines.append(f"| {place} | {error} | {published:.3g} | {seconds} |")

@@ -133,3 +133,22 @@ def test_memory_stays_flat_on_a_stream() -> None:
     finally:
         tracemalloc.stop()
     assert used[400] - used[100] < 300_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let x <- gaussian(0, 1) in let y <- gaussian(2 * x, 1) in let () = observe(gaussian(x - y, 1), 2) in x",
+        "let x <- beta(1, 2) in let () = observe(bernoulli(x), true) in x",
+        "let x <- beta(1, 2) in let () = observe(binomial(4, x), 3) in x",
+        "let x <- gamma(1.5, 2) in let () = observe(poisson(x), 3) in x",
+        "let x <- gamma(1.5, 2) in let () = observe(exponential(x), 0.3) in x",
+        "let x <- gamma(1.5, 2) in let () = observe(gaussian(1, 3 / x), 0.3) in x",
+        "let g <- gamma(3, 2) in let m <- gaussian(0, 2 / g) in let () = observe(gaussian(m, 1 / g), 1) in m",
+        "let c <- categorical(0, 2, [.2, .3, .5]) in let () = observe(bernoulli(c / 3), true) in c",
+        "let b <- bernoulli(.3) in let () = observe(bernoulli(if b then .9 else .2), true) in b",
+    ],
+)
+def test_the_table_of_what_stays_symbolic(text: str) -> None:
+    """The table in docs/language.md."""
+    assert set(siren.run(text, particles=3, seed=0).plan.values()) == {"symbolic"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,7 +109,7 @@ def _show(figures: dict[str, Any]) -> None:
                 published = entry["published"].get(name)
                 table.add_row(
                     entry["benchmark"], entry["method"], str(entry["plan"]), name, number(ordered[0]),
-                    number(ordered[len(ordered) // 2]), number(ordered[-1]),
+                    number(statistics.median(ordered)), number(ordered[-1]),
                     "" if published is None else number(published), f"{entry['seconds']:.3f}",
                 )  # fmt: skip
         console.print(table)
