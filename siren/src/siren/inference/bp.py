@@ -57,6 +57,6 @@ class BP(Forest):
                     self.graph.set(child, Node(result.marginal, MARGINALIZED))
                     known = given if child is path[0] and given is not None else of(child)
                     posterior = result.posterior(known)
-                    state = MARGINALIZED if posterior.is_known() else INITIALIZED
+                    state = MARGINALIZED if posterior.known else INITIALIZED
                     self.graph.set(parent, Node(posterior, state))
             parent = child

@@ -42,7 +42,7 @@ class Forest(Engine):
     def _enter(self, variable: Variable, dist: Dist) -> None:
         """Keep the first parent that has a rule, and draw all others."""
         parent = None
-        while parent is None and not dist.is_known():
+        while parent is None and not dist.known:
             candidates = dist.variables()
             self._require_agreement(dist, candidates)
             first = candidates[0]
@@ -53,7 +53,7 @@ class Forest(Engine):
             else:
                 self._draw(first, self._why(first, dist))
             dist = self.graph.simplify_dist(dist)
-        if parent is None or dist.is_known():
+        if parent is None or dist.known:
             self.graph.set(variable, Node(dist, MARGINALIZED))
             return
         self._adopt(parent, variable)
@@ -80,8 +80,8 @@ class Forest(Engine):
         node = self.graph.node(variable)
         if node.state == INITIALIZED:
             dist = self.graph.simplify_dist(node.dist)
-            if dist is not node.dist or dist.is_known():
-                node = Node(dist, MARGINALIZED if dist.is_known() else INITIALIZED)
+            if dist is not node.dist or dist.known:
+                node = Node(dist, MARGINALIZED if dist.known else INITIALIZED)
                 self.graph.set(variable, node)
         return node
 
@@ -139,7 +139,7 @@ class DS(Forest):
         node = self.graph.node(variable)
         if node.condition is not None:
             condition = self.graph.simplify_dist(node.condition)
-            if not condition.is_known():
+            if not condition.known:
                 parent = self._parent(condition)
                 result = exchange(parent, self._node(parent).dist, condition)
                 assert isinstance(result, Exchange)

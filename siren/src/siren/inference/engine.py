@@ -19,7 +19,7 @@ from siren.inference.graph import Graph, join_nothing, join_numbers, lanes_with
 from siren.symbolic.algebra import ite
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Raw, Variable, fresh, lift, of, raw, variables
-from siren.symbolic.families import DELTA
+from siren.symbolic.families import DELTA, GAUSSIAN
 from siren.symbolic.lanes import Array, Index
 
 
@@ -55,7 +55,7 @@ class Engine:
         variable = Variable(name, annotation, span)
         self._drawn.setdefault(name, False)
         self._check(dist)
-        if annotation == "sample" and dist.is_known():
+        if annotation == "sample" and dist.known:
             # The common case, in one stroke: nothing else can depend on the variable.
             self._note_draw(variable)
             return lift(dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now)
@@ -72,7 +72,7 @@ class Engine:
         dist = graph.simplify_dist(dist)
         if dist.family is DELTA:
             dist = Dist(DELTA, (self.value(dist.params[0]),))
-        if dist.is_known():
+        if dist.known:
             self._check(dist, observed=True)
             score: Raw = dist.logpdf(raw(value))
         else:
@@ -179,13 +179,13 @@ class Engine:
 
     def _check(self, dist: Dist, observed: bool = False) -> None:
         """Refuse parameters that make no distribution, at the place in the program that made them."""
-        if not dist.is_known():
+        if not dist.known:
             return
         numbers = dist.numbers()
         wrong = dist.family.check(*numbers)
-        if wrong is None and observed and dist.family.name == "gaussian" and not np.all(numbers[1]):
+        if wrong is None and observed and dist.family is GAUSSIAN and not _nonzero(numbers[1]):
             wrong = "the variance of an observed gaussian must be positive, not 0"
-        if wrong is None and any(np.isnan(p).any() for p in numbers if not isinstance(p, np.ndarray)):
+        if wrong is None and any(type(p) is float and p != p for p in numbers):
             wrong = f"a parameter of the {dist.family} is not a number"
         if wrong is not None:
             raise RunError(wrong, self.site.span)
@@ -242,6 +242,10 @@ class Engine:
             hint=f"annotate `{variable.name}` as `sample`, or leave the annotation out",
             notes=(Note(f"forced by {self.site.what}", self.site.span),),
         )
+
+
+def _nonzero(number: Raw) -> bool:
+    return bool(number.all()) if isinstance(number, np.ndarray) else number != 0
 
 
 def _undecided(expr: Expr) -> Op | None:

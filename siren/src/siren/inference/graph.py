@@ -36,7 +36,7 @@ class Node:
 
     def fresh(self, scope: Scope) -> Node:
         dist = self.dist.fresh(scope)
-        condition = self.condition and self.condition.fresh(scope)
+        condition = self.condition.fresh(scope) if self.condition is not None else None
         if dist is self.dist and condition is self.condition:
             return self
         return Node(dist, self.state, condition)

@@ -21,23 +21,24 @@ def normalised(log_weights: Array) -> tuple[Array, float]:
     top = log_weights.max()
     if not np.isfinite(top):
         return np.full(len(log_weights), 1.0 / len(log_weights)), -np.inf
-    weights = np.exp(log_weights - top)
+    weights = log_weights - top
+    np.exp(weights, out=weights)
     total = weights.sum()
-    weights /= total
+    weights *= 1.0 / total
     return weights, float(top + np.log(total / len(weights)))
 
 
 def effective_size(weights: Array) -> float:
     """The number of equally weighted particles that would be as good."""
-    return float(1.0 / np.square(weights).sum())
+    return float(1.0 / np.einsum("i,i->", weights, weights))
 
 
 def multinomial(rng: Rng, weights: Array) -> Index:
     """Independent draws. The uniforms are made in order, so that one pass finds every ancestor."""
     size = len(weights)
-    spacings = rng.standard_exponential(size + 1)
-    points = np.cumsum(spacings, out=spacings)
-    return _pick(weights, points[:-1] / points[-1])
+    points = rng.standard_exponential(size + 1).cumsum()
+    points *= 1.0 / points[-1]
+    return _pick(weights, points[:-1])
 
 
 def systematic(rng: Rng, weights: Array) -> Index:
@@ -69,11 +70,14 @@ def residual(rng: Rng, weights: Array) -> Index:
 def _pick(weights: Array, points: Array) -> Index:
     """For ascending points in [0, 1), the particle whose stretch of the unit interval each falls in."""
     size = len(weights)
-    bounds = np.cumsum(weights)
+    bounds = weights.cumsum()
+    bounds *= 1.0 / bounds[-1]
     # Counting the points below each bound is a merge of two sorted arrays.
-    upto = np.searchsorted(points, bounds[:-1] / bounds[-1], side="left")
-    copies = np.diff(upto, prepend=0, append=len(points))
-    return np.repeat(np.arange(size), copies)
+    upto = points.searchsorted(bounds)
+    upto[-1] = len(points)
+    copies = upto.copy()
+    copies[1:] -= upto[:-1]
+    return np.arange(size).repeat(copies)
 
 
 Scheme = Callable[[Any, Array], Index]

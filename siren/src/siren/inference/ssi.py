@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+import numpy as np
+
 
 from siren.inference.engine import Engine
-from siren.inference.graph import Diverge, Mixed, Node, lanes_with, split_by
-from siren.symbolic.conjugacy import Clash, exchange
+from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split_by
+from siren.symbolic.algebra import add, affine, mul
+from siren.symbolic.conjugacy import Clash, exchange, is_choice
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, of, raw
-from siren.symbolic.families import DELTA, GAUSSIAN
+from siren.symbolic.families import BERNOULLI, BETA, DELTA, GAUSSIAN
+from siren.symbolic.lanes import Generation
 
 _NOTHING: frozenset[Variable] = frozenset()
 
@@ -28,6 +32,11 @@ class NonConjugate(Exception):
 
 class SSI(Engine):
     method = "ssi"
+
+    def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
+        super().__init__(graph, rng)
+        # The marginal that the answer asked for last, while nothing has changed since.
+        self._marginals: dict[Variable, tuple[Generation, int, Dist]] = {}
 
     def _enter(self, variable: Variable, dist: Dist) -> None:
         self.graph.set(variable, Node(dist))
@@ -47,12 +56,35 @@ class SSI(Engine):
         return score
 
     def marginalize(self, variable: Variable) -> Dist:
+        chained = self._chained(variable)
+        if chained is not None:
+            return chained
         # A change of family (a gaussian that became Student's t) cannot be turned back, and would break the other
         # variables of the answer. Then only the distribution is taken out, and the graph stays.
         before, draws = self.dist(variable).family, self.draws
         with self.graph.scratch() as trial:
             dist = self._settle(variable)
             trial.keep = dist.family is before or self.draws > draws
+        return dist
+
+    def _chained(self, variable: Variable) -> Dist | None:
+        """The marginal of a gaussian with one gaussian parent whose marginal was just taken: one step of a
+        Kalman smoother, without turning the edge around. None if it is anything else."""
+        dist = self.dist(variable)
+        if not dist.known:
+            parents = dist.variables()
+            if len(parents) != 1 or not self._is_plain(dist) or lanes_with(dist.params, parents[0]) is not None:
+                return None
+            above = self._marginals.get(parents[0])
+            parts = affine(dist.params[0], parents[0])
+            if above is None or above[0] is not self.graph.scope.now or above[1] != self.draws or parts is None:
+                return None
+            mean, variance = above[2].params
+            slope = parts[0]
+            spread = add(mul(mul(slope, slope), variance), dist.params[1])
+            dist = Dist(GAUSSIAN, (add(mul(slope, mean), parts[1]), spread))
+        if dist.family is GAUSSIAN:
+            self._marginals = {variable: (self.graph.scope.now, self.draws, dist)}
         return dist
 
     def _hoist_by_force(self, variable: Variable, given: Expr | None) -> Dist:
@@ -91,7 +123,7 @@ class SSI(Engine):
     def dist(self, variable: Variable) -> Dist:
         """The distribution of a variable, known parents filled in."""
         dist = self.graph.node(variable).dist
-        if dist.is_known():
+        if dist.known:
             return dist
         simple = self.graph.simplify_dist(dist)
         if simple is not dist:
@@ -126,12 +158,21 @@ class SSI(Engine):
 
     def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
         """Lanes that do not depend on a parent must not be touched by it. Between gaussians a coefficient of 0
-        does nothing by itself; everything else is done apart."""
+        does nothing by itself, nor in a choice between betas; everything else is done apart."""
         if not any(type(p) is not Poly or p.gen is not None for p in dist.params if not isinstance(p, NUMBERS)):
             return
         mixed = {p: lanes for p in parents if (lanes := lanes_with(dist.params, p)) is not None}
-        if mixed and not (self._is_plain(dist) and all(self._is_plain_below(p) for p in mixed)):
+        if not mixed or (self._is_plain(dist) and all(self._is_plain_below(p) for p in mixed)):
+            return
+        if not self._is_choice_of_betas(dist, parents):
             raise Diverge([index for index in split_by(list(mixed.values())) if len(index)])
+
+    def _is_choice_of_betas(self, dist: Dist, parents: list[Variable]) -> bool:
+        return (
+            dist.family is BERNOULLI
+            and all((d := self.dist(p)).family is BETA and d.known for p in parents)
+            and is_choice(dist.params[0])
+        )
 
     def _is_plain(self, dist: Dist) -> bool:
         return dist.family is GAUSSIAN and isinstance(dist.params[1], NUMBERS)

@@ -93,9 +93,8 @@ def average(values: Any, weights: Array) -> float:
     """The mean over lanes. A lane of weight 0 may well be infinite."""
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         return float(values)
-    if np.isfinite(values).all():
-        return float(weights @ values)
-    return float(np.sum(np.where(weights > 0, values, 0.0) * weights))
+    total = float(np.einsum("i,i->", weights, values, dtype=float))
+    return total if np.isfinite(total) else float(np.sum(np.where(weights > 0, values, 0.0) * weights))
 
 
 def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: bool) -> float:

@@ -60,7 +60,7 @@ def _moment(dist: Dist, exponent: int) -> Expr | None:
         return None
     if dist.family is GAUSSIAN and exponent > 0:
         return _gaussian_moment(dist.params[0], dist.params[1], exponent)
-    if not dist.is_known():
+    if not dist.known:
         return None
     numbers = dist.numbers()
     gen = generation(*dist.params)
@@ -102,7 +102,7 @@ _POWER_MOMENTS: dict[Family, Any] = {GAMMA: _gamma_moment, BETA: _beta_moment}
 
 def _probability(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
     """P(variable < c) and P(c < variable) for a known c."""
-    if type(expr) is not Op or expr.name not in ("lt", "le") or not dist.is_known() or dist.family.discrete:
+    if type(expr) is not Op or expr.name not in ("lt", "le") or not dist.known or dist.family.discrete:
         return None
     left, right = expr.args
     if isinstance(right, NUMBERS) and _is(left, variable):

@@ -76,7 +76,7 @@ class Summary:
     def _of_single(self, expr: Expr, variable: Variable, dist: Dist) -> Posterior | None:
         """A function of one variable with a known distribution."""
         chain = [(variable, dist)]
-        mean = expectation(expr, chain) if dist.is_known() else None
+        mean = expectation(expr, chain) if dist.known else None
         if mean is None:
             return None
         parts = affine(expr, variable)

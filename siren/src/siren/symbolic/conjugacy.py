@@ -168,25 +168,47 @@ def _only_term(expr: Expr, monomial: Monomial) -> Expr | None:
 
 
 def _beta_bernoulli(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
-    """The chance of true is p, or 1 - p."""
+    """The chance of true is p, or 1 - p; in lanes that chose another probability p keeps its distribution."""
     (a, b), (chance,) = prior.params, likelihood.params
-    parts = affine(chance, p)
-    if parts is None or not all(isinstance(part, NUMBERS) for part in parts):
-        return Clash(p, f"the probability of the bernoulli is not {_name(p)} itself")
-    slope, rest = raw(parts[0]), raw(parts[1])
-    flipped = (1.0 - np.asarray(slope)) / 2
-    if not (np.all(np.abs(slope) == 1) and np.all(rest == flipped)):
-        return Clash(p, f"the probability of the bernoulli is not {_name(p)} itself")
     gen = generation(chance)
-    sign, offset = lift(slope, gen), lift(flipped, gen)
-    mean = div(a, add(a, b))
-    marginal = Dist(BERNOULLI, (add(mul(sign, mean), offset),))
+    slope, rest = affine(chance, p) or (chance, chance)
+    if not isinstance(slope, NUMBERS):
+        return Clash(p, f"the probability of the bernoulli is not {_name(p)} itself")
+    if type(slope) is Column and is_choice(chance):
+        used, mean = slope, div(a, add(a, b))
+
+        def chosen(y: Expr) -> Dist:
+            return Dist(BETA, (add(a, mul(used, y)), add(b, mul(used, sub(1.0, y)))))
+
+        return Exchange(Dist(BERNOULLI, (add(mul(used, mean), rest),)), chosen)
+    sign = raw(slope)
+    flipped = (1.0 - sign) / 2
+    if not (isinstance(rest, NUMBERS) and np.all(np.abs(sign) == 1) and np.all(raw(rest) == flipped)):
+        return Clash(p, f"the probability of the bernoulli is not {_name(p)} itself")
+    offset = lift(flipped, gen)
+    marginal = Dist(BERNOULLI, (add(mul(slope, div(a, add(a, b))), offset),))
 
     def posterior(y: Expr) -> Dist:
-        success = add(mul(sign, y), offset)
+        success = add(mul(slope, y), offset)
         return Dist(BETA, (add(a, success), add(b, sub(1.0, success))))
 
     return Exchange(marginal, posterior)
+
+
+def is_choice(expr: Expr) -> bool:
+    """Whether every lane is just one variable, or none and a number."""
+    if type(expr) is not Poly:
+        return False
+    used: Raw = 0.0
+    for monomial, c in expr.terms.items():
+        if monomial is not ONE and monomial != ONE:
+            if len(monomial) > 1 or monomial[0][1] != 1:
+                return False
+            used = used + c
+            if not np.all((c == 0) | (c == 1)):
+                return False
+    constant = expr.terms.get(ONE, 0.0)
+    return bool(np.all(used <= 1) and not np.any((constant != 0) & (used != 0)))
 
 
 def _beta_binomial(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:

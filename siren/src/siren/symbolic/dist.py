@@ -2,52 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from siren.symbolic.algebra import substitute
-from siren.symbolic.expr import NUMBERS, Expr, Raw, Variable, fresh, raw, variables
+from siren.symbolic.expr import Column, Expr, Op, Poly, Raw, Variable, fresh, generation, raw, variables
 from siren.symbolic.families import Family
-from siren.symbolic.lanes import Array, Scope
+from siren.symbolic.lanes import Array, Generation, Scope
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Dist:
-    family: Family
-    params: tuple[Expr, ...]
+    """Immutable, but for the parameters following the lanes. `known` says that no parameter is random."""
+
+    __slots__ = ("family", "params", "known", "_stamp", "_varies")
+
+    def __init__(self, family: Family, params: tuple[Expr, ...]) -> None:
+        self.family = family
+        self.params = params
+        self.known = True
+        self._varies = False
+        self._stamp: Generation | None = None
+        for param in params:
+            kind = type(param)
+            if kind is Column:
+                self._varies = True
+            elif kind is Poly:
+                self.known = False
+                self._varies = self._varies or param.gen is not None  # type: ignore[union-attr]
+            elif kind is Op:
+                self.known = False
+                self._varies = self._varies or generation(param) is not None
 
     def variables(self) -> list[Variable]:
-        return variables(*self.params)
+        return [] if self.known else variables(*self.params)
 
-    def is_known(self) -> bool:
-        """Whether no parameter is random."""
-        return all(isinstance(p, NUMBERS) for p in self.params)
-
-    def numbers(self) -> tuple[Raw, ...]:
-        """The parameters as arrays and scalars; only when `is_known`."""
-        return tuple(raw(p) for p in self.params)
+    def numbers(self) -> tuple[Any, ...]:
+        """The parameters as arrays and scalars; only when `known`."""
+        return tuple([raw(p) for p in self.params])
 
     def fresh(self, scope: Scope) -> Dist:
-        params = tuple(fresh(p, scope) for p in self.params)
-        if all(new is old for new, old in zip(params, self.params, strict=True)):
+        if not self._varies or self._stamp is scope.now:
             return self
-        return Dist(self.family, params)
+        params = tuple([fresh(p, scope) for p in self.params])
+        for new, old in zip(params, self.params, strict=True):
+            if new is not old:
+                result = Dist(self.family, params)
+                result._stamp = scope.now
+                return result
+        self._stamp = scope.now
+        return self
 
     def substitute(self, values: dict[Variable, Expr]) -> Dist:
-        return Dist(self.family, tuple(substitute(p, values) for p in self.params))
+        return Dist(self.family, tuple([substitute(p, values) for p in self.params]))
 
     # Numbers out of a known distribution ---------------------------------------------------------------------
 
     def sample(self, rng: Any, size: int) -> Array:
         return self.family.sample(rng, size, *self.numbers())
 
-    def logpdf(self, x: Raw) -> Raw:
+    def logpdf(self, x: Raw) -> Any:
         return self.family.logpdf(x, *self.numbers())
 
-    def mean(self) -> Raw:
+    def mean(self) -> Any:
         return self.family.mean(*self.numbers())
 
-    def variance(self) -> Raw:
+    def variance(self) -> Any:
         return self.family.variance(*self.numbers())
 
     def __repr__(self) -> str:

@@ -48,15 +48,14 @@ class Family:
         return self.name
 
 
-def _all(condition: Numbers) -> bool:
-    return bool(condition.all()) if isinstance(condition, np.ndarray) else bool(condition)
+def _not_below(value: Numbers, bound: float, what: str) -> str | None:
+    least = value.min() if isinstance(value, np.ndarray) else value
+    return f"{what}, not {least:g}" if least < bound else None
 
 
-def _needs(condition: Numbers, what: str, value: Numbers) -> str | None:
-    if _all(condition):
-        return None
-    bad = np.asarray(value)[~np.asarray(condition)].flat[0] if np.ndim(condition) else value
-    return f"{what}, not {float(bad):g}"
+def _above_zero(value: Numbers, what: str) -> str | None:
+    least = value.min() if isinstance(value, np.ndarray) else value
+    return f"{what}, not {least:g}" if least <= 0 else None
 
 
 class Gaussian(Family):
@@ -64,7 +63,7 @@ class Gaussian(Family):
     parameters = ("mean", "variance")
 
     def check(self, *p: Numbers) -> str | None:
-        return _needs(p[1] >= 0, "the variance of a gaussian must be positive", p[1])
+        return _not_below(p[1], 0.0, "the variance of a gaussian must be positive")
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         draw = rng.standard_normal(size)
@@ -74,11 +73,15 @@ class Gaussian(Family):
 
     def logpdf(self, x: Numbers, *p: Numbers) -> Numbers:
         mean, variance = p
-        if isinstance(variance, np.ndarray) or isinstance(mean, np.ndarray) or isinstance(x, np.ndarray):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                off = x - mean
-                return -0.5 * (off * off / variance + (np.log(variance) + _LOG_2PI))
-        return -0.5 * ((x - mean) ** 2 / variance + math.log(variance) + _LOG_2PI)
+        off = x - mean
+        if isinstance(variance, np.ndarray):
+            score = off * off / variance
+            score += np.log(variance)
+        else:
+            score = off * off * (1.0 / variance) + math.log(variance)
+        score += _LOG_2PI
+        score *= -0.5
+        return score
 
     def mean(self, *p: Numbers) -> Numbers:
         return p[0]
@@ -97,9 +100,7 @@ class StudentT(Family):
     parameters = ("location", "scale_squared", "degrees")
 
     def check(self, *p: Numbers) -> str | None:
-        return _needs(p[1] > 0, "the squared scale of a student_t must be positive", p[1]) or _needs(
-            p[2] > 0, "the degrees of freedom of a student_t must be positive", p[2]
-        )
+        return _above_zero(p[1], "the squared scale of a student_t must be positive") or _above_zero(p[2], "the degrees of freedom of a student_t must be positive")
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return p[0] + np.sqrt(p[1]) * rng.standard_t(p[2], size)
@@ -130,9 +131,7 @@ class Gamma(Family):
     parameters = ("shape", "rate")
 
     def check(self, *p: Numbers) -> str | None:
-        return _needs(p[0] > 0, "the shape of a gamma must be positive", p[0]) or _needs(
-            p[1] > 0, "the rate of a gamma must be positive", p[1]
-        )
+        return _above_zero(p[0], "the shape of a gamma must be positive") or _above_zero(p[1], "the rate of a gamma must be positive")
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         draw = rng.standard_gamma(p[0], size)
@@ -196,9 +195,7 @@ class Beta(Family):
     parameters = ("a", "b")
 
     def check(self, *p: Numbers) -> str | None:
-        return _needs(p[0] > 0, "both parameters of a beta must be positive", p[0]) or _needs(
-            p[1] > 0, "both parameters of a beta must be positive", p[1]
-        )
+        return _above_zero(p[0], "both parameters of a beta must be positive") or _above_zero(p[1], "both parameters of a beta must be positive")
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return rng.beta(p[0], p[1], size)
@@ -223,7 +220,9 @@ class Beta(Family):
 
 def _probability(p: Numbers, of: str) -> str | None:
     # Marginals of exact arithmetic may leave [0, 1] by rounding.
-    return _needs((p >= -1e-9) & (p <= 1 + 1e-9), f"the probability of a {of} must be in [0, 1]", p)
+    what = f"the probability of a {of} must be in [0, 1]"
+    most = p.max() if isinstance(p, np.ndarray) else p
+    return f"{what}, not {most:g}" if most > 1 + 1e-9 else _not_below(p, -1e-9, what)
 
 
 class Bernoulli(Family):
@@ -238,7 +237,7 @@ class Bernoulli(Family):
         return rng.random(size) < p[0]
 
     def logpdf(self, x: Numbers, *p: Numbers) -> Numbers:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             if not isinstance(x, np.ndarray) and x in (0, 1):
                 chance = np.log(p[0]) if x else np.log1p(np.negative(p[0]))
                 return chance
@@ -263,9 +262,9 @@ class Binomial(Family):
     discrete = True
 
     def check(self, *p: Numbers) -> str | None:
-        return _needs(
-            (p[0] >= 0) & (p[0] == np.floor(p[0])), "the count of a binomial must be a whole number", p[0]
-        ) or _probability(p[1], "binomial")
+        if not np.all(np.floor(p[0]) == p[0]):
+            return "the count of a binomial must be a whole number"
+        return _not_below(p[0], 0.0, "the count of a binomial must not be negative") or _probability(p[1], "binomial")
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return rng.binomial(np.asarray(p[0], dtype=np.int64), np.clip(p[1], 0, 1), size).astype(float)
@@ -328,7 +327,7 @@ class NegativeBinomial(Family):
     discrete = True
 
     def check(self, *p: Numbers) -> str | None:
-        return _needs(p[0] > 0, "the count of a negative_binomial must be positive", p[0]) or _probability(
+        return _above_zero(p[0], "the count of a negative_binomial must be positive") or _probability(
             p[1], "negative_binomial"
         )
 
@@ -362,7 +361,7 @@ class Poisson(Family):
     discrete = True
 
     def check(self, *p: Numbers) -> str | None:
-        return _needs(p[0] >= 0, "the rate of a poisson must not be negative", p[0])
+        return _not_below(p[0], 0.0, "the rate of a poisson must not be negative")
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return rng.poisson(p[0], size).astype(float)
@@ -419,7 +418,8 @@ class Categorical(Family):
             if wrong:
                 return wrong
         total = sum(p[1:])
-        return _needs(abs(total - 1) < 1e-6, "the probabilities of a categorical must sum to 1", total)
+        off = np.max(np.abs(np.subtract(total, 1.0)))
+        return None if off < 1e-6 else f"the probabilities of a categorical must sum to 1; they are off by {off:g}"
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         u = rng.random(size)
