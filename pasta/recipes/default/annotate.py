@@ -13,10 +13,11 @@ from evaluate import block_text
 from files import read_lines, table, write_lines
 from text import MAX_ITEMS, most_overlap, refusal
 
+from pasta.data import counter
 from pasta.data.annotate import annotate as run_annotator
 from pasta.errors import UsageError
 from pasta.lang import parse
-from pasta.train.model import find
+from pasta.train.model import find, read_model, vocabulary_of
 from pasta.vocab import Vocabulary
 
 MAX_BLOCK_OVERLAP = 0.6
@@ -31,6 +32,8 @@ def annotate(
     held_out: float = 0.02,
     seed: int = 0,
     annotated: str | None = None,
+    minutes: float = 0.0,
+    device: str | None = None,
 ) -> Path:
     """From `samples.jsonl` to `annotated.jsonl` and `held-out.jsonl`.
 
@@ -42,14 +45,17 @@ def annotate(
         held_out: The share of prompts kept for measuring.
         seed: Of the choice of those.
         annotated: A file that was annotated elsewhere, in place of annotating now.
+        minutes: Stop annotating after so long, and go on with what is marked; the next run does the rest.
+        device: Where the annotator `independence` runs the model.
     """
     begun = time.monotonic()
     reasons: Counter[str] = Counter()
     if annotated is None:
         kept = list(worth_learning(read_lines(out / "samples.jsonl"), reasons))
         write_lines(out / "selected.jsonl", kept)
-        annotated = str(out / "marked.jsonl")
-        run_annotator(str(out / "selected.jsonl"), annotated, *make_annotator(annotator, model), overwrite=True)
+        annotated = mark(
+            str(out / "selected.jsonl"), out / f"marked-{annotator}.jsonl", annotator, model, device, minutes
+        )
     forking, plain = [], []
     for row in read_lines(Path(annotated)):
         blocks = [promise for promise, _ in parse(row["response"]).promises()]
@@ -105,16 +111,50 @@ def poor(blocks: list[Any]) -> str | None:
     return None
 
 
-def make_annotator(name: str, model: str) -> tuple[Any, Any]:
+class TimeUp(Exception):
+    pass
+
+
+def mark(source: str, target: Path, annotator: str, model: str, device: str | None, minutes: float) -> str:
+    """Annotates, and returns the file that holds what was marked so far."""
+    begun = time.monotonic()
+    said = begun
+
+    def progress(done: int, rows: int, report: Any) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said > 10:
+            said = now
+            print(f"{done}/{rows} answers, {report.annotated} marked", flush=True)
+        if minutes and now - begun > 60 * minutes:
+            raise TimeUp
+
+    try:
+        report = run_annotator(source, str(target), *make_annotator(annotator, model, device), progress=progress)
+        print("\n".join(report.lines()), flush=True)
+    except TimeUp:
+        print("time is up: the rest is left for the next run", flush=True)
+        return f"{target}.part"
+    return str(target)
+
+
+def make_annotator(name: str, model: str, device: str | None) -> tuple[Any, Any]:
     """The annotator and the counter of tokens."""
-    from transformers import AutoTokenizer
-
-    from pasta.data import counter
-
-    count = counter(Vocabulary(AutoTokenizer.from_pretrained(find(model))))
     if name == "structure":
+        from transformers import AutoTokenizer
+
         from pasta.data.structure import Structure
 
+        count = counter(Vocabulary(AutoTokenizer.from_pretrained(find(model))))
         return Structure(count), count
+    if name == "independence":
+        import torch
+
+        from pasta.data.independence import Independence
+
+        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        network, tokenizer = read_model(model, torch.bfloat16 if place != "cpu" else torch.float32)
+        vocabulary = vocabulary_of(network, tokenizer)
+        return Independence(network.to(place).eval(), vocabulary, name=Path(model).name), counter(vocabulary)
     hint = "run pasta annotate, and pass its file as --annotated"
     raise UsageError(f"the recipe cannot run the annotator {name!r}", hint=hint)

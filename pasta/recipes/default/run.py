@@ -48,7 +48,12 @@ def run_sample(options: argparse.Namespace) -> None:
 def run_annotate(options: argparse.Namespace) -> None:
     from annotate import annotate
 
-    annotate(options.model, options.out, **given(options, "annotator", "annotated", "sequential", "seed"))
+    annotate(
+        options.model,
+        options.out,
+        minutes=options.minutes,
+        **given(options, "annotator", "annotated", "sequential", "seed", "device"),
+    )
 
 
 def run_train(options: argparse.Namespace) -> None:
@@ -173,7 +178,7 @@ def parser() -> argparse.ArgumentParser:
     sample.add_argument("--repetition-penalty", type=float, help="(1.1)")
 
     annotate = out.add_argument_group("annotate")
-    annotate.add_argument("--annotator", help="(structure)")
+    annotate.add_argument("--annotator", help="structure or independence (structure)")
     annotate.add_argument("--annotated", help="a file made by `pasta annotate`, in place of annotating now")
     annotate.add_argument("--sequential", type=float, help="share of the answers without a fork (0.33)")
 

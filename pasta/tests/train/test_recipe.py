@@ -83,6 +83,15 @@ def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
     assert json.loads((tmp_path / "adapter.json").read_text())["prompts"] == 3
 
 
+def test_annotate_by_independence_stops_in_time_and_goes_on(tmp_path: Path, run: Run) -> None:
+    row = {"index": 0, "sample": 0, "prompt": "List?", "response": LIST, "finished": True}
+    (tmp_path / "samples.jsonl").write_text(f"{json.dumps(row)}\n" * 20)
+    options = ("--annotator", "independence")
+    assert "time is up" in run("annotate", *options, "--minutes", "1e-9")
+    assert "time is up" not in run("annotate", *options)
+    assert len(lines(tmp_path / "marked-independence.jsonl")) == 20
+
+
 @pytest.mark.parametrize(
     ("text", "finished", "reason"),
     [
