@@ -1,6 +1,6 @@
 """Does measuring dependence find what patterns miss, and refuse what patterns mark?
 
-    python benchmarks/annotate_compare.py DATA.jsonl [--rows 40] [--model M] > results/annotate-compare.json
+    python benchmarks/annotate_compare.py DATA.jsonl results/annotate-compare.json [--rows 60] [--model M]
 
 Draws short answers of three kinds: lists that `structure` marks, lists of steps (the prompt asks how to do or to
 make something), and prose in which `structure` finds nothing. Reports, for both annotators, what they mark, what
@@ -16,12 +16,13 @@ import re
 import statistics
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from pasta.data.annotate import finish
 from pasta.data.example import Decision, Refused
 from pasta.data.fields import read_example
-from pasta.data.independence import Budget, Independence
+from pasta.data.independence import Budget, Independence, probes_of
 from pasta.data.plan import Plan, counter
 from pasta.data.probes import Hiding
 from pasta.data.report import geometric_mean
@@ -38,6 +39,7 @@ KINDS = ("list", "steps", "prose")
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data")
+    parser.add_argument("out", type=Path)
     parser.add_argument("--rows", type=int, default=40)
     parser.add_argument("--model")
     parser.add_argument("--device")
@@ -69,25 +71,34 @@ def main() -> None:
         figures: list[dict[str, Any]] = [
             {"kind": kind, "row": answer.example.row, "tokens": answer.length} for kind, answer in group
         ]
+        probes = {
+            name: [probes_of(answer, plan_of(one)) for answer, one in zip(answers, decisions, strict=True)]
+            for name, decisions in both.items()
+        }
+        asked = [list(dict.fromkeys([*a, *b])) for a, b in zip(*probes.values(), strict=True)]
+        losses = independence.scorer.score(list(zip(answers, asked, strict=True)), budget.hiding)
         for name, decisions in both.items():
-            prices = independence.price(answers, [plan_of(decision) for decision in decisions])
-            for figure, answer, decision, priced in zip(figures, answers, decisions, prices, strict=True):
+            for number, (figure, answer, decision) in enumerate(zip(figures, answers, decisions, strict=True)):
                 done = finish(answer.example, decision, structure, "", count)
                 assert not isinstance(done, Refused), done
                 mark = done[1]
-                blocks = [[tokens, round(nats, 2)] for tokens, nats in priced] if mark["blocks"] else []
+                blocks = []
+                for probe in probes[name][number] if mark["blocks"] else ():
+                    inside = range(probe.first, probe.last + 1)
+                    nats = sum(losses[number, probe, unit] - losses[number, None, unit] for unit in inside)
+                    blocks.append([sum(answer.units[unit].length for unit in inside), round(nats, 2)])
                 figure[name] = {"critical_path": mark["critical_path"], "reason": mark["reason"], "blocks": blocks}
         rows += figures
+        found = {
+            "model": resolve(options.model).name,
+            "budget": {"nats": options.nats, "limit": options.limit, "hiding": options.hiding.value},
+            "seed": options.seed,
+            "seconds": round(time.monotonic() - began, 1),
+            "summary": {kind: summary([row for row in rows if row["kind"] == kind]) for kind in KINDS},
+            "rows": rows,
+        }
+        options.out.write_text(json.dumps(found) + "\n")  # after each batch: a slow run can be read early
         print(len(rows), "of", len(drawn), file=sys.stderr, flush=True)
-    found = {
-        "model": resolve(options.model).name,
-        "budget": {"nats": options.nats, "limit": options.limit, "hiding": options.hiding.value},
-        "seed": options.seed,
-        "seconds": round(time.monotonic() - began, 1),
-        "summary": {kind: summary([row for row in rows if row["kind"] == kind]) for kind in KINDS},
-        "rows": rows,
-    }
-    print(json.dumps(found))
 
 
 def plan_of(decision: Decision) -> Plan:
@@ -128,7 +139,7 @@ def draw(
             continue
         if len(drawn[kind]) < want:
             drawn[kind].append((kind, answer))
-    return [one for kind in KINDS for one in drawn[kind]]
+    return [one for group in zip(*drawn.values(), strict=False) for one in group]
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pasta.data.annotate import Progress, annotate
+from pasta.data.annotate import Progress, annotate, check_names
 from pasta.data.plan import counter
 from pasta.data.report import Report
 from pasta.data.structure import Structure
@@ -39,10 +39,10 @@ def command(
     ] = None,
     budget: Annotated[
         float, typer.Option(min=0.0, help="independence: added loss that is worth the speed, in nats per token.")
-    ] = 0.05,
+    ] = 0.1,
     piece_limit: Annotated[
         float, typer.Option(min=0.0, help="independence: added loss that a single piece may have, per token.")
-    ] = 0.15,
+    ] = 0.25,
     device: Annotated[
         str | None, typer.Option(show_default=False, help="independence: cpu, cuda, …; a GPU where there is one.")
     ] = None,
@@ -68,8 +68,7 @@ def command(
     answer as it was, and removing the tags gives it back to the letter. A run that was interrupted goes on where it
     stopped.
     """
-    if source == target:
-        raise UsageError("IN and OUT are the same file", "choose another output")
+    check_names(source, target)
     chosen: Annotator
     if annotator is Name.llm:
         chosen, count = _make_llm(model, base_url, concurrency, tokenizer)

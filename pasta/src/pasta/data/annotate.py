@@ -40,8 +40,7 @@ def annotate(
     are done. Run again after an interruption, or with a longer source, only the missing rows are annotated.
     """
     began = time.monotonic()
-    if not is_json_lines(target) and Path(target).suffix:
-        raise UsageError(f"cannot tell how to write {target}", "end its name in .jsonl, .jsonl.gz or .jsonl.xz")
+    check_names(source, target)
     rows = list(islice(read_rows(source, split), limit))
     recipe = _recipe(annotator)
     part = Path(f"{target}.part")
@@ -91,6 +90,20 @@ def annotate(
     part.unlink(missing_ok=True)
     report.seconds = time.monotonic() - began
     return report
+
+
+def check_names(source: str, target: str) -> None:
+    """Refuse what cannot be read or written, before any model is loaded.
+
+    Raises:
+        UsageError: The source does not exist, or the target is the source or of no known form.
+    """
+    if source == target:
+        raise UsageError("IN and OUT are the same file", "choose another output")
+    if is_json_lines(source) and not Path(source).is_file():
+        raise UsageError(f"there is no file {source}")
+    if not is_json_lines(target) and Path(target).suffix:
+        raise UsageError(f"cannot tell how to write {target}", "end its name in .jsonl, .jsonl.gz or .jsonl.xz")
 
 
 def finish(

@@ -132,6 +132,11 @@ def regions(text: str) -> list[Region]:
     return found
 
 
+def holds_fixed(text: str) -> bool:
+    """Whether there is code, a table or mathematics in a piece."""
+    return any(line.is_fixed or _FENCE.match(line.text) for line in _lines(text))
+
+
 def _lines(text: str) -> list[_Line]:
     lines = []
     at = 0
@@ -258,4 +263,8 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
         return True
     words = text[start : mark.start()].split()
     last = words[-1].lstrip("(\"'“‘*_").casefold() if words else ""
-    return last not in _ABBREVIATIONS and not (len(last) == 1 and last.isalpha()) and not last.isdigit()
+    return (
+        last not in _ABBREVIATIONS
+        and not (len(last) == 1 and last.isalpha())
+        and not (len(words) == 1 and last.isdigit())
+    )

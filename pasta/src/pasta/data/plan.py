@@ -8,7 +8,7 @@ or misspell a tag.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -98,8 +98,8 @@ def _thread(text: str, start: int, end: int, blocks: Sequence[Block], syncs: Seq
     for block, nested, topic in zip(own, inner, topics, strict=True):
         nodes += _text(text, at, block.start, mine)
         within = [place for place in syncs if block.start < place < block.end]
-        body = tuple(_thread(text, block.start, block.end, nested, within, count))
-        nodes.append(Promise(topic, estimate(body, count), body))
+        draft = Promise(topic, 1, tuple(_thread(text, block.start, block.end, nested, within, count)))
+        nodes.append(replace(draft, tokens=estimate(draft.block or (), count)))  # of texts as they were joined
         at = block.end
     nodes += _text(text, at, end, mine)
     return _without_idle_syncs(nodes)

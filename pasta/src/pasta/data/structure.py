@@ -15,7 +15,7 @@ from typing import Any
 
 from pasta.data.cues import follows, leans_back, overlap, refers_back
 from pasta.data.example import Decision, Example
-from pasta.data.pieces import Kind, Region, regions
+from pasta.data.pieces import Kind, Region, holds_fixed, regions
 from pasta.data.plan import Block, Count, Plan
 from pasta.data.topics import choose_topics
 from pasta.lang import MAX_TOKENS
@@ -111,6 +111,8 @@ class Structure:
         if len(spans) > limits.max_blocks:
             return "too many items"
         contents = [text[start:end] for start, end in spans]
+        if any(holds_fixed(content) for content in contents):
+            return "code, a table or mathematics"
         if any(follows(content) for content in contents):
             return "steps that follow each other"
         known = example.prompt + "\n" + text[: spans[0][0]]

@@ -94,6 +94,26 @@ def content_words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text) if len(word) > 1 and word.casefold() not in STOPWORDS]
 
 
+def _phrase(sentence: str, shared: Counter[str], common: int) -> str:
+    """Words that stand together and tell the block from its siblings: "friendly introduction", not "starts with"."""
+    runs: list[list[str]] = [[]]
+    end = 0
+    for found in _WORD.finditer(sentence):
+        word = found[0]
+        if sentence[end : found.start()].strip(" ") or not content_words(word):
+            runs.append([])
+        if content_words(word):
+            runs[-1].append(word)
+        end = found.end()
+
+    def rank(run: list[str]) -> tuple[int, int]:
+        told = sum(shared[word.casefold()] <= common for word in run)
+        return (min(told, 1), min(len(run), MAX_TOPIC_WORDS - 1))
+
+    best = max(runs, key=rank)  # the first of the best
+    return " ".join(best[-MAX_TOPIC_WORDS:]) if rank(best) == (1, MAX_TOPIC_WORDS - 1) else ""
+
+
 def _candidates(proposal: str, text: str, shared: Counter[str], common: int) -> Iterator[str]:
     """Topics for a block, best first. `shared` counts the siblings that use a word; more than `common` is many."""
 
@@ -111,6 +131,8 @@ def _candidates(proposal: str, text: str, shared: Counter[str], common: int) -> 
             if subject := telling(content_words(" ".join(words[:index]))):
                 yield clean(" ".join(subject[-MAX_TOPIC_WORDS:]))
             break
+    if phrase := _phrase(sentence, shared, common):
+        yield clean(phrase)
     yield clean(" ".join(telling(content_words(sentence))[:MAX_TOPIC_WORDS]))
     # The same words as a sibling's: look for those that only this block has.
     here = [word for word in content_words(text) if not word.isdigit()]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pasta.data.example import Example
-from pasta.data.pieces import Kind, Piece, pieces, regions
+from pasta.data.pieces import Kind, Piece, holds_fixed, pieces, regions
 from pasta.data.topics import topic_of
 from pasta.lang import MAX_TOKENS
 from pasta.lang.checker import MIN_BLOCK_WORDS
@@ -59,6 +59,7 @@ def cut(example: Example, vocabulary: Vocabulary, *, max_units: int, min_tokens:
             piece.kind in (Kind.ITEM, Kind.SENTENCE)
             and min_tokens <= len(ids) <= 10 * MAX_TOKENS - 2
             and len(body.split()) >= MIN_BLOCK_WORDS
+            and not holds_fixed(body)
         )
         hint = tuple(vocabulary.encode(f" [{topic_of(body)}]"))
         units.append(Unit(piece, tuple(vocabulary.encode(gap)) if gap else (), gap, ids, is_block, hint))

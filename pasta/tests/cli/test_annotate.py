@@ -1,0 +1,75 @@
+"""`pasta annotate` as a command, with the real tokenizer of the default model."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
+ANSWER = (
+    "Three birds come to this garden in winter:\n\n"
+    "- Robins: they hop on the ground below the hedge and pick up what the others drop.\n"
+    "- Great tits: they hang from the feeder upside down and carry one seed at a time to a branch.\n"
+    "- Woodpeckers: they come rarely, hammer at the old apple tree, and leave when a window opens."
+)
+
+
+def run(*arguments, **options):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*PASTA, "annotate", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=environment,
+        **options,
+    )
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.jsonl"
+    rows = [{"prompt": "Which birds?", "response": ANSWER}, {"prompt": "Sure?", "response": "Yes."}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_structure_from_file_to_file(source, tmp_path, default_folder):
+    out = tmp_path / "out.jsonl"
+    done = run(source, out, "--annotator", "structure", "--model", default_folder.path, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["annotated"], report["sequential"], report["refused"]) == (1, 1, 0)
+    assert report["blocks"] == 3
+    assert report["parallelism_annotated"] > 1
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert rows[0]["plain"] == ANSWER
+    assert '-<promise topic="Great tits" tokens=' in rows[0]["response"]
+    checked = tmp_path / "answer.txt"
+    checked.write_text(rows[0]["response"])
+    assert subprocess.run([*PASTA, "check", str(checked)], timeout=60).returncode == 0
+    again = run(source, out, "--model", default_folder.path)
+    assert "2 were there already" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("{source}", "{source}"), "the same file"),
+        (("none.jsonl", "out.jsonl"), "no file"),
+        (("{source}", "out.txt"), "cannot tell how to write"),
+        (("{source}", "out.jsonl", "--annotator", "llm"), "--model"),
+        (("{source}", "out.jsonl", "--annotator", "magic"), "magic"),
+        (("{source}", "out.jsonl", "--annotator", "independence", "--dtype", "int3"), "int3"),
+    ],
+)
+def test_mistakes_end_with_one_line(source, tmp_path, default_folder, arguments, message):
+    filled = [argument.format(source=source) for argument in arguments]
+    if "--model" not in filled and "llm" not in filled:
+        filled += ["--model", str(default_folder.path)]
+    done = run(*filled, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
