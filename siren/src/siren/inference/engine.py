@@ -157,16 +157,16 @@ class Engine:
         if self.checked:
             self._require_permission(variable, reason)
 
-        def draw() -> None:
-            dist = self._settle(variable)
-            if dist.family is not DELTA:
-                self._check(dist)
-                drawn = dist.sample(self.rng, self.graph.scope.size)
-                self._realize(variable, Column(drawn, self.graph.scope.now))
-
         self.draws += 1
         self._note_draw(variable)
-        self.graph.lanewise(draw, join_nothing)
+        self.graph.lanewise(lambda: self._draw_settled(variable), join_nothing)
+
+    def _draw_settled(self, variable: Variable) -> None:
+        dist = self._settle(variable)
+        if dist.family is not DELTA:
+            self._check(dist)
+            drawn = dist.sample(self.rng, self.graph.scope.size)
+            self._realize(variable, Column(drawn, self.graph.scope.now))
 
     def _draw_where(self, variable: Variable, exprs: list[Expr], reason: str) -> None:
         """Draw a variable in the lanes in which the expressions depend on it."""

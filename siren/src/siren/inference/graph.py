@@ -35,8 +35,12 @@ class Node:
     condition: Dist | None = None
 
     def fresh(self, scope: Scope) -> Node:
-        dist = self.dist.fresh(scope)
-        condition = self.condition.fresh(scope) if self.condition is not None else None
+        dist = self.dist
+        if dist._stamp is not scope.now:
+            dist = dist.fresh(scope)
+        if self.condition is None:
+            return self if dist is self.dist else Node(dist, self.state)
+        condition = self.condition.fresh(scope)
         if dist is self.dist and condition is self.condition:
             return self
         return Node(dist, self.state, condition)
@@ -88,12 +92,12 @@ class Graph:
     def peek(self, variable: Variable) -> Node | Mixed | None:
         if not self._layers:
             node = variable.node
-            if node is not None:
-                current = node.fresh(self.scope)
-                if current is not node:
-                    variable.node = current
-                return current
-            return None
+            if node is None:
+                return None
+            current: Node | Mixed = node.fresh(self.scope)
+            if current is not node:
+                variable.node = current
+            return current
         for depth, layer in enumerate(reversed(self._layers)):
             node = layer.written.get(variable) or layer.read.get(variable)
             if node is not None:
@@ -134,6 +138,8 @@ class Graph:
         return substitute(expr, known) if known else expr
 
     def simplify_dist(self, dist: Dist) -> Dist:
+        if dist.known:
+            return dist
         known = self._known(dist.variables())
         return dist.substitute(known) if known else dist
 

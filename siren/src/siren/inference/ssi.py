@@ -14,9 +14,9 @@ import numpy as np
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split_by
 from siren.symbolic.algebra import add, affine, mul
-from siren.symbolic.conjugacy import Clash, exchange, is_choice
+from siren.symbolic.conjugacy import Clash, Exchange, exchange, is_choice
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, of, raw
+from siren.symbolic.expr import NUMBERS, Column, Expr, Poly, Raw, Variable, of, raw
 from siren.symbolic.families import BERNOULLI, BETA, DELTA, GAUSSIAN
 from siren.symbolic.lanes import Generation
 
@@ -28,6 +28,25 @@ class NonConjugate(Exception):
 
     def __init__(self, clash: Clash) -> None:
         self.clash = clash
+
+
+class Pending:
+    """Exchanges with a variable that is about to be drawn. Its parents get their posteriors when it is."""
+
+    __slots__ = ("variable", "exchanges")
+
+    def __init__(self, variable: Variable) -> None:
+        self.variable = variable
+        self.exchanges: list[tuple[Variable, Exchange]] = []
+
+    def resolve(self, graph: Graph, value: Expr) -> None:
+        for parent, result in self.exchanges:
+            graph.set(parent, Node(result.posterior(value)))
+        self.exchanges.clear()
+
+
+# What is known of the variable that is being hoisted: nothing, that it will be drawn, or its value.
+Given = Pending | Expr | None
 
 
 class SSI(Engine):
@@ -47,11 +66,22 @@ class SSI(Engine):
     def _realize(self, variable: Variable, value: Expr) -> None:
         self.graph.set(variable, Node(Dist(DELTA, (value,))))
 
+    def _draw_settled(self, variable: Variable) -> None:
+        # The parents' posteriors wait for the value, so that they need not be made for a random one first.
+        pending = Pending(variable)
+        dist = self._hoist_by_force(variable, pending)
+        if dist.family is DELTA:
+            return
+        self._check(dist)
+        value = Column(dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now)
+        self._realize(variable, value)
+        pending.resolve(self.graph, value)
+
     def _condition(self, variable: Variable, value: Expr) -> Raw:
         # Nothing else depends on an observed variable, so its parents can take the value at once.
         dist = self._hoist_by_force(variable, value)
         self._check(dist, observed=True)
-        score = dist.logpdf(raw(value))
+        score: Raw = dist.logpdf(raw(value))
         self._realize(variable, value)
         return score
 
@@ -87,29 +117,39 @@ class SSI(Engine):
             self._marginals = {variable: (self.graph.scope.now, self.draws, dist)}
         return dist
 
-    def _hoist_by_force(self, variable: Variable, given: Expr | None) -> Dist:
+    def _hoist_by_force(self, variable: Variable, given: Given) -> Dist:
         while True:
             try:
                 self.hoist(variable, _NOTHING, given)
                 return self.dist(variable)
             except NonConjugate as obstacle:
-                self._draw(obstacle.clash.blame, obstacle.clash.reason)
+                clash = obstacle.clash
+            if type(given) is Pending:
+                given.resolve(self.graph, of(variable))
+            self._draw(clash.blame, clash.reason)
 
-    def hoist(self, x: Variable, ghosts: Set[Variable], given: Expr | None = None) -> None:
+    def hoist(self, x: Variable, ghosts: Set[Variable], given: Given = None) -> None:
         """Exchange x with its parents until it depends on no variable but the ghosts."""
         dist = self.dist(x)
+        if dist.known:
+            return
         parents = self.in_order(dist.variables())
         blocked = set(ghosts)
-        self._require_agreement(dist, [p for p in parents if p not in blocked])
-        for parent in parents:
-            if parent not in blocked:
-                self.hoist(parent, blocked)
-                blocked.add(parent)
-        for parent in reversed(parents):
-            if parent not in ghosts:
-                self._swap(parent, x, given)
+        try:
+            self._require_agreement(dist, [p for p in parents if p not in blocked])
+            for parent in parents:
+                if parent not in blocked:
+                    self.hoist(parent, blocked)
+                    blocked.add(parent)
+            for parent in reversed(parents):
+                if parent not in ghosts:
+                    self._swap(parent, x, given)
+        except Diverge:
+            if type(given) is Pending:
+                given.resolve(self.graph, of(x))
+            raise
 
-    def _swap(self, parent: Variable, x: Variable, given: Expr | None) -> None:
+    def _swap(self, parent: Variable, x: Variable, given: Given) -> None:
         """Turn the edge parent -> x around."""
         likelihood = self.dist(x)
         if parent not in likelihood.variables():
@@ -118,7 +158,10 @@ class SSI(Engine):
         if isinstance(result, Clash):
             raise NonConjugate(result)
         self.graph.set(x, Node(result.marginal))
-        self.graph.set(parent, Node(result.posterior(of(x) if given is None else given)))
+        if type(given) is Pending:
+            given.exchanges.append((parent, result))
+        else:
+            self.graph.set(parent, Node(result.posterior(of(x) if given is None else given)))  # type: ignore[arg-type]
 
     def dist(self, variable: Variable) -> Dist:
         """The distribution of a variable, known parents filled in."""

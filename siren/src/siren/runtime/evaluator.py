@@ -81,7 +81,11 @@ class Evaluator:
 
     def _name(self, node: ast.Name, env: Env) -> Value:
         try:
-            return self._now(env[node.name])
+            value = env[node.name]
+            kind = type(value)
+            if kind is Column or kind is Poly:
+                return value if value.gen is self.graph.scope.now else self.graph.fresh(value)
+            return self.graph.fresh(value) if kind is Op else value
         except KeyError:
             raise RunError(f"unknown name `{node.name}`", node.span) from None
 
@@ -106,6 +110,8 @@ class Evaluator:
         return self._operate(node.operator, left, right, node.span)
 
     def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:
+        if type(left) is float and type(right) is float:
+            return library.OPERATORS[operator](left, right)
         # The right operand may have resampled: the left one follows.
         left = self._now(left)
         if operator == "::":

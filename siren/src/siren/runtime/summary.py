@@ -15,6 +15,7 @@ from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, jo
 from siren.runtime.moments import expectation, squared
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value
 from siren.symbolic.algebra import add, affine, mul, operation, sub, substitute
+from siren.symbolic.conjugacy import is_just
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Poly, Raw, Variable, lift, raw, restrict, variables
 from siren.symbolic.families import BERNOULLI, Family
@@ -75,6 +76,8 @@ class Summary:
 
     def _of_single(self, expr: Expr, variable: Variable, dist: Dist) -> Posterior | None:
         """A function of one variable with a known distribution."""
+        if is_just(expr, variable):
+            return _of_affine(dist.mean(), dist, 1.0, 0.0)
         chain = [(variable, dist)]
         mean = expectation(expr, chain) if dist.known else None
         if mean is None:

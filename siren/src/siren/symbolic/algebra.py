@@ -287,6 +287,11 @@ def affine(expr: Expr, variable: Variable) -> tuple[Expr, Expr] | None:
     if type(expr) is not Poly:
         return 0.0, expr
     single = expr.terms.get(((variable, 1),))
+    if single is not None and len(expr.terms) <= 2:
+        if len(expr.terms) == 1:
+            return lift(single, expr.gen), 0.0
+        if ONE in expr.terms:
+            return lift(single, expr.gen), lift(expr.terms[ONE], expr.gen)
     slope: dict[Monomial, Raw] = {}
     rest: dict[Monomial, Raw] = {}
     for monomial, coefficient in expr.terms.items():

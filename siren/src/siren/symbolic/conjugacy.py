@@ -86,16 +86,25 @@ def _gaussian_gaussian(x: Variable, prior: Dist, likelihood: Dist) -> Exchange |
     c0, c1, unit = scales
     gen = generation(a, m, v0, b, v)
     slope = raw(a)
-    total = slope * slope * c0 + c1
+    total = slope * (slope * c0) + c1
     gain = _ratio(slope * c0, total)
-    mean = add(mul(a, m), b)
-    spread = polynomial({unit: total}, gen)
     remaining = polynomial({unit: c0 * _ratio(c1, total, 1.0)}, gen)
+    if isinstance(m, NUMBERS) and isinstance(b, NUMBERS):
+        before = raw(m)
+        centre = slope * before + raw(b)
+
+        def updated(y: Expr) -> Dist:
+            if isinstance(y, NUMBERS):
+                return Dist(GAUSSIAN, (lift(before + gain * (raw(y) - centre), gen or generation(y)), remaining))
+            return Dist(GAUSSIAN, (add(polynomial({ONE: before - gain * centre}, gen), mul(lift(gain, gen), y)), remaining))
+
+        return Exchange(Dist(GAUSSIAN, (lift(centre, gen), polynomial({unit: total}, gen))), updated)
+    mean = add(mul(a, m), b)
 
     def posterior(y: Expr) -> Dist:
         return Dist(GAUSSIAN, (add(m, mul(lift(gain, gen), sub(y, mean))), remaining))
 
-    return Exchange(Dist(GAUSSIAN, (mean, spread)), posterior)
+    return Exchange(Dist(GAUSSIAN, (mean, polynomial({unit: total}, gen))), posterior)
 
 
 def _ratio(a: Raw, b: Raw, otherwise: float = 0.0) -> Raw:
@@ -170,6 +179,10 @@ def _only_term(expr: Expr, monomial: Monomial) -> Expr | None:
 def _beta_bernoulli(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
     """The chance of true is p, or 1 - p; in lanes that chose another probability p keeps its distribution."""
     (a, b), (chance,) = prior.params, likelihood.params
+    if is_just(chance, p):
+        return Exchange(
+            Dist(BERNOULLI, (div(a, add(a, b)),)), lambda y: Dist(BETA, (add(a, y), add(b, sub(1.0, y))))
+        )
     gen = generation(chance)
     slope, rest = affine(chance, p) or (chance, chance)
     if not isinstance(slope, NUMBERS):
@@ -193,6 +206,13 @@ def _beta_bernoulli(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Cl
         return Dist(BETA, (add(a, success), add(b, sub(1.0, success))))
 
     return Exchange(marginal, posterior)
+
+
+def is_just(expr: Expr, variable: Variable) -> bool:
+    if type(expr) is not Poly or len(expr.terms) != 1:
+        return False
+    c = expr.terms.get(((variable, 1),))
+    return type(c) is float and c == 1
 
 
 def is_choice(expr: Expr) -> bool:
