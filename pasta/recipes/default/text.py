@@ -34,8 +34,8 @@ def words(text: str) -> list[str]:
 
 
 def overlap(first: str, second: str) -> float:
-    """The share of the shorter text's words that the other has too."""
-    one, other = set(words(first)), set(words(second))
+    """The share of the shorter text's telling words that the other has too."""
+    one, other = ({word for word in words(text) if len(word) > 3} for text in (first, second))
     return len(one & other) / max(1, min(len(one), len(other)))
 
 
