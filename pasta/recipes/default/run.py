@@ -2,7 +2,7 @@
 
     python pasta/recipes/default/run.py all --model BASE --prompts PROMPTS.jsonl --eval-prompts EVAL.jsonl --out OUT
 
-or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`), each of which goes on where it stopped, and
+or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`; `speed` against the baseline), each of which goes on where it stopped, and
 stops by itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a short table comes last.
 """
 
@@ -111,6 +111,18 @@ def run_evaluate(options: argparse.Namespace) -> None:
     )  # fmt: skip
 
 
+def run_speed(options: argparse.Namespace) -> None:
+    """Not part of `all`: it needs the baseline too, and a machine that does nothing else."""
+    from speed import speed
+
+    name = options.name or "pasta"
+    speed(
+        options.trained or str(options.out / name), str(options.out / "baseline"),
+        options.eval_prompts or need(options, "prompts"), options.out, name=name, limit=options.eval_limit or 100,
+        max_new_tokens=options.eval_tokens, minutes=options.minutes, **given(options, "device"),
+    )  # fmt: skip
+
+
 def run_export(options: argparse.Namespace) -> None:
     """The small form of a model whose weights were trained in full; LoRA gives it by itself."""
     import torch
@@ -159,7 +171,7 @@ def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    out.add_argument("stage", choices=(*STAGES, "all"))
+    out.add_argument("stage", choices=(*STAGES, "speed", "all"))
     out.add_argument("--model", required=True, help="the base model: a folder, a .gguf file, an id")
     out.add_argument("--out", type=Path, required=True, help="folder for everything that is made")
     out.add_argument("--minutes", type=float, default=0.0, help="each stage stops by itself after so long")

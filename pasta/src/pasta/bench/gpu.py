@@ -56,12 +56,12 @@ def read_bandwidth() -> float:
     data = torch.ones(1 << 31, dtype=torch.float32, device="cuda")
     data.sum()
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()  # type: ignore[no-untyped-call]
+    start.record()
     for _ in range(5):
         data.sum()
-    end.record()  # type: ignore[no-untyped-call]
+    end.record()
     end.synchronize()
-    return 5 * data.numel() * 4 / (start.elapsed_time(end) / 1e3)  # type: ignore[no-untyped-call]
+    return 5 * data.numel() * 4 / (start.elapsed_time(end) / 1e3)
 
 
 def make_engine(shape: str) -> CudaEngine:
@@ -199,11 +199,11 @@ def run(
                     {"context": context, "threads": threads, "step_s": seconds, "ratio": seconds / base}
                 )
                 say(
-                    f"  context {context}, {threads:2} threads: {seconds * 1e3:.3f} ms a step, {seconds / base:.2f} of one"
-                    f" thread, {threads / seconds:,.0f} tokens/s"
+                    f"  context {context}, {threads:2} threads: {seconds * 1e3:.3f} ms a step, "
+                    f"{seconds / base:.2f} of one thread, {threads / seconds:,.0f} tokens/s"
                 )
         entry["replays"] = replays(engine, responses, 500)
-        line = "  replayed: theoretical {theoretical:.2f}x, realised {realised:.2f}x, share {share:.3f}, least {least_share:.3f}"
+        line = "  replayed: {theoretical:.2f}x in theory, {realised:.2f}x realised, {share:.3f} of it (least {least_share:.3f})"
         say(line.format(**entry["replays"]))
         entry["many_answers"] = many_answers(engine, 500)
         for row in entry["many_answers"]:

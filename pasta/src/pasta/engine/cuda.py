@@ -14,6 +14,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
+from pasta.engine import kernels
 from pasta.engine.base import OutOfSlots, Sampling
 from pasta.engine.fused import FusedDecoder
 from pasta.engine.kernels import Attention, rows_in_a_tile
@@ -77,6 +78,7 @@ class StepGraph:
         self.sees = self.plan[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS)
         self.tiles = self.plan[(7 + WORDS) * rows :].reshape(4, shape.tiles)
         self.bias = self.columns[6].view(np.float32)
+        self.columns[2] = engine.trash  # what is not used yet writes where nobody reads
         device = torch.zeros_like(host, device=engine.model.device)
         self._tokens = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
         self.tokens = self._tokens.numpy()
@@ -104,11 +106,12 @@ class StepGraph:
 
         def run() -> torch.Tensor:
             device.copy_(host, non_blocking=True)
-            engine.segments.index_copy_(0, slots.long(), segment)
+            kernels.place(engine.segments, slots, segment)
             attention.look(**tables)
-            hidden = engine.decoder.forward(tokens.long(), positions, slots, engine.store, attend)
-            logits = engine.constrained(engine.decoder.logits(hidden), expect.long(), bias)
-            self._tokens.copy_(logits.argmax(-1), non_blocking=True)
+            hidden = engine.decoder.forward(tokens, positions, slots, engine.store, attend)
+            logits = engine.decoder.logits(hidden)
+            best = kernels.best(logits, engine.forbidden, expect, bias, engine.promise)
+            self._tokens.copy_(best, non_blocking=True)
             return logits
 
         stream = torch.cuda.Stream()
@@ -155,6 +158,8 @@ class CudaEngine(NativeEngine):
         self.segments = torch.zeros(total, dtype=torch.int32, device=device)
         self.page_table = torch.zeros(MAX_REQUESTS, self.max_pages, dtype=torch.int32, device=device)
         self.processors = torch.cuda.get_device_properties(device).multi_processor_count
+        self.forbidden = None if self._forbidden is None else self._forbidden.to(torch.uint8)
+        self.promise = -1 if self.grammar is None else self.grammar.tags.promise
         self.graph_memory = torch.cuda.graph_pool_handle()
         self._graphs: dict[Shape, StepGraph] = {}
         self._free_rows = list(range(MAX_REQUESTS))
@@ -172,13 +177,6 @@ class CudaEngine(NativeEngine):
             self._free_rows.append(request.row)
             request.row = -1
         super().close(thread)
-
-    def constrained(self, logits: torch.Tensor, expect: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        if self._forbidden is None or self.grammar is None:
-            return logits
-        logits = logits.masked_fill(self._forbidden[expect], -torch.inf)
-        logits[:, self.grammar.tags.promise] += bias.to(logits.dtype)
-        return logits
 
     # -- steps -----------------------------------------------------------------------------------------
 
@@ -208,15 +206,17 @@ class CudaEngine(NativeEngine):
         out: list[tuple[Handle, int]] = []
         if prompts:
             decided = [row for row, _ in prompts]
-            tokens = self._draw(torch.cat([logits for _, logits in prompts]), decided)
+            tokens = self._choose(torch.cat([logits for _, logits in prompts]), decided)
             out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
         if graph is not None:
             graph.done.synchronize()
-            if any(row.handle.request.sampling.temperature > 0 for row in rows):
-                tokens = self._draw(graph.logits[: len(rows)], rows)
+            deciding = [index for index, row in enumerate(rows) if row.expect is not None]
+            decided = [rows[index] for index in deciding]
+            if any(row.handle.request.sampling.temperature > 0 for row in decided):
+                tokens = self._choose(graph.logits[deciding], decided)
             else:
-                tokens = graph.tokens[: len(rows)].tolist()
-            out += [(row.handle, token) for row, token in zip(rows, tokens, strict=True) if row.expect is not None]
+                tokens = graph.tokens[deciding].tolist()
+            out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
         return out
 
     def _launch_graph(self, waiting: dict[Request, list[Row]]) -> StepGraph:
@@ -273,7 +273,7 @@ class CudaEngine(NativeEngine):
         device = self.model.device
         plan = torch.tensor([[row.token, row.position, row.slot, row.segment] for row in rows], dtype=torch.int32)
         tokens, positions, slots, segment = plan.to(device).T.contiguous().unbind()
-        self.segments.index_copy_(0, slots.long(), segment)
+        kernels.place(self.segments, slots, segment)
         group = self.decoder.heads // self.decoder.kv_heads
         places = slots.long()
 
@@ -289,11 +289,8 @@ class CudaEngine(NativeEngine):
             )
             return out[0].transpose(0, 1).reshape(len(rows), -1)
 
-        hidden = self.decoder.forward(tokens.long(), positions, slots, self.store, attend)
-        row = rows[-1]
-        expect = torch.tensor([int(row.expect or 0)], device=device)
-        bias = torch.tensor([row.handle.request.sampling.parallelism], device=device)
-        return self.constrained(self.decoder.logits(hidden[-1:]), expect, bias)
+        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
+        return self.decoder.logits(hidden[-1:])
 
 
 def power_of_two(count: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.functional import linear
+from torch.nn.functional import embedding, linear
 from transformers import PreTrainedModel
 
 from pasta.engine import kernels, small
@@ -102,7 +102,7 @@ class FusedDecoder:
         attend: Attend,
     ) -> torch.Tensor:
         """The last hidden states, normalised, (rows, hidden)."""
-        residual = self.embedding[tokens]
+        residual = embedding(tokens, self.embedding)
         rows = residual.shape[0]
         narrow = small.linear if self.small and rows <= small.MAX_ROWS else linear
         normed = torch.empty_like(residual)

@@ -122,32 +122,45 @@ def rotate_store(
 
 
 @triton.jit
+def _place(segments, slots, segment, rows, BLOCK: tl.constexpr):
+    row = tl.arange(0, BLOCK)
+    slot = tl.load(slots + row, mask=row < rows, other=0)
+    tl.store(segments + slot, tl.load(segment + row, mask=row < rows, other=0), mask=row < rows)
+
+
+def place(segments: torch.Tensor, slots: torch.Tensor, segment: torch.Tensor) -> None:
+    """segments[slots] = segment."""
+    rows = slots.shape[0]
+    _place[(1,)](segments, slots, segment, rows, BLOCK=triton.next_power_of_2(rows))
+
+
+@triton.jit
 def _look(
     tiles, indices, sees, segments, pages, visible,
     TILES: tl.constexpr, WORDS: tl.constexpr, MAX_PAGES: tl.constexpr, PAGE: tl.constexpr,
-    BLOCKS: tl.constexpr, ROWS: tl.constexpr,
+    BLOCKS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr,
 ):  # fmt: skip
-    """What each row sees of one block of 32 slots, as a word: bit i for the i-th of them."""
+    """What each row sees of a block of 32 slots, as a word: bit i for the i-th of them."""
     tile = tl.program_id(0)
-    block = tl.program_id(1)
     first = tl.load(tiles + tile)
     count = tl.load(tiles + TILES + tile)
     request = tl.load(tiles + 2 * TILES + tile)
     length = tl.load(tiles + 3 * TILES + tile)
-    if block * 32 >= length or count == 0:
+    if count == 0:
         return
     row = tl.arange(0, ROWS)
     real = row < count
     bit = tl.arange(0, 32)
-    place = block * 32 + bit
-    held = place < length
-    page = tl.load(pages + request * MAX_PAGES + place // PAGE, mask=held, other=0)
-    segment = tl.load(segments + page * PAGE + place % PAGE, mask=held, other=0)
     index = tl.load(indices + first + row, mask=real, other=-1)
-    word = tl.load(sees + (first + row)[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
-    seen = (word >> (segment & 31)[None, :]) & 1
-    seen = tl.where(held[None, :] & (place[None, :] <= index[:, None]), seen, 0)
-    tl.store(visible + (first + row) * BLOCKS + block, tl.sum(seen << bit[None, :], 1), mask=real)
+    for block in range(tl.program_id(1), tl.cdiv(length, 32), STRIDE):
+        place = block * 32 + bit
+        held = place < length
+        page = tl.load(pages + request * MAX_PAGES + place // PAGE, mask=held, other=0)
+        segment = tl.load(segments + page * PAGE + place % PAGE, mask=held, other=0)
+        word = tl.load(sees + (first + row)[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
+        seen = (word >> (segment & 31)[None, :]) & 1
+        seen = tl.where(held[None, :] & (place[None, :] <= index[:, None]), seen, 0)
+        tl.store(visible + (first + row) * BLOCKS + block, tl.sum(seen << bit[None, :], 1), mask=real)
 
 
 @triton.jit
@@ -256,7 +269,7 @@ class Attention:
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
         self.blocks = max_pages * page // 32
         wanted = max(1, 2 * processors // (tiles * kv_heads))
-        self.splits = min(32, max(1, triton.next_power_of_2(wanted + 1) // 2))
+        self.splits = min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
         self.visible = torch.zeros(rows * self.blocks, dtype=torch.int32, device=device)
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
@@ -279,10 +292,11 @@ class Attention:
         pages: the page tables, by request.
         """
         self._step = (tiles, pages, self.visible)
-        _look[(self.tiles, self.blocks)](
+        stride = min(self.blocks, 64)
+        _look[(self.tiles, stride)](
             tiles, indices, sees, segments, pages, self.visible,
             TILES=self.tiles, WORDS=self.words, MAX_PAGES=self.max_pages, PAGE=self.page, BLOCKS=self.blocks,
-            ROWS=triton.next_power_of_2(self.tile_rows), num_warps=1,
+            ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, num_warps=1,
         )  # fmt: skip
 
     def __call__(
@@ -305,3 +319,50 @@ class Attention:
 def rows_in_a_tile(rows: int, group: int) -> int:
     """How many threads of an answer share one reading of its keys."""
     return min(rows, max(1, 64 // group))
+
+
+@triton.jit
+def _best_in_block(
+    logits, forbidden, expect, bias, biased, values, tokens, size, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    CONSTRAIN: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    block = tl.program_id(1)
+    token = block * BLOCK + tl.arange(0, BLOCK)
+    inside = token < size
+    value = tl.load(logits + row.to(tl.int64) * size + token, mask=inside, other=float("-inf")).to(tl.float32)
+    if CONSTRAIN:
+        state = tl.load(expect + row)
+        shut = tl.load(forbidden + state * size + token, mask=inside, other=1)
+        value += tl.where(token == biased, tl.load(bias + row), 0.0)
+        value = tl.where(shut != 0, float("-inf"), value)
+    best, place = tl.max(value, 0, return_indices=True, return_indices_tie_break_left=True)
+    tl.store(values + row * BLOCKS + block, best)
+    tl.store(tokens + row * BLOCKS + block, block * BLOCK + place)
+
+
+@triton.jit
+def _best_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+    row = tl.program_id(0)
+    block = tl.arange(0, WIDTH)
+    value = tl.load(values + row * BLOCKS + block, mask=block < BLOCKS, other=float("-inf"))
+    place = tl.argmax(value, 0, tie_break_left=True)
+    tl.store(out + row, tl.load(tokens + row * BLOCKS + place).to(tl.int64))
+
+
+def best(
+    logits: torch.Tensor, forbidden: torch.Tensor | None, expect: torch.Tensor, bias: torch.Tensor, biased: int
+) -> torch.Tensor:
+    """The best allowed token of each row: `forbidden` (states, tokens), the row's state, and a bias on one token."""
+    rows, size = logits.shape
+    block = 2048
+    blocks = triton.cdiv(size, block)
+    values = torch.empty(rows * blocks, dtype=torch.float32, device=logits.device)
+    tokens = torch.empty(rows * blocks, dtype=torch.int32, device=logits.device)
+    out = torch.empty(rows, dtype=torch.int64, device=logits.device)
+    _best_in_block[(rows, blocks)](
+        logits, forbidden if forbidden is not None else logits, expect, bias, biased, values, tokens, size,
+        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
+    )  # fmt: skip
+    _best_of_blocks[(rows,)](values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1)
+    return out

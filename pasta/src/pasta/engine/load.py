@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedModel
 
+from pasta.engine import cpu
 from pasta.engine.native import NativeEngine
 from pasta.engine.tags import add_tags
 from pasta.errors import UsageError
 from pasta.models import load_pretrained, resolve
 from pasta.vocab import Vocabulary
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+INT8 = "int8"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, INT8: torch.float32}
 
 
 def load(
@@ -29,6 +31,7 @@ def load(
         name: A Hugging Face id, a folder, a GGUF file; None is the default model.
         device: `cpu`, `cuda`, …; None picks a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16`; None picks float32 on a CPU, the checkpoint's own on a GPU.
+            `int8` rounds the weights of the projections: faster on a CPU, and no longer exact.
         context: Use no more positions than this.
         slots: The size of the KV pool in tokens, all requests together.
         tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.
@@ -36,12 +39,14 @@ def load(
     if dtype is not None and dtype not in DTYPES:
         raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join(DTYPES)}")
     folder = resolve(name)
+    if dtype == INT8:
+        device = device or "cpu"
     model, tokenizer = load_pretrained(folder, dtype=DTYPES.get(dtype or ""), device=device)
     ends = model.generation_config.eos_token_id if model.generation_config is not None else None
     vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
     if tags:
         add_tags(model, vocabulary)
-    return make_engine(model, vocabulary, name=folder.name, slots=slots, context=context)
+    return make_engine(model, vocabulary, name=folder.name, slots=slots, context=context, int8=dtype == INT8)
 
 
 def make_engine(
@@ -51,8 +56,14 @@ def make_engine(
     name: str = "",
     slots: int | None = None,
     context: int | None = None,
+    int8: bool = False,
 ) -> NativeEngine:
     """The fastest engine that runs this model where it is."""
+    if model.device.type == "cpu" and cpu.is_fusable(model):
+        return cpu.CpuEngine(model, vocabulary, name=name, slots=slots, context=context, int8=int8)
+    if int8:
+        where = f"on {model.device.type}" if model.device.type != "cpu" else f"of the {model.config.model_type} family"
+        raise UsageError(f"8-bit weights are not supported {where}", hint="use another dtype")
     if model.device.type == "cuda":
         from pasta.engine.fused import is_fusable  # needs triton
 

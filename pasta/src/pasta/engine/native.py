@@ -196,11 +196,6 @@ class NativeEngine:
             bias = [row.handle.request.sampling.parallelism for row in rows]
             if any(bias):
                 logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
-        return self._draw(logits, rows)
-
-    @staticmethod
-    def _draw(logits: torch.Tensor, rows: list[Row]) -> list[int]:
-        """Tokens from logits that are already constrained."""
         draws = []
         for row in rows:
             handle = row.handle

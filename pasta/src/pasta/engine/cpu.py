@@ -1,0 +1,157 @@
+"""The native engine on a CPU, for models of the Llama kind: one forward pass with fused projections.
+
+It computes what transformers computes, in far fewer calls: a small model spends a third of its step there. With
+`int8`, the projections read 8-bit weights instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import linear, rms_norm, silu
+from transformers import PreTrainedModel
+
+from pasta.engine.attention import Group, Step, attend_group
+from pasta.engine.int8 import Int8Linear
+from pasta.engine.native import NativeEngine, Row
+from pasta.vocab import Vocabulary
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")  # one table of angles, whatever the length
+Project = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    norm: torch.Tensor
+    qkv: Project
+    head_norms: tuple[torch.Tensor, torch.Tensor] | None
+    out: Project
+    mlp_norm: torch.Tensor
+    gate_up: Project
+    down: Project
+
+
+def is_fusable(model: PreTrainedModel) -> bool:
+    """Whether this model is of the kind; any other runs through transformers' own forward pass."""
+    config = model.config
+    rope = getattr(config, "rope_parameters", None) or {}
+    return (
+        config.model_type in FAMILIES
+        and model.dtype == torch.float32
+        and rope.get("rope_type", "default") in STATIC_ROTATIONS
+        and rope.get("partial_rotary_factor", 1.0) == 1.0
+        and getattr(config, "hidden_act", "silu") == "silu"
+    )
+
+
+class CpuEngine(NativeEngine):
+    """Decodes with a forward pass of its own; everything else is the native engine's."""
+
+    def __init__(self, model: PreTrainedModel, vocabulary: Vocabulary, *, int8: bool = False, **options: Any):
+        super().__init__(model, vocabulary, **options)
+        self.decoder = CpuDecoder(model, self.context, int8=int8)
+
+    def _forward(self, rows: list[Row], deciding: list[int], groups: tuple[Group, ...]) -> torch.Tensor:
+        step = Step(self.pool, torch.tensor([row.slot for row in rows]), groups)
+        tokens = torch.tensor([row.token for row in rows])
+        positions = torch.tensor([row.position for row in rows])
+        return self.decoder.logits(self.decoder.forward(tokens, positions, step)[deciding])
+
+
+class CpuDecoder:
+    """The forward pass over a transformers model's weights. In float32 the model shares them."""
+
+    def __init__(self, model: PreTrainedModel, context: int, *, int8: bool):
+        config, inner = model.config, model.model
+        self._project = project_int8 if int8 else project
+        self.heads = config.num_attention_heads
+        self.kv_heads = config.num_key_value_heads
+        self.size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.eps = config.rms_norm_eps
+        self.scale = self.size**-0.5
+        self.embedding = inner.embed_tokens.weight
+        self.norm = inner.norm.weight
+        self.layers = [self._layer(layer) for layer in inner.layers]
+        self.head = self._project([model.lm_head])
+        places = torch.arange(context)[None]
+        cosine, sine = inner.rotary_emb(torch.empty(1), position_ids=places)
+        self.cosine, self.sine = cosine[0, :, None], sine[0, :, None]
+
+    def _layer(self, layer: Any) -> Layer:
+        attention, mlp = layer.self_attn, layer.mlp
+        return Layer(
+            norm=layer.input_layernorm.weight,
+            qkv=self._project([attention.q_proj, attention.k_proj, attention.v_proj]),
+            head_norms=(attention.q_norm.weight, attention.k_norm.weight) if hasattr(attention, "q_norm") else None,
+            out=self._project([attention.o_proj]),
+            mlp_norm=layer.post_attention_layernorm.weight,
+            gate_up=self._project([mlp.gate_proj, mlp.up_proj]),
+            down=self._project([mlp.down_proj]),
+        )
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor, step: Step) -> torch.Tensor:
+        """The last hidden states, (rows, hidden)."""
+        x = self.embedding[tokens]
+        rotation = self.cosine[positions], self.sine[positions]
+        for index, layer in enumerate(self.layers):
+            x = x + layer.out(self._attend(index, layer, self._norm(x, layer.norm), rotation, step))
+            gate, up = layer.gate_up(self._norm(x, layer.mlp_norm)).chunk(2, -1)
+            x = x + layer.down(silu(gate) * up)
+        return x
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.head(self._norm(hidden, self.norm))
+
+    def _attend(
+        self, index: int, layer: Layer, x: torch.Tensor, rotation: tuple[torch.Tensor, torch.Tensor], step: Step
+    ) -> torch.Tensor:
+        rows = x.shape[0]
+        heads = layer.qkv(x).view(rows, self.heads + 2 * self.kv_heads, self.size)
+        turned, value = heads.split([self.heads + self.kv_heads, self.kv_heads], 1)
+        if layer.head_norms is not None:
+            query, key = turned.split([self.heads, self.kv_heads], 1)
+            query, key = self._norm(query, layer.head_norms[0]), self._norm(key, layer.head_norms[1])
+            turned = torch.cat([query, key], 1)
+        low, high = turned.chunk(2, -1)
+        turned = turned * rotation[0] + torch.cat([-high, low], -1) * rotation[1]
+        by_head, value = turned.transpose(0, 1), value.transpose(0, 1)
+        query, key = by_head.split([self.heads, self.kv_heads])
+        keys, values = step.pool.layer(index, key[None], value[None])
+        keys.index_copy_(1, step.slots, key)
+        values.index_copy_(1, step.slots, value)
+        parts = [
+            attend_group(query[:, group.rows], keys[:, group.slots], values[:, group.slots], group, self.scale)
+            for group in step.groups
+        ]
+        out = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        return out.transpose(0, 1).reshape(rows, -1)
+
+    def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return rms_norm(x, weight.shape, weight, self.eps)
+
+
+def project(modules: list[Any]) -> Project:
+    """Projections of the same input as one; the modules keep views of the one weight."""
+    weight, bias = stack(modules)
+    start = 0
+    for module in modules if len(modules) > 1 else []:
+        rows = module.weight.shape[0]
+        module.weight.data = weight[start : start + rows]
+        start += rows
+    return lambda x: linear(x, weight, bias)
+
+
+def project_int8(modules: list[Any]) -> Project:
+    return Int8Linear(*stack(modules))
+
+
+def stack(modules: list[Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    if len(modules) == 1:
+        return modules[0].weight.data, None if modules[0].bias is None else modules[0].bias.data
+    weight = torch.cat([module.weight.data for module in modules])
+    biases = [module.bias for module in modules]
+    return weight, None if biases[0] is None else torch.cat([bias.data for bias in biases])
