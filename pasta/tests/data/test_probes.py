@@ -48,7 +48,8 @@ def test_a_probe_is_a_forward_pass_over_what_it_sees(model, text):
         before += unit.ids
     probe = Probe(1, 2, 3)
     first, second = answer.units[2:4]
-    seen = [*answer.prompt, *answer.units[0].gap, *answer.units[0].ids, *first.gap, *first.ids]
+    gap = answer.units[1].gap if text is LIST else first.gap  # an item takes its sibling's place, number included
+    seen = [*answer.prompt, *answer.units[0].gap, *answer.units[0].ids, *gap, *first.ids]
     assert losses[0, probe, 2] == pytest.approx(loss_of(model, seen, first.length), rel=1e-3)
     seen += [*second.gap, *second.ids]
     assert losses[0, probe, 3] == pytest.approx(loss_of(model, seen, second.length), rel=1e-3)

@@ -138,20 +138,6 @@ class Independence:
         added = sum(run.rise for run in chosen) / answer.length
         return Decision(row, Plan(tuple(blocks), tuple(syncs)), figures={"added_nats": round(added, 4)})
 
-    def price(self, answers: Sequence[Answer], plans: Sequence[Plan]) -> list[list[tuple[int, float]]]:
-        """What any plan costs, of blocks that begin and end with pieces: (tokens, added nats) of each block."""
-        probes = [probes_of(answer, plan) for answer, plan in zip(answers, plans, strict=True)]
-        losses = self.scorer.score(list(zip(answers, probes, strict=True)), self.budget.hiding)
-        priced = []
-        for number, (answer, asked) in enumerate(zip(answers, probes, strict=True)):
-            blocks = []
-            for probe in asked:
-                inside = range(probe.first, probe.last + 1)
-                nats = sum(losses[number, probe, unit] - losses[number, None, unit] for unit in inside)
-                blocks.append((sum(answer.units[unit].length for unit in inside), nats))
-            priced.append(blocks)
-        return priced
-
 
 def probes_of(answer: Answer, plan: Plan) -> list[Probe]:
     """The blocks of a plan as probes: each with its siblings since the last sync hidden."""

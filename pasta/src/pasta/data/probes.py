@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from pasta.data.pieces import Kind
 from pasta.data.units import Answer
 from pasta.layout import IGNORE, Layout, SegmentTable
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class Hiding(StrEnum):
     """How a hidden unit is hidden from a model that does not know the tags yet."""
 
-    omit = "omit"  # as if it had never been written: the text closes up
+    omit = "omit"  # as if it had never been written: the text closes up, and a list's numbers too
     gap = "gap"  # left out, but its positions stay reserved
     topic = "topic"  # in its place stands its topic in brackets
 
@@ -82,10 +83,10 @@ def lay_out_probes(number: int, answer: Answer, probes: Sequence[Probe], hiding:
     for index, token in enumerate(flat):
         if index in cuts:
             start = cuts[index]
-            for _ in range(sum(probe.start == start for probe in probes)):
-                own, child = table.fork(main)
-                children[start].append(child)
-            main = own
+            before, wanted = main, 1 + sum(probe.start == start for probe in probes)
+            while len(children[start]) < wanted:  # both ends of a fork see what was before it, and not each other
+                children[start] += table.fork(before)
+            main = children[start].pop()
         put((token,), index, main, False)
     for number_of_unit, unit in enumerate(answer.units):
         first = begin[number_of_unit] + len(unit.gap)
@@ -127,7 +128,14 @@ def _context(answer: Answer, probe: Probe, hiding: Hiding) -> Iterator[int]:
             yield from unit.ids
             line_break = ()
     own = units[probe.first]
-    yield from own.gap if hiding is Hiding.topic or "\n" in own.gap_text or not line_break else line_break
+    if hiding is Hiding.topic:
+        yield from own.gap
+    elif own.piece.kind is Kind.ITEM:
+        # Without its siblings it is the first of its list, and gets the first one's number.
+        alike = (unit for unit in units[probe.start : probe.first] if unit.piece.region == own.piece.region)
+        yield from next((unit for unit in alike if unit.is_block), own).gap
+    else:
+        yield from own.gap if "\n" in own.gap_text or not line_break else line_break
 
 
 def sheets(number: int, answer: Answer, probes: Sequence[Probe], hiding: Hiding, size: int) -> Iterator[Sheet]:
@@ -154,6 +162,7 @@ class Scorer:
         on_cpu = model.device.type == "cpu"
         self.batch_tokens = batch_tokens or (4_096 if on_cpu else 65_536)
         self.sheet_tokens = sheet_tokens
+        self.tokens = 0  # run so far, padding not counted
 
     def score(self, asked: Sequence[tuple[Answer, Sequence[Probe]]], hiding: Hiding) -> Losses:
         """The losses of every unit as it stands, and under each of its answer's probes."""
@@ -163,6 +172,7 @@ class Scorer:
             for sheet in sheets(number, answer, probes, hiding, self.sheet_tokens)
         ]
         made.sort(key=lambda sheet: len(sheet.layout.ids), reverse=True)
+        self.tokens += sum(len(sheet.layout.ids) for sheet in made)
         losses: Losses = {}
         at = 0
         while at < len(made):

@@ -77,7 +77,8 @@ def grow(answer: Answer, start: int, rise: Rise, limit: float, *, window: int, a
     while at < stop:
         unit = units[at]
         joins = _joins(units, at) and elements[-1].is_block
-        is_crumb = unit.piece.kind is Kind.SENTENCE and not unit.is_block
+        # A small model hardly notices what "This" misses; a sentence that says so joins whatever was measured.
+        is_crumb = unit.leans or (unit.piece.kind is Kind.SENTENCE and not unit.is_block)
         if not (is_crumb and joins):
             single = Probe(start, at, at)
             independent = fits(single, at)
@@ -89,7 +90,7 @@ def grow(answer: Answer, start: int, rise: Rise, limit: float, *, window: int, a
                 at += 1
                 continue
         if not joins:
-            break
+            break  # it stays with the parent, behind the sync
         # The nearest block that it can join without missing anything; the run's first block misses nothing.
         for index in range(len(elements) - 1, -1, -1):
             first = elements[index].first

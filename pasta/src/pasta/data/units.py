@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pasta.data.cues import leans_back
 from pasta.data.example import Example
 from pasta.data.pieces import Kind, Piece, holds_fixed, pieces, regions
 from pasta.data.topics import topic_of
@@ -22,6 +23,7 @@ class Unit:
     gap_text: str
     ids: tuple[int, ...]
     is_block: bool  # long enough, and of a kind that may be written apart
+    leans: bool  # begins as if in the middle of a thought: "This …", "Then …"
     hint: tuple[int, ...]  # what stands for it where it is hidden behind its topic
 
     @property
@@ -62,7 +64,8 @@ def cut(example: Example, vocabulary: Vocabulary, *, max_units: int, min_tokens:
             and not holds_fixed(body)
         )
         hint = tuple(vocabulary.encode(f" [{topic_of(body)}]"))
-        units.append(Unit(piece, tuple(vocabulary.encode(gap)) if gap else (), gap, ids, is_block, hint))
+        leans = piece.kind is Kind.SENTENCE and leans_back(body)
+        units.append(Unit(piece, tuple(vocabulary.encode(gap)) if gap else (), gap, ids, is_block, leans, hint))
         at = piece.end
     tail = tuple(vocabulary.encode(text[at:])) if text[at:] else ()
     return Answer(example, tuple(prompt[-max_prompt:]), tuple(units), tail)
