@@ -207,7 +207,7 @@ class Engine:
 
     def _note_draw(self, variable: Variable) -> None:
         """Record which particles drew an instance of a program variable."""
-        if variable.name is None:
+        if variable.name is None or (not variable.origins and self._drawn.get(variable.name) is True):
             return
         scope = self.graph.scope
         if not variable.origins:

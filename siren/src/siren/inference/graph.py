@@ -167,6 +167,7 @@ class Graph:
             return operation()
         except Diverge as difference:
             classes = difference.classes
+        assert len(classes) > 1, "lanes that differ must fall apart"
         return self.apart(classes, [lambda: self.lanewise(operation, join)] * len(classes), join)
 
     def apart(
@@ -304,7 +305,7 @@ def lanes_with(exprs: Sequence[Expr], variable: Variable) -> Array | None:
                 return None
             used = coefficient != 0
             lanes = used if lanes is None else lanes | used
-    return None if lanes is None or lanes.all() else lanes
+    return None if lanes is None or np.count_nonzero(lanes) == len(lanes) else lanes
 
 
 def split_by(patterns: Sequence[Array]) -> list[Index]:

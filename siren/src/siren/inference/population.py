@@ -9,7 +9,7 @@ import numpy as np
 
 from siren.errors import RunError
 from siren.inference.graph import Graph
-from siren.inference.resampling import SCHEMES, effective_size, normalised
+from siren.inference.resampling import SCHEMES, effective_size, normalised, relative
 from siren.symbolic.lanes import Array, Index
 
 
@@ -55,8 +55,8 @@ class Population:
                 self._record(None, np.zeros(size), float(size))
             return
         log_weights = graph.log_weight
-        weights, log_mean = normalised(log_weights)
-        ess = effective_size(weights)
+        weights, total, log_mean = relative(log_weights)
+        ess = effective_size(weights, total)
         if self._threshold is not None and ess >= self._threshold * size:
             if whole:
                 self._record(None, log_weights, ess)

@@ -1,11 +1,12 @@
 """Choosing ancestors: which particles are copied and which are dropped.
 
 Every scheme returns, for each new particle, the index of the particle that it copies, such that particle i is
-copied N*w[i] times on average.
+copied N*w[i]/sum(w) times on average.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,21 +17,31 @@ from siren.symbolic.lanes import Array, Index
 Rng = np.random.Generator
 
 
-def normalised(log_weights: Array) -> tuple[Array, float]:
-    """Weights that sum to 1, and the log of the mean weight. If all are impossible, equal ones and -inf."""
+def relative(log_weights: Array) -> tuple[Array, float, float]:
+    """Weights relative to the largest, their sum, and the log of the mean weight.
+
+    If all are impossible: equal ones and -inf.
+    """
     top = log_weights.max()
+    size = len(log_weights)
     if not np.isfinite(top):
-        return np.full(len(log_weights), 1.0 / len(log_weights)), -np.inf
+        return np.ones(size), float(size), -np.inf
     weights = log_weights - top
     np.exp(weights, out=weights)
-    total = weights.sum()
+    total = float(weights.sum())
+    return weights, total, float(top) + math.log(total / size)
+
+
+def normalised(log_weights: Array) -> tuple[Array, float]:
+    """Weights that sum to 1, and the log of the mean weight."""
+    weights, total, log_mean = relative(log_weights)
     weights *= 1.0 / total
-    return weights, float(top + np.log(total / len(weights)))
+    return weights, log_mean
 
 
-def effective_size(weights: Array) -> float:
+def effective_size(weights: Array, total: float = 1.0) -> float:
     """The number of equally weighted particles that would be as good."""
-    return float(1.0 / np.einsum("i,i->", weights, weights))
+    return float(total * total / np.einsum("i,i->", weights, weights))
 
 
 def multinomial(rng: Rng, weights: Array) -> Index:
@@ -56,7 +67,7 @@ def stratified(rng: Rng, weights: Array) -> Index:
 def residual(rng: Rng, weights: Array) -> Index:
     """The whole part of N*w copies for certain; the rest by independent draws."""
     size = len(weights)
-    expected = size * weights
+    expected = weights * (size / weights.sum())
     sure = np.floor(expected).astype(np.intp)
     left = size - int(sure.sum())
     ancestors = np.repeat(np.arange(size), sure)

@@ -70,8 +70,10 @@ class Estimate:
 
     @property
     def sd(self) -> float:
-        off = np.subtract(self._posterior.mean, average(self._posterior.mean, self._weights))
-        return float(np.sqrt(max(0.0, average(self._posterior.variance() + np.square(off), self._weights))))
+        with np.errstate(invalid="ignore"):  # an infinite mean has no spread to speak of
+            off = np.subtract(self._posterior.mean, average(self._posterior.mean, self._weights))
+            variance = average(self._posterior.variance() + np.square(off), self._weights)
+        return float(np.sqrt(max(0.0, variance))) if np.isfinite(self.mean) else float("nan")
 
     def quantile(self, q: float) -> float:
         cdf = self._posterior.cdf

@@ -15,7 +15,7 @@ from siren.runtime.effects import Effects
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, join, list_of
 from siren.symbolic.algebra import ite, select
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Op, Poly, Variable, of, raw
+from siren.symbolic.expr import Column, Op, Poly, Variable, of
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
 
@@ -45,6 +45,7 @@ class Evaluator:
         self._plan = plan
         self._step = step
         self._fold_depth = 0
+        self._sites: dict[int, Site] = {}
         self._forms: dict[type, Callable[[Any, Env], Value]] = {
             ast.Number: lambda node, env: node.value,
             ast.Boolean: lambda node, env: node.value,
@@ -137,7 +138,8 @@ class Evaluator:
             self._bind(function.parameters, _nest(arguments), env)
             arguments.clear()  # the callee's environment is now the only holder
             return self._owned(function.body, env)
-        arguments = [self._now(argument) for argument in arguments]
+        if len(arguments) > 1:  # a later one may have resampled: the earlier ones follow
+            arguments = [self._now(argument) for argument in arguments]
         try:
             if name in OPERATOR_FUNCTIONS:
                 return self._operate(OPERATOR_FUNCTIONS[name], *arguments, span)
@@ -273,7 +275,10 @@ class Evaluator:
 
     def _assume(self, node: ast.Assume, env: Env) -> Value:
         dist = self._distribution(node.distribution, env)
-        self.engine.site = Site(f"the assumption of `{node.name}`", node.distribution.span)
+        site = self._sites.get(id(node))
+        if site is None:
+            site = self._sites[id(node)] = Site(f"the assumption of `{node.name}`", node.distribution.span)
+        self.engine.site = site
         annotation = self._plan.get(node.name, node.annotation)
         return self.engine.assume(node.name, annotation, dist, node.name_span)
 
@@ -282,7 +287,10 @@ class Evaluator:
         value = self.eval(node.value, env)
         if not isinstance(value, EXPRESSIONS):
             raise RunError(f"observe expects a number, not {describe(value)}", node.span)
-        self.engine.site = Site("this observation", node.span)
+        site = self._sites.get(id(node))
+        if site is None:
+            site = self._sites[id(node)] = Site("this observation", node.span)
+        self.engine.site = site
         self.engine.observe(dist.fresh(self.graph.scope), value)
 
     def _resample(self, node: ast.Resample, env: Env) -> Value:
@@ -306,11 +314,10 @@ class Evaluator:
                 condition = self.engine.value(condition)
         if type(condition) is not Column:
             return self.eval(node.then if condition else node.otherwise, env)
-        lanes = raw(condition) != 0
-        if lanes.all():
-            return self.eval(node.then, env)
-        if not lanes.any():
-            return self.eval(node.otherwise, env)
+        lanes = condition.data if condition.data.dtype == bool else condition.data != 0
+        taken = np.count_nonzero(lanes)
+        if taken == 0 or taken == len(lanes):
+            return self.eval(node.then if taken else node.otherwise, env)
         if self.effects.is_simple(node.then) and self.effects.is_simple(node.otherwise):
             try:
                 sides = self._both(node, env)

@@ -127,6 +127,7 @@ def stream(
             accumulator = next(steps, _END)
             if accumulator is _END:
                 return
+            session.forget_history()
             with session.tentatively():
                 answer = accumulator
                 if isinstance(node, ast.Let):
@@ -188,6 +189,10 @@ class _Session:
             seconds=time.perf_counter() - self.started,
             ess=tuple(self.population.ess),
         )
+
+    def forget_history(self) -> None:
+        """A stream keeps the latest effective sample size only."""
+        del self.population.ess[:-1]
 
     @contextmanager
     def tentatively(self) -> Iterator[None]:

@@ -111,7 +111,7 @@ def _scale(factor: Expr, expr: Expr) -> Expr:
     total: dict[Monomial, Raw] = {}
     for monomial, coefficient in expr.terms.items():  # type: ignore[union-attr]
         scaled = coefficient * value
-        if not (isinstance(scaled, np.ndarray) and isinstance(coefficient, np.ndarray) and is_zero(scaled)):
+        if type(scaled) is float or not is_zero(scaled):
             total[monomial] = scaled
     return polynomial(total, gen)
 

@@ -188,12 +188,16 @@ def _beta_bernoulli(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Cl
     if not isinstance(slope, NUMBERS):
         return Clash(p, f"the probability of the bernoulli is not {_name(p)} itself")
     if type(slope) is Column and is_choice(chance):
-        used, mean = slope, div(a, add(a, b))
+        used, up, down = slope.data, raw(a), raw(b)
+        mean = polynomial({ONE: used * (up / (up + down))}, gen)
 
         def chosen(y: Expr) -> Dist:
-            return Dist(BETA, (add(a, mul(used, y)), add(b, mul(used, sub(1.0, y)))))
+            if isinstance(y, NUMBERS):
+                hits = used * raw(y)
+                return Dist(BETA, (lift(up + hits, gen), lift(down + (used - hits), gen)))
+            return Dist(BETA, (add(a, mul(slope, y)), add(b, mul(slope, sub(1.0, y)))))
 
-        return Exchange(Dist(BERNOULLI, (add(mul(used, mean), rest),)), chosen)
+        return Exchange(Dist(BERNOULLI, (add(mean, rest),)), chosen)
     sign = raw(slope)
     flipped = (1.0 - sign) / 2
     if not (isinstance(rest, NUMBERS) and np.all(np.abs(sign) == 1) and np.all(raw(rest) == flipped)):
@@ -216,19 +220,18 @@ def is_just(expr: Expr, variable: Variable) -> bool:
 
 
 def is_choice(expr: Expr) -> bool:
-    """Whether every lane is just one variable, or none and a number."""
+    """Whether every lane is just one variable, or a number."""
     if type(expr) is not Poly:
         return False
     used: Raw = 0.0
     for monomial, c in expr.terms.items():
-        if monomial is not ONE and monomial != ONE:
-            if len(monomial) > 1 or monomial[0][1] != 1:
+        if monomial:
+            if len(monomial) > 1 or monomial[0][1] != 1 or np.count_nonzero(c * c != c):
                 return False
             used = used + c
-            if not np.all((c == 0) | (c == 1)):
-                return False
-    constant = expr.terms.get(ONE, 0.0)
-    return bool(np.all(used <= 1) and not np.any((constant != 0) & (used != 0)))
+    if np.count_nonzero(used > 1):  # type: ignore[arg-type]
+        return False
+    return ONE not in expr.terms or not np.count_nonzero(expr.terms[ONE] * used)
 
 
 def _beta_binomial(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:

@@ -73,13 +73,15 @@ class Gaussian(Family):
 
     def logpdf(self, x: Numbers, *p: Numbers) -> Numbers:
         mean, variance = p
-        off = x - mean
+        score = x - mean
+        score *= score
         if isinstance(variance, np.ndarray):
-            score = off * off / variance
+            score = np.divide(score, variance, out=score if isinstance(score, np.ndarray) else None)
             score += np.log(variance)
+            score += _LOG_2PI
         else:
-            score = off * off * (1.0 / variance) + math.log(variance)
-        score += _LOG_2PI
+            score *= 1.0 / variance
+            score += math.log(variance) + _LOG_2PI
         score *= -0.5
         return score
 
