@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import sys
 import types
 import typing
@@ -70,6 +71,8 @@ def sft(
     from pasta.train.sft import train  # only now: `--help` needs no torch
 
     summary = train(settings)
+    if os.environ.get("RANK", "0") != "0":  # under accelerate or torchrun, one process speaks for all
+        return
     for reason, count in summary.refused.items():
         print(f"left out {count} rows: {reason}", file=sys.stderr)
     minutes = summary.seconds / 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -31,11 +31,11 @@ class Meter:
         sums = torch.stack([losses[tags].sum(), tags.sum(), losses[~tags].sum(), (~tags).sum()]).double()
         self._sums = sums if self._sums is None else self._sums + sums
 
-    def read(self) -> dict[str, float]:
-        """The means since the last reading."""
+    def read(self, gather: Callable[[torch.Tensor], torch.Tensor] = lambda sums: sums) -> dict[str, float]:
+        """The means since the last reading; `gather` sums over the processes of a run."""
         if self._sums is None:
             return {}
-        tag_loss, tags, text_loss, texts = self._sums.tolist()
+        tag_loss, tags, text_loss, texts = gather(self._sums).tolist()
         self._sums = None
         means = {}
         if tags:

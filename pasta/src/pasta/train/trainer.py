@@ -93,9 +93,9 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs:
-            logs |= self.meters[True].read()
+            logs |= self.meters[True].read(self.accelerator.reduce)
         elif "eval_loss" in logs:
-            logs |= {f"eval_{name}": value for name, value in self.meters[False].read().items()}
+            logs |= {f"eval_{name}": value for name, value in self.meters[False].read(self.accelerator.reduce).items()}
         super().log(logs, start_time)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
