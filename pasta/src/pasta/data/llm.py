@@ -158,7 +158,7 @@ def _http() -> Any:
             return import_module(name)
         except ModuleNotFoundError:
             continue
-    raise PastaError("the annotator llm needs httpx, which is not installed", "pip install httpx")
+    raise PastaError("the annotator llm needs httpx, which is not installed", 'pip install "pasta-decoding[annotate]"')
 
 
 def _retry_after(header: str | None) -> float:
