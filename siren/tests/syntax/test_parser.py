@@ -1,7 +1,7 @@
 import pytest
 
 from siren.errors import DataError, ParseError
-from siren.syntax import flat, parse, parse_file
+from siren.syntax import check, flat, format_text, parse, parse_file
 
 
 def same(left: str, right: str) -> bool:
@@ -95,6 +95,18 @@ def test_rendered_error_has_line_and_caret() -> None:
 def test_missing_file_is_a_user_error(tmp_path) -> None:
     with pytest.raises(DataError, match="no such file"):
         parse_file(tmp_path / "none.si")
+
+
+def test_deep_trees() -> None:
+    for text in (
+        "+".join(["1"] * 2000),
+        "if true then 1 else " * 400 + "2",
+        "-" * 500 + "1",
+        "(" * 500 + "1" + ")" * 500,
+    ):
+        assert check(parse(text)) == ()
+        formatted = format_text(text)
+        assert format_text(formatted) == formatted
 
 
 def test_long_chain_of_lets() -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from siren.errors import CheckError, CheckErrors, Span, did_you_mean
 from siren.syntax import ast
 from siren.syntax.builtins import DISTRIBUTIONS, FUNCTIONS
+from siren.syntax.depth import deep_recursion
 from siren.syntax.shapes import find_shape_errors
 from siren.syntax.traverse import children, walk
 
@@ -27,10 +28,11 @@ _OTHER_NAMES: Final = {
 def check(program: ast.Program, data_names: Iterable[str] = ()) -> tuple[CheckError, ...]:
     """All findings in source order; none means that it may run. `data_names` are bound from outside."""
     names = _NameChecker(program, frozenset(data_names))
-    names.run()
-    errors = names.errors
-    if not errors:  # shapes of a program with unknown names would only repeat the same mistakes
-        errors = find_shape_errors(program, frozenset(data_names))
+    with deep_recursion():
+        names.run()
+        errors = names.errors
+        if not errors:  # shapes of a program with unknown names would only repeat the same mistakes
+            errors = find_shape_errors(program, frozenset(data_names))
     for error in errors:
         error.with_source(program.source)
     return tuple(sorted(errors, key=lambda error: error.span or ast.NOWHERE))

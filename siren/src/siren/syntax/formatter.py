@@ -13,6 +13,7 @@ from typing import Final
 
 from siren.errors import Span
 from siren.syntax import ast
+from siren.syntax.depth import deep_recursion
 from siren.syntax.parser import parse
 from siren.syntax.printer import (
     annotation_prefix,
@@ -41,7 +42,8 @@ def format_text(text: str, name: str = "<program>") -> str:
 
 def format_program(program: ast.Program) -> str:
     """Lay out a program; comments come from its source text, and there are none without."""
-    return "\n".join(_Formatter(program).run()) + "\n"
+    with deep_recursion():
+        return "\n".join(_Formatter(program).run()) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +153,23 @@ class _Formatter:
             case ast.Unary(operator, operand):
                 prefix = unary_prefix(operator)
                 return _joined(prefix, self._lines(operand, width, len(prefix), operand_level(operator)), "")
-            case ast.Binary(operator, left, right):
-                left_level, right_level = operand_levels(operator)
-                before = self._lines(left, width, 0, left_level)
-                after = self._lines(right, width - len(_INDENT), 0, right_level)
-                return [*before[:-1], f"{before[-1]} {operator}", *_indented(after)]
+            case ast.Binary():
+                return self._chain(expr, width)
             case _:
                 return [flat(expr)]
+
+    def _chain(self, expr: ast.Binary, width: int) -> Lines:
+        """`a + b - c ...`: as much on a line as it takes, an operator at the end of every line but one."""
+        first, rest = _operands(expr)
+        out = self._lines(first[0], width, 0, first[1])
+        for operator, operand, level in rest:
+            lines = self._lines(operand, width - len(_INDENT), 0, level)
+            if len(lines) == 1 and len(out[-1]) + len(operator) + len(lines[0]) + 2 <= width:
+                out[-1] += f" {operator} {lines[0]}"
+            else:
+                out[-1] += f" {operator}"
+                out += _indented(lines)
+        return out
 
     def _if(
         self, condition: ast.Expr, then: ast.Expr, otherwise: ast.Expr, width: int, limit: Position
@@ -228,6 +240,30 @@ def _comments(text: str) -> list[_Comment]:
             _Comment((line, match.start() - line_start + 1), match.group().rstrip(), bool(before.strip()))
         )
     return out
+
+
+def _operands(expr: ast.Binary) -> tuple[tuple[ast.Expr, int], list[tuple[str, ast.Expr, int]]]:
+    """A chain of operators that bind alike: the first operand, then operators and operands with levels."""
+    level = binding(expr)
+    rest: list[tuple[str, ast.Expr, int]] = []
+    current: ast.Expr = expr
+    if expr.operator == "::":
+        first_level, rest_level = operand_levels("::")
+        first = expr.left
+        while isinstance(current, ast.Binary) and current.operator == "::":
+            following = current.right
+            chained = isinstance(following, ast.Binary) and following.operator == "::"
+            operand = following.left if chained and isinstance(following, ast.Binary) else following
+            rest.append(("::", operand, first_level if chained else rest_level))
+            current = following
+        return (first, first_level), rest
+    while isinstance(current, ast.Binary) and binding(current) == level:
+        left_level, right_level = operand_levels(current.operator)
+        rest.append((current.operator, current.right, right_level))
+        current = current.left
+        if left_level > level:  # comparisons do not chain
+            break
+    return (current, left_level), rest[::-1]
 
 
 def _start(span: Span) -> Position:
