@@ -22,12 +22,12 @@ from pasta.train.model import read_model, vocabulary_of
 SPARE = 192  # slots beyond the budget: promises still open when it ends are closed with tags
 
 
-def open_engine(model: str, device: str | None, slots: int) -> NativeEngine:
+def open_engine(model: str, device: str | None, slots: int, native: bool = False) -> NativeEngine:
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     network, tokenizer = read_model(model, torch.bfloat16 if place.type == "cuda" else torch.float32)
     network = network.to(place).eval()
     kind: type[NativeEngine] = NativeEngine
-    if place.type == "cuda":
+    if place.type == "cuda" and not native:
         # As `pasta.engine.load` chooses, without the packages that fetching models needs.
         from pasta.engine.fused import is_fusable
 
@@ -52,13 +52,13 @@ def evaluate(
     max_prompt_tokens: int = 1024,
     parallelism: float = 0.0,
     device: str | None = None,
-    engine: NativeEngine | None = None,
+    native: bool = False,
 ) -> dict[str, Any]:
     """Answers every prompt, into `NAME.answers.jsonl`, and sums up in `NAME.json`; goes on where it stopped."""
     begun = time.monotonic()
     path = out / f"{name}.answers.jsonl"
     done = {row["index"] for row in read_lines(path)}
-    engine = engine or open_engine(model, device, batch * (max_prompt_tokens + max_new_tokens + SPARE))
+    engine = open_engine(model, device, batch * (max_prompt_tokens + max_new_tokens + SPARE), native)
     waiting = [(i, p) for i, p in enumerate(read_prompts(prompts, limit)) if i not in done]
     waiting.reverse()
     decoder = Decoder(engine)

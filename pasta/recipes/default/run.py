@@ -2,8 +2,9 @@
 
     python pasta/recipes/default/run.py all --model BASE --prompts PROMPTS.jsonl --eval-prompts EVAL.jsonl --out OUT
 
-or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`; `speed` against the baseline), each of which goes on where it stopped, and
-stops by itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a short table comes last.
+or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`; `speed` against the baseline), each of which
+goes on where it stopped, and stops by itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a
+short table comes last.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     evaluate(
         model, options.eval_prompts or need(options, "prompts"), options.out, name=name, minutes=options.minutes,
         limit=options.eval_limit, batch=options.eval_batch, max_new_tokens=options.eval_tokens,
-        **given(options, "device", "parallelism"),
+        native=options.native_engine, **given(options, "device", "parallelism"),
     )  # fmt: skip
 
 
@@ -217,6 +218,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--eval-limit", type=int, default=0)
     evaluate.add_argument("--eval-batch", type=int, default=64, help="answers at once")
     evaluate.add_argument("--eval-tokens", type=int, default=512, help="tokens an answer")
+    evaluate.add_argument("--native-engine", action="store_true", help="the plain engine, also on a GPU")
     evaluate.add_argument("--parallelism", type=float, help="a bias on opening a promise")
 
     export = out.add_argument_group("export")

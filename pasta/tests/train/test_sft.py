@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -213,7 +216,7 @@ def test_nothing_to_train_on(tmp_path: Path, base: str) -> None:
 
 
 def test_without_peft_it_says_what_to_do(tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "peft", None)
+    monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(UsageError, match="built-in lora"):
         sft.train(SftConfig(data=data, output=str(tmp_path / "out"), model=base, method="peft"))
 
@@ -228,3 +231,26 @@ def test_prompt_of_training_is_the_prompt_of_decoding(rows) -> None:
     layout = make_example(rows[0], engine.vocabulary, Positions(), end_of_turn(engine.vocabulary))
     prompt = encode_prompt(engine, rows[0]["prompt"])
     assert layout.ids[: len(prompt)] == prompt
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path: Path, base: str, data: str) -> None:
+    weights = []
+    for processes, batch in ((1, 4), (2, 2)):
+        output = str(tmp_path / str(processes))
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+        program = ["--no-python", sys.executable, "-c", "from pasta.cli import main; main()", "train", "sft"]
+        flags = f"--model {base} --data {data} --output {output} --max-steps 2 --no-packing --batch-size {batch} --cpu"
+        more = "--learning-rate 1e-3 --warmup 0 --method full"
+        done = subprocess.run(
+            [*launch, *program, *flags.split(), *more.split()],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"{output}\n"  # one speaks for all
+        weights.append(read_model(output)[0].state_dict())
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight, rtol=1e-4, atol=1e-5)
