@@ -39,7 +39,8 @@ class Shown:
 
 
 def documents() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [*pages, ROOT / "examples" / "README.md", ROOT / "benchmarks" / "README.md"]
 
 
 def examine(text: str) -> list[Shown]:

@@ -22,6 +22,12 @@ def test_likeness_ignores_seconds_and_last_digits_only() -> None:
     assert not blocks.alike("x 1.2", "y 1.2")
 
 
+def test_the_program_in_the_readme_is_the_example() -> None:
+    example = (ROOT / "examples" / "outliers.si").read_text(encoding="utf-8")
+    program = "".join(line for line in example.splitlines(keepends=True) if not line.startswith("#"))
+    assert program in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_every_link_to_a_file_leads_somewhere() -> None:
     import re
 
