@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +20,33 @@ from pasta.vocab import Vocabulary
 def read_model(name: str, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A model on the CPU and its tokenizer. A folder needs nothing but transformers; an adapter is merged."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
 
     if is_adapter(name):
         model, tokenizer = read_model(base_of(name), dtype)
         apply_adapter(model, vocabulary_of(model, tokenizer), name)
         return model, tokenizer
     folder = find(name)
+    try:
+        with no_bars():
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise CorruptModel(f"{folder} does not read as a model: {error}") from error
+    return model, tokenizer
+
+
+@contextlib.contextmanager
+def no_bars() -> Iterator[None]:
+    """Keeps transformers' bars for reading and writing weights off the terminal."""
+    from transformers.utils import logging
+
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise CorruptModel(f"{folder} does not read as a model: {error}") from error
+        yield
     finally:
         if bars:
             logging.enable_progress_bar()
-    return model, tokenizer
 
 
 def find(name: str) -> Path:

@@ -29,7 +29,7 @@ from pasta.train.batch import BLOCK, Shape, collate, pack
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
 from pasta.train.lora import attach, train_rows
-from pasta.train.model import check_trainable, mark, read_model, vocabulary_of
+from pasta.train.model import check_trainable, mark, no_bars, read_model, vocabulary_of
 from pasta.train.trainer import SegmentTrainer
 from pasta.vocab import Vocabulary
 
@@ -93,11 +93,12 @@ def train(config: SftConfig) -> Summary:
         flex=flex,
         minutes=config.minutes,
     )
-    result = trainer.train(resume_from_checkpoint=newest_checkpoint(config) if config.resume else None)
-    if held_out and arguments.eval_strategy == "no":
-        trainer.evaluate()
-    base.config.use_cache = True
-    save(trainer, base, vocabulary, config)
+    with no_bars():
+        result = trainer.train(resume_from_checkpoint=newest_checkpoint(config) if config.resume else None)
+        if held_out:
+            trainer.evaluate()
+        base.config.use_cache = True
+        save(trainer, base, vocabulary, config)
     tokens = sum(len(layout.ids) for layout in examples.layouts)
     summary = Summary(
         output=config.output,
