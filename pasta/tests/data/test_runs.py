@@ -65,6 +65,14 @@ def test_a_conclusion_that_needs_the_items_comes_after_the_sync():
     assert blocks(answer_of(LIST), 1, {4: {1, 2, 3}}) == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_a_sentence_that_says_that_it_leans_back_is_believed():
+    leaning = PROSE.replace("The shop sells dates", "It also sells dates")
+    assert blocks(answer_of(leaning), 1, {}) == [(1, 1), (2, 3), (4, 4), (5, 5)]
+    summing = PROSE.replace("The shop sells dates", "Overall, the shop sells dates")
+    assert blocks(answer_of(summing), 1, {}) == [(1, 1), (2, 2)]
+    assert blocks(answer_of(LIST), 1, {}) == [(1, 1), (2, 2), (3, 3)]  # "With these in place, …"
+
+
 def test_what_is_not_known_is_asked_for():
     answer = answer_of(PROSE)
     grown = grow(answer, 0, lambda probe, unit: None, 0.1, window=16, ahead=3)

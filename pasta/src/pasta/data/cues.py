@@ -47,9 +47,14 @@ def leans_back(text: str) -> bool:
     return _LEANS.match(text) is not None
 
 
+def concludes(text: str) -> bool:
+    """Whether a text begins by summing up what stands before it."""
+    return _CONCLUDES.match(text) is not None
+
+
 def refers_back(text: str) -> bool:
     """Whether a text sums up, or points at, what stands before it."""
-    return _CONCLUDES.match(text) is not None or _REFERS.search(text) is not None
+    return concludes(text) or _REFERS.search(text) is not None
 
 
 def stem(word: str) -> str:

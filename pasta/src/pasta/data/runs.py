@@ -79,6 +79,8 @@ def grow(answer: Answer, start: int, rise: Rise, limit: float, *, window: int, a
         joins = _joins(units, at) and elements[-1].is_block
         # A small model hardly notices what "This" misses; a sentence that says so joins whatever was measured.
         is_crumb = unit.leans or (unit.piece.kind is Kind.SENTENCE and not unit.is_block)
+        if (unit.leans and not joins) or (unit.sums_up and not unit.leans):
+            break  # nor what "In conclusion" misses: such a sentence comes behind the sync
         if not (is_crumb and joins):
             single = Probe(start, at, at)
             independent = fits(single, at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pasta.data.cues import leans_back
+from pasta.data.cues import concludes, leans_back
 from pasta.data.example import Example
 from pasta.data.pieces import Kind, Piece, holds_fixed, pieces, regions
 from pasta.data.topics import topic_of
@@ -24,6 +24,7 @@ class Unit:
     ids: tuple[int, ...]
     is_block: bool  # long enough, and of a kind that may be written apart
     leans: bool  # begins as if in the middle of a thought: "This …", "Then …"
+    sums_up: bool  # begins like a conclusion
     hint: tuple[int, ...]  # what stands for it where it is hidden behind its topic
 
     @property
@@ -64,8 +65,19 @@ def cut(example: Example, vocabulary: Vocabulary, *, max_units: int, min_tokens:
             and not holds_fixed(body)
         )
         hint = tuple(vocabulary.encode(f" [{topic_of(body)}]"))
-        leans = piece.kind is Kind.SENTENCE and leans_back(body)
-        units.append(Unit(piece, tuple(vocabulary.encode(gap)) if gap else (), gap, ids, is_block, leans, hint))
+        is_prose = piece.kind is Kind.SENTENCE
+        units.append(
+            Unit(
+                piece,
+                gap=tuple(vocabulary.encode(gap)) if gap else (),
+                gap_text=gap,
+                ids=ids,
+                is_block=is_block,
+                leans=is_prose and leans_back(body),
+                sums_up=is_prose and concludes(body),
+                hint=hint,
+            )
+        )
         at = piece.end
     tail = tuple(vocabulary.encode(text[at:])) if text[at:] else ()
     return Answer(example, tuple(prompt[-max_prompt:]), tuple(units), tail)
