@@ -108,6 +108,19 @@ def accuracy_table(entries: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def growth_table(entries: list[dict[str, Any]]) -> str:
+    lines = [
+        "| program | particles | steps | seconds | ms a step | peak memory |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for entry in entries:
+        peak = "" if entry["peak_mib"] is None else f"{entry['peak_mib']:.1f} MiB"
+        each = f"{1000 * entry['seconds'] / entry['steps']:.2f}"
+        size = f"{entry['particles']:,} | {entry['steps']:,}"
+        lines.append(f"| {entry['program']} | {size} | {entry['seconds']:.3g} | {each} | {peak} |")
+    return "\n".join(lines)
+
+
 def put(path: Path, marker: str, text: str) -> None:
     """Replace what stands between `<!-- marker -->` and `<!-- end -->`."""
     pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- end -->)", re.S)
@@ -122,4 +135,5 @@ if __name__ == "__main__":
     about = machine_line(results["machine"])
     put(FOLDER / "README.md", "speed", f"{about}\n\n{speed_table(results['speed'])}")
     put(FOLDER / "README.md", "accuracy", accuracy_table(results["accuracy"]))
+    put(FOLDER / "README.md", "growth", growth_table(results["growth"]))
     put(FOLDER.parent / "README.md", "speed", f"{about}\n\n{speed_table(results['speed'])}")

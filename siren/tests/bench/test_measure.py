@@ -4,6 +4,7 @@ import pytest
 from siren.api import run
 from siren.bench.filters import FILTERS
 from siren.bench.generate import generate
+from siren.bench.growth import memory_growth, time_growth
 from siren.bench.measure import Workplace, accuracy, satisfiable, speed, squared_errors
 from siren.bench.suite import METHODS, suite
 
@@ -92,3 +93,16 @@ def test_satisfiable_plans_of_the_slower_ones(name: str, method: str, place: Wor
     tried = [plan for plan in benchmark.plans if plan not in left_out]
     found = [plan for plan in tried if satisfiable(benchmark, method, plan, place)]
     assert found == [plan for plan in benchmark.satisfiable[method] if plan not in left_out]
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_ten_thousand_steps() -> None:
+    short, long = memory_growth((100, 10_000))
+    assert short.peak_mib is not None and long.peak_mib is not None
+    assert long.peak_mib < short.peak_mib + 8
+
+
+@pytest.mark.slow
+def test_time_is_linear_in_steps(place: Workplace) -> None:
+    short, long = time_growth(place, ((256, 100), (256, 800)))
+    assert long.seconds < 1.6 * 8 * short.seconds

@@ -6,16 +6,20 @@ import json
 import statistics
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
 
 from siren.bench import measure
 from siren.bench.filters import FILTERS
+from siren.bench.growth import POINTS, Growth, memory_growth, time_growth
 from siren.bench.machine import machine
+from siren.bench.suite import suite
 from siren.cli.show import number, open_console
 from siren.errors import SirenError
+
+_PARTS: Final = ("accuracy", "speed", "growth")
 
 
 def bench(
@@ -23,22 +27,27 @@ def bench(
         bool, typer.Option("--quick/--long", help="Under two minutes, or many repetitions.")
     ] = True,
     only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
-    part: Annotated[str, typer.Option(help="accuracy, speed or all.")] = "all",
+    part: Annotated[str, typer.Option(help="accuracy, speed, growth or all.")] = "all",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     output: Annotated[
         Path | None, typer.Option(help="Also write the JSON to this file; parts not measured now stay.")
     ] = None,
 ) -> None:
-    """Measure errors at 1,024 particles, and speed beside hand-written NumPy filters, in one run."""
-    if part not in ("accuracy", "speed", "all"):
-        raise typer.BadParameter("one of accuracy, speed, all", param_hint="--part")
-    figures: dict[str, Any] = {"machine": machine(), "accuracy": [], "speed": []}
+    """Measure errors at 1,024 particles, speed beside hand-written NumPy, growth of time and memory."""
+    if part not in (*_PARTS, "all"):
+        raise typer.BadParameter(f"one of {', '.join(_PARTS)}, all", param_hint="--part")
+    for name in only or ():
+        if name not in suite():
+            raise typer.BadParameter(f"no `{name}`; there are {', '.join(suite())}", param_hint="--only")
+    figures: dict[str, Any] = {"machine": machine(), **{name: [] for name in _PARTS}}
     with measure.workplace() as folder:
         place = measure.Workplace(Path(folder))
-        if part != "speed":
+        if part in ("accuracy", "all"):
             figures["accuracy"] = [entry.to_json() for entry in _accuracy(place, quick, only)]
-        if part != "accuracy":
+        if part in ("speed", "all"):
             figures["speed"] = [entry.to_json() for entry in _speed(place, quick, only)]
+        if part == "growth" or (part == "all" and not only):
+            figures["growth"] = [entry.to_json() for entry in _growth(place, quick)]
     if output:
         _keep(figures, output)
     text = json.dumps(figures, indent=2)
@@ -89,6 +98,12 @@ def _speed(place: measure.Workplace, quick: bool, only: list[str] | None) -> lis
     return entries
 
 
+def _growth(place: measure.Workplace, quick: bool) -> list[Growth]:
+    _say("growth of time and memory")
+    lengths, points = ((100, 1000), POINTS[:3]) if quick else ((100, 1000, 10_000), POINTS)
+    return [*time_growth(place, points), *memory_growth(lengths)]
+
+
 def _show(figures: dict[str, Any]) -> None:
     console = open_console()
     about = figures["machine"]
@@ -131,6 +146,15 @@ def _show(figures: dict[str, Any]) -> None:
                 entry["benchmark"], str(entry["plan"]), str(entry["particles"]), str(entry["steps"]),
                 f"{entry['siren_seconds']:.4f}", f"{entry['numpy_seconds']:.4f}", f"{entry['ratio']:.2f}",
             )  # fmt: skip
+        console.print(table)
+        console.print()
+    if figures["growth"]:
+        table = _table("Growth", ["program", "particles", "steps", "s", "ms a step", "peak MiB"], 1)
+        for entry in figures["growth"]:
+            peak = "" if entry["peak_mib"] is None else f"{entry['peak_mib']:.1f}"
+            each = f"{1000 * entry['seconds'] / entry['steps']:.2f}"
+            size = (str(entry["particles"]), str(entry["steps"]))
+            table.add_row(entry["program"], *size, f"{entry['seconds']:.3f}", each, peak)
         console.print(table)
 
 
