@@ -74,10 +74,16 @@ def chance(draw, sketch: Sketch) -> str:
 def programs(draw) -> tuple[str, list[str]]:
     sketch = Sketch()
     for number in range(draw(st.integers(3, 7))):
-        kind = draw(st.sampled_from(["gaussian", "gaussian", "gamma", "beta", "bernoulli", "observe", "observe", "branch"]))
+        kind = draw(
+            st.sampled_from(
+                ["gaussian", "gaussian", "gamma", "beta", "bernoulli", "observe", "observe", "branch"]
+            )
+        )
         name = f"v{number}"
         if kind == "gaussian":
-            sketch.lines.append(f"let {name} <- gaussian({draw(linear(sketch))}, {draw(variance(sketch))}) in")
+            sketch.lines.append(
+                f"let {name} <- gaussian({draw(linear(sketch))}, {draw(variance(sketch))}) in"
+            )
             sketch.numbers.append(name)
         elif kind == "gamma":
             sketch.lines.append(f"let {name} <- gamma(4., 3.) in")
@@ -92,7 +98,9 @@ def programs(draw) -> tuple[str, list[str]]:
             if sketch.chances and draw(st.booleans()):
                 sketch.lines.append(f"let () = observe(bernoulli({draw(chance(sketch))}), true) in")
             else:
-                sketch.lines.append(f"let () = observe(gaussian({draw(linear(sketch))}, {draw(variance(sketch))}), 0.8) in")
+                sketch.lines.append(
+                    f"let () = observe(gaussian({draw(linear(sketch))}, {draw(variance(sketch))}), 0.8) in"
+                )
         else:
             one = f"observe(gaussian({draw(linear(sketch))}, {draw(variance(sketch))}), 0.4)"
             sketch.lines.append(f"let () = if {draw(st.sampled_from(sketch.flags))} then {one} else () in")

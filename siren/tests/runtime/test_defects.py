@@ -99,7 +99,9 @@ def test_errors_say_where(source: str, words: str, line: int) -> None:
 
 def test_certain_and_impossible_outcomes() -> None:
     assert run(parse("let () = observe(bernoulli(1.), true) in 1"), particles=3, seed=0).log_evidence == 0.0
-    assert run(parse("let () = observe(bernoulli(0.), true) in 1"), particles=3, seed=0).log_evidence == -np.inf
+    assert (
+        run(parse("let () = observe(bernoulli(0.), true) in 1"), particles=3, seed=0).log_evidence == -np.inf
+    )
 
 
 def test_log_evidence_and_ess() -> None:

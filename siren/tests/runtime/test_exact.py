@@ -132,7 +132,9 @@ def test_joint_normal_inverse_gamma() -> None:
     rate = 3 + 0.5 * np.sum((ys - ys.mean()) ** 2) + 0.5 * kappa * n / (kappa + n) * (ys.mean() - 1) ** 2
     assert result.value[0].mean == pytest.approx(centre, abs=1e-9)
     assert result.value[1].mean == pytest.approx(shape / rate, abs=1e-9)
-    assert result.value[0].sd == pytest.approx(stats.t(2 * shape, centre, np.sqrt(rate / shape / (kappa + n))).std())
+    assert result.value[0].sd == pytest.approx(
+        stats.t(2 * shape, centre, np.sqrt(rate / shape / (kappa + n))).std()
+    )
 
 
 def test_discrete_program_by_enumeration() -> None:
@@ -148,7 +150,10 @@ def test_discrete_program_by_enumeration() -> None:
     for a, b, c, d in itertools.product((0, 1), (0, 1), (1, 2, 3), (0, 1)):
         pb, pd = (0.8 if a else 0.1), (c / 4 if b else 0.5)
         weights[a, b, c, d] = (
-            (0.3 if a else 0.7) * (pb if b else 1 - pb) * (0.2, 0.5, 0.3)[c - 1] * (pd if d else 1 - pd)
+            (0.3 if a else 0.7)
+            * (pb if b else 1 - pb)
+            * (0.2, 0.5, 0.3)[c - 1]
+            * (pd if d else 1 - pd)
             * (0.9 if d else 0.2)
         )
     total = sum(weights.values())

@@ -20,7 +20,11 @@ LANES = np.array([True, False, True])
 @st.composite
 def expressions(draw, depth: int = 4):
     """An expression and its value in three lanes."""
-    kind = draw(st.sampled_from(["number", "column", "variable"] + ["add", "sub", "mul", "div", "select", "ite"] * (depth > 0)))
+    kind = draw(
+        st.sampled_from(
+            ["number", "column", "variable"] + ["add", "sub", "mul", "div", "select", "ite"] * (depth > 0)
+        )
+    )
     if kind == "number":
         number = draw(NUMBERS)
         return number, np.full(3, number)
@@ -39,7 +43,9 @@ def expressions(draw, depth: int = 4):
     if kind == "ite":
         test, _ = operation("lt", (of(VARIABLES[0]), 1.0)), None
         return ite(test, a, b), np.where(PLAIN[VARIABLES[0]] < 1.0, va, vb)
-    return {"add": add, "sub": sub, "mul": mul}[kind](a, b), {"add": va + vb, "sub": va - vb, "mul": va * vb}[kind]
+    return {"add": add, "sub": sub, "mul": mul}[kind](a, b), {"add": va + vb, "sub": va - vb, "mul": va * vb}[
+        kind
+    ]
 
 
 @given(expressions())

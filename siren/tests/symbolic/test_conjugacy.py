@@ -25,12 +25,30 @@ def likelihood_at(likelihood: Dist, value: float) -> Dist:
 
 
 CONTINUOUS_PRIORS = {
-    "gaussian-gaussian": (Dist(f.GAUSSIAN, (1.0, 2.0)), Dist(f.GAUSSIAN, (add(mul(3.0, X), 0.5), 1.5)), 2.2, (-30, 30)),
-    "gaussian with a negative slope": (
-        Dist(f.GAUSSIAN, (1.0, 2.0)), Dist(f.GAUSSIAN, (sub(4.0, X), 0.3)), -1.0, (-30, 30),
+    "gaussian-gaussian": (
+        Dist(f.GAUSSIAN, (1.0, 2.0)),
+        Dist(f.GAUSSIAN, (add(mul(3.0, X), 0.5), 1.5)),
+        2.2,
+        (-30, 30),
     ),
-    "gamma-gaussian precision": (Dist(f.GAMMA, (1.7, 0.8)), Dist(f.GAUSSIAN, (0.4, div(1.0, X))), 1.9, (0, INF)),
-    "gamma-gaussian scaled precision": (Dist(f.GAMMA, (1.7, 0.8)), Dist(f.GAUSSIAN, (0.4, div(2.5, X))), 1.9, (0, INF)),
+    "gaussian with a negative slope": (
+        Dist(f.GAUSSIAN, (1.0, 2.0)),
+        Dist(f.GAUSSIAN, (sub(4.0, X), 0.3)),
+        -1.0,
+        (-30, 30),
+    ),
+    "gamma-gaussian precision": (
+        Dist(f.GAMMA, (1.7, 0.8)),
+        Dist(f.GAUSSIAN, (0.4, div(1.0, X))),
+        1.9,
+        (0, INF),
+    ),
+    "gamma-gaussian scaled precision": (
+        Dist(f.GAMMA, (1.7, 0.8)),
+        Dist(f.GAUSSIAN, (0.4, div(2.5, X))),
+        1.9,
+        (0, INF),
+    ),
     "gamma-poisson any shape": (Dist(f.GAMMA, (1.37, 0.9)), Dist(f.POISSON, (X,)), 4.0, (0, INF)),
     "gamma-poisson exposure": (Dist(f.GAMMA, (1.37, 0.9)), Dist(f.POISSON, (mul(2.5, X),)), 4.0, (0, INF)),
     "gamma-exponential": (Dist(f.GAMMA, (1.37, 0.9)), Dist(f.GAMMA, (1.0, X)), 0.7, (0, INF)),
@@ -42,7 +60,9 @@ CONTINUOUS_PRIORS = {
     "beta-categorical": (Dist(f.BETA, (2.0, 3.0)), Dist(f.CATEGORICAL, (0.0, sub(1.0, X), X)), 1.0, (0, 1)),
     "beta stick breaking": (
         Dist(f.BETA, (2.0, 3.0)),
-        Dist(f.CATEGORICAL, (1.0, X, mul(0.3, sub(1.0, X)), mul(0.7, sub(1.0, X)))), 3.0, (0, 1),
+        Dist(f.CATEGORICAL, (1.0, X, mul(0.3, sub(1.0, X)), mul(0.7, sub(1.0, X)))),
+        3.0,
+        (0, 1),
     ),
 }
 
@@ -72,7 +92,10 @@ DISCRETE = {
     "categorical-bernoulli": (Dist(f.CATEGORICAL, (1.0, 0.2, 0.5, 0.3)), Dist(f.BERNOULLI, (div(X, 4.0),))),
     "categorical-categorical": (
         Dist(f.CATEGORICAL, (1.0, 0.2, 0.5, 0.3)),
-        Dist(f.CATEGORICAL, (0.0, ite(operation("lt", (X, 2.0)), 0.7, 0.4), ite(operation("lt", (X, 2.0)), 0.3, 0.6))),
+        Dist(
+            f.CATEGORICAL,
+            (0.0, ite(operation("lt", (X, 2.0)), 0.7, 0.4), ite(operation("lt", (X, 2.0)), 0.3, 0.6)),
+        ),
     ),
 }
 
@@ -102,7 +125,9 @@ def test_a_random_outcome_and_a_known_one_agree(name: str) -> None:
     y = Variable("y")
     late = result.posterior(of(y)).substitute({y: outcome})
     at_once = result.posterior(outcome)
-    np.testing.assert_allclose(np.array(late.numbers(), float), np.array(at_once.numbers(), float), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.array(late.numbers(), float), np.array(at_once.numbers(), float), rtol=1e-12
+    )
 
 
 def test_every_rule_is_tested() -> None:
@@ -153,7 +178,11 @@ def test_a_coefficient_of_zero_teaches_nothing() -> None:
     [
         (Dist(f.STUDENT_T, (0.0, 1.0, 3.0)), Dist(f.GAUSSIAN, (X, 1.0)), "no rule for a student_t parent"),
         (Dist(f.GAUSSIAN, (0.0, 1.0)), Dist(f.GAUSSIAN, (mul(X, X), 1.0)), "not linear"),
-        (Dist(f.GAMMA, (1.0, 1.0)), Dist(f.GAUSSIAN, (0.0, add(1.0, div(1.0, X)))), "not a number divided by"),
+        (
+            Dist(f.GAMMA, (1.0, 1.0)),
+            Dist(f.GAUSSIAN, (0.0, add(1.0, div(1.0, X)))),
+            "not a number divided by",
+        ),
         (Dist(f.BETA, (1.0, 1.0)), Dist(f.BERNOULLI, (mul(0.5, X),)), "not `x` itself"),
     ],
 )

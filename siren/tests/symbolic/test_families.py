@@ -18,7 +18,10 @@ CASES = {
     "negative_binomial": (f.NEGATIVE_BINOMIAL, (2.5, 0.4), stats.nbinom(2.5, 0.4), (0.0, 3.0, 7.0)),
     "poisson": (f.POISSON, (3.3,), stats.poisson(3.3), (0.0, 3.0, 7.0, 2.5)),
     "categorical": (
-        f.CATEGORICAL, (2.0, 0.2, 0.5, 0.3), stats.rv_discrete(values=([2, 3, 4], [0.2, 0.5, 0.3])), (2.0, 3.0, 4.0, 5.0),
+        f.CATEGORICAL,
+        (2.0, 0.2, 0.5, 0.3),
+        stats.rv_discrete(values=([2, 3, 4], [0.2, 0.5, 0.3])),
+        (2.0, 3.0, 4.0, 5.0),
     ),
 }
 

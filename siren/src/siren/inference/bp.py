@@ -17,7 +17,11 @@ class BP(Forest):
     method = "bp"
 
     def _matches(self, parent: Variable, prior: Dist, likelihood: Dist) -> bool:
-        return prior.family is GAUSSIAN and likelihood.family is GAUSSIAN and conjugate(parent, prior, likelihood)
+        return (
+            prior.family is GAUSSIAN
+            and likelihood.family is GAUSSIAN
+            and conjugate(parent, prior, likelihood)
+        )
 
     def _why(self, parent: Variable, dist: Dist) -> str:
         return "belief propagation keeps only gaussian parents of gaussians"

@@ -1,24 +1,26 @@
 """DS, delayed sampling: a forest in which every variable has at most one parent.
 
-A node is INITIALIZED (a distribution given its parent), MARGINALIZED (its own distribution is known; while
-`condition` is set, its parent still awaits what becomes of it) or REALIZED. At most one child of a node is
-marginalized at a time, so marginalized nodes form paths; reaching another node draws what is in the way.
+A node is INITIALIZED (a distribution given its parent), MARGINALIZED (its own distribution is known) or REALIZED.
+At most one child of a node is marginalized at a time, so marginalized nodes form paths; reaching another node
+draws what is in the way.
+
+A parent points to its marginalized child and not the other way round, and takes the child's value into account
+when it is looked at next. So the past of a path is freed when the program drops it.
 """
 
 from __future__ import annotations
 
-import weakref
-
 from siren.inference.engine import Engine
-from siren.inference.graph import Diverge, Mixed, Node, lanes_with, split_by
+from siren.inference.graph import Diverge, Node, lanes_with, split_by
 from siren.symbolic.algebra import affine
 from siren.symbolic.conjugacy import Clash, Exchange, exchange
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, Variable, variables
+from siren.symbolic.expr import Expr, Variable, of, variables
 from siren.symbolic.families import DELTA, GAUSSIAN
-from siren.symbolic.lanes import Array
 
 INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
+# Stands for the parent in what it remembers of its child, which would hold the parent itself in a cycle.
+_SELF = Variable("parent")
 
 
 def conjugate(parent: Variable, prior: Dist, likelihood: Dist) -> bool:
@@ -49,31 +51,20 @@ class Forest(Engine):
             if self._matches(first, self._node(first).dist, dist):
                 parent = first
                 for other in candidates[1:]:
-                    self._draw(other, f"under {self.method} a variable has one parent, which is {_name(parent)} here")
+                    self._draw(
+                        other, f"under {self.method} a variable has one parent, which is {_name(parent)} here"
+                    )
             else:
                 self._draw(first, self._why(first, dist))
             dist = self.graph.simplify_dist(dist)
         if parent is None or dist.known:
             self.graph.set(variable, Node(dist, MARGINALIZED))
             return
-        self._adopt(parent, variable)
         self.graph.set(variable, Node(dist, INITIALIZED))
-
-    def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
-        united = super().unite(lanes, x, y)
-        if united is not None:
-            for parent in self.graph.node(united).dist.variables():
-                self._adopt(parent, united)
-        return united
 
     def _why(self, parent: Variable, dist: Dist) -> str:
         result = exchange(parent, self._node(parent).dist, dist)
         return result.reason if isinstance(result, Clash) else f"{self.method} has no rule for it"
-
-    def _adopt(self, parent: Variable, child: Variable) -> None:
-        if parent.children is None:
-            parent.children = weakref.WeakSet()
-        parent.children.add(child)
 
     def _node(self, variable: Variable) -> Node:
         """The node with known parents filled in: an initialized node of a known parent is a root."""
@@ -103,7 +94,7 @@ class DS(Forest):
 
     def _settle(self, variable: Variable) -> Dist:
         self._graft(variable)
-        return self.graph.node(variable).dist
+        return self._node(variable).dist
 
     def _graft(self, x: Variable) -> None:
         """Make x the end of a marginalized path."""
@@ -124,40 +115,37 @@ class DS(Forest):
         self._draw(x, "delayed sampling keeps one path, and another variable is needed")
 
     def _marginalize(self, x: Variable, parent: Variable) -> None:
-        """x | parent becomes x; the edge stays until x is realized."""
+        """x | parent becomes x; the parent remembers it until x is realized."""
         node = self._node(x)
         if node.state != INITIALIZED:
             return
-        result = exchange(parent, self._node(parent).dist, node.dist)
+        above = self._node(parent)
+        result = exchange(parent, above.dist, node.dist)
         if isinstance(result, Clash):
             self._draw(parent, result.reason)
             self._node(x)
         else:
-            self.graph.set(x, Node(result.marginal, MARGINALIZED, node.dist))
+            self.graph.set(x, Node(result.marginal, MARGINALIZED))
+            self.graph.set(
+                parent, Node(above.dist, above.state, node.dist.substitute({parent: of(_SELF)}), x)
+            )
+
+    def _node(self, variable: Variable) -> Node:
+        """As in any forest, and a marginalized child that has got a value since is taken into account."""
+        node = super()._node(variable)
+        if node.child is None or node.condition is None:
+            return node
+        child = self.graph.node(node.child)
+        if child.state != REALIZED:
+            return node
+        result = exchange(_SELF, node.dist, node.condition)
+        assert isinstance(result, Exchange)
+        node = Node(result.posterior(child.dist.params[0]), node.state)
+        self.graph.set(variable, node)
+        return node
 
     def _realize(self, variable: Variable, value: Expr) -> None:
-        node = self.graph.node(variable)
-        if node.condition is not None:
-            condition = self.graph.simplify_dist(node.condition)
-            if not condition.known:
-                parent = self._parent(condition)
-                result = exchange(parent, self._node(parent).dist, condition)
-                assert isinstance(result, Exchange)
-                above = self._node(parent)
-                self.graph.set(parent, Node(result.posterior(value), above.state, above.condition))
         self.graph.set(variable, Node(Dist(DELTA, (value,)), REALIZED))
 
     def _marginalized_child(self, x: Variable) -> Variable | None:
-        for child in sorted(x.children or (), key=lambda c: c.serial):
-            node = self.graph.peek(child)
-            pieces = [piece for _, piece in node.pieces] if type(node) is Mixed else [node]
-            for piece in pieces:
-                if piece is None or piece.condition is None or piece.state != MARGINALIZED:
-                    continue
-                if x in piece.condition.variables():
-                    now = self.graph.node(child)  # lanes that differ go apart here
-                    self._require_agreement(now.condition, [x])  # type: ignore[arg-type]
-                    return child
-        return None
-
-
+        return self._node(x).child

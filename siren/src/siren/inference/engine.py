@@ -270,4 +270,3 @@ def _replace(expr: Expr, choice: Op, condition: Expr) -> Expr:
     if expr is choice:
         return ite(condition, expr.args[1], expr.args[2])
     return operation(expr.name, tuple(_replace(arg, choice, condition) for arg in expr.args))
-

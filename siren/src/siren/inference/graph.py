@@ -7,6 +7,7 @@ its distribution), the node is `Mixed`. The algorithms never see that: an operat
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,11 +29,13 @@ Join = Callable[[int, list[tuple[Scope, T]]], T]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """What the graph knows of a variable. `state` and `condition` belong to the algorithm."""
+    """What the graph knows of a variable. The rest belongs to the algorithm: a state, and a child with its
+    distribution given this variable."""
 
     dist: Dist
     state: str = ""
     condition: Dist | None = None
+    child: Variable | None = None
 
     def fresh(self, scope: Scope) -> Node:
         dist = self.dist
@@ -43,7 +46,7 @@ class Node:
         condition = self.condition.fresh(scope)
         if dist is self.dist and condition is self.condition:
             return self
-        return Node(dist, self.state, condition)
+        return Node(dist, self.state, condition, self.child)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +74,7 @@ class Diverge(Exception):
 class Layer:
     """Nodes as seen from a child scope, or from a copy that will be thrown away."""
 
-    __slots__ = ("written", "read", "keep")
+    __slots__ = ("keep", "read", "written")
 
     def __init__(self) -> None:
         self.keep = False
@@ -86,6 +89,9 @@ class Graph:
         self.scope = Scope(particles)
         self.log_weight: Raw = 0.0
         self._layers: list[Layer] = []
+        # Variables whose nodes were put together from different lanes, for `sweep`.
+        self._joined: weakref.WeakSet[Variable] = weakref.WeakSet()
+        self._sweep_at = 32
 
     # Nodes ------------------------------------------------------------------------------------------------------
 
@@ -214,13 +220,26 @@ class Graph:
                 if node is not None:
                     parts.append((index, node))
             self.set(variable, self._join(parts))
+            if not self._layers:
+                self._joined.add(variable)
+
+    def sweep(self) -> None:
+        """Look at nodes that were put together from different lanes, when there are many. Lanes that have died
+        out since may be all that keeps other variables alive."""
+        if len(self._joined) >= self._sweep_at:
+            for variable in list(self._joined):
+                node = self.peek(variable)
+                if type(node) is Node and node.dist.known:
+                    self._joined.discard(variable)
+            self._sweep_at = max(32, 2 * len(self._joined))
 
     def _join(self, parts: list[tuple[Index, Node | Mixed]]) -> Node | Mixed:
         alike: dict[tuple[object, ...], list[tuple[Index, Node]]] = {}
         for index, node in parts:
             for inner, piece in _pieces(index, node):
                 condition = piece.condition
-                shape = (piece.state, piece.dist.family, len(piece.dist.params), condition and condition.family)
+                family = condition.family if condition is not None else None
+                shape = (piece.state, piece.dist.family, len(piece.dist.params), family, piece.child)
                 alike.setdefault(shape, []).append((inner, piece))
         joined = [(group, self._join_alike(group)) for group in alike.values()]
         if len(joined) == 1:
@@ -235,8 +254,14 @@ class Graph:
 
     def _join_alike(self, group: list[tuple[Index, Node]]) -> Node:
         first = group[0][1]
-        condition = first.condition and self._join_dists([(i, node.condition) for i, node in group])  # type: ignore[misc]
-        return Node(self._join_dists([(i, node.dist) for i, node in group]), first.state, condition)
+        condition = None
+        if first.condition is not None:
+            condition = self._join_dists(
+                [(i, node.condition) for i, node in group if node.condition is not None]
+            )
+        return Node(
+            self._join_dists([(i, node.dist) for i, node in group]), first.state, condition, first.child
+        )
 
     def _join_dists(self, parts: list[tuple[Index, Dist]]) -> Dist:
         size, now = self.scope.size, self.scope.now
@@ -246,13 +271,13 @@ class Graph:
         return Dist(parts[0][1].family, params)
 
     def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
-        """One variable that is x in these lanes and y in the others, if the two are alike and have no children.
+        """One variable that is x in these lanes and y in the others, if the two are alike.
 
         x and y themselves become names for it in their lanes. A choice between two variables of this step then
         leaves one variable, and the next step has the same structure as this one.
         """
         node_x, node_y = self.peek(x), self.peek(y)
-        if x is y or type(node_x) is not Node or type(node_y) is not Node or x.children or y.children:
+        if x is y or type(node_x) is not Node or type(node_y) is not Node:
             return None
         if node_x.dist.family is not GAUSSIAN or node_y.dist.family is not GAUSSIAN:
             return None

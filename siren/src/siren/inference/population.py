@@ -62,12 +62,15 @@ class Population:
                 self._record(None, log_weights, ess)
             return
         if log_mean == -np.inf:
-            warnings.warn("every particle has weight 0: the data are impossible under this model", stacklevel=2)
+            warnings.warn(
+                "every particle has weight 0: the data are impossible under this model", stacklevel=2
+            )
         ancestors = self._choose(self.rng, weights)
         graph.scope.advance(ancestors)
         if whole:
             self._log_evidence += log_mean
             graph.log_weight = 0.0
+            graph.sweep()
             self._record(ancestors, log_weights, ess)
         else:
             graph.log_weight = log_mean

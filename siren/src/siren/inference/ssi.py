@@ -10,7 +10,6 @@ from collections.abc import Set
 
 import numpy as np
 
-
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split_by
 from siren.symbolic.algebra import add, affine, mul
@@ -33,7 +32,7 @@ class NonConjugate(Exception):
 class Pending:
     """Exchanges with a variable that is about to be drawn. Its parents get their posteriors when it is."""
 
-    __slots__ = ("variable", "exchanges")
+    __slots__ = ("exchanges", "variable")
 
     def __init__(self, variable: Variable) -> None:
         self.variable = variable
@@ -103,11 +102,20 @@ class SSI(Engine):
         dist = self.dist(variable)
         if not dist.known:
             parents = dist.variables()
-            if len(parents) != 1 or not self._is_plain(dist) or lanes_with(dist.params, parents[0]) is not None:
+            if (
+                len(parents) != 1
+                or not self._is_plain(dist)
+                or lanes_with(dist.params, parents[0]) is not None
+            ):
                 return None
             above = self._marginals.get(parents[0])
             parts = affine(dist.params[0], parents[0])
-            if above is None or above[0] is not self.graph.scope.now or above[1] != self.draws or parts is None:
+            if (
+                above is None
+                or above[0] is not self.graph.scope.now
+                or above[1] != self.draws
+                or parts is None
+            ):
                 return None
             mean, variance = above[2].params
             slope = parts[0]
@@ -202,7 +210,9 @@ class SSI(Engine):
     def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
         """Lanes that do not depend on a parent must not be touched by it. Between gaussians a coefficient of 0
         does nothing by itself, nor in a choice between betas; everything else is done apart."""
-        if not any(type(p) is not Poly or p.gen is not None for p in dist.params if not isinstance(p, NUMBERS)):
+        if not any(
+            type(p) is not Poly or p.gen is not None for p in dist.params if not isinstance(p, NUMBERS)
+        ):
             return
         mixed = {p: lanes for p in parents if (lanes := lanes_with(dist.params, p)) is not None}
         if not mixed or (self._is_plain(dist) and all(self._is_plain_below(p) for p in mixed)):
@@ -224,5 +234,6 @@ class SSI(Engine):
         """Gaussians of known variance all the way up, with the same parents in all lanes."""
         dist = self.dist(variable)
         return self._is_plain(dist) and all(
-            lanes_with(dist.params, parent) is None and self._is_plain_below(parent) for parent in dist.variables()
+            lanes_with(dist.params, parent) is None and self._is_plain_below(parent)
+            for parent in dist.variables()
         )

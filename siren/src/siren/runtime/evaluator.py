@@ -302,7 +302,9 @@ class Evaluator:
         """`needed` are the names that the rest of the block reads, if that is known."""
         condition = self.eval(node.condition, env)
         if not isinstance(condition, EXPRESSIONS):
-            raise RunError(f"the condition of `if` must be true or false, not {describe(condition)}", node.span)
+            raise RunError(
+                f"the condition of `if` must be true or false, not {describe(condition)}", node.span
+            )
         if type(condition) is Poly or type(condition) is Op:
             condition = self.graph.simplify(condition)
             if type(condition) is Poly or type(condition) is Op:
@@ -335,7 +337,9 @@ class Evaluator:
             lambda size, parts: join(size, self.graph.scope.now, parts),
         )
 
-    def _unite(self, node: ast.If, lanes: Any, sides: tuple[Value, Value], needed: frozenset[str]) -> Value | None:
+    def _unite(
+        self, node: ast.If, lanes: Any, sides: tuple[Value, Value], needed: frozenset[str]
+    ) -> Value | None:
         """A choice between two variables that nothing else will use makes one variable of them."""
         names = [side.name for side in (node.then, node.otherwise) if isinstance(side, ast.Name)]
         if len(names) < 2 or needed & set(names):

@@ -9,7 +9,19 @@ from scipy import special
 
 from siren.symbolic.algebra import add, mul, power, substitute
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Expr, Monomial, Op, Poly, Variable, generation, lift, polynomial, raw, variables
+from siren.symbolic.expr import (
+    NUMBERS,
+    Expr,
+    Monomial,
+    Op,
+    Poly,
+    Variable,
+    generation,
+    lift,
+    polynomial,
+    raw,
+    variables,
+)
 from siren.symbolic.families import BERNOULLI, BETA, CATEGORICAL, GAMMA, GAUSSIAN, Family
 
 _LARGEST_POWER = 12
@@ -44,7 +56,9 @@ def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
     by_power: dict[int, dict[Monomial, Any]] = {}
     for monomial, coefficient in expr.terms.items():
         exponent = next((p for v, p in monomial if v is variable), 0)
-        by_power.setdefault(exponent, {})[tuple(item for item in monomial if item[0] is not variable)] = coefficient
+        by_power.setdefault(exponent, {})[tuple(item for item in monomial if item[0] is not variable)] = (
+            coefficient
+        )
     total = 0.0
     for exponent, terms in by_power.items():
         moment = 1.0 if exponent == 0 else _moment(dist, exponent)
@@ -87,7 +101,9 @@ def _gaussian_moment(mean: Expr, variance: Expr, exponent: int) -> Expr:
 def _gamma_moment(k: int, shape: Any, rate: Any) -> Any:
     shape, rate = np.asarray(shape, dtype=float), np.asarray(rate, dtype=float)
     with np.errstate(invalid="ignore"):
-        value = np.exp(special.gammaln(np.maximum(shape + k, 1e-300)) - special.gammaln(shape) - k * np.log(rate))
+        value = np.exp(
+            special.gammaln(np.maximum(shape + k, 1e-300)) - special.gammaln(shape) - k * np.log(rate)
+        )
     return np.where(shape + k > 0, value, np.inf)[()]
 
 

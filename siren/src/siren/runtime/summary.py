@@ -17,7 +17,7 @@ from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value
 from siren.symbolic.algebra import add, affine, mul, operation, sub, substitute
 from siren.symbolic.conjugacy import is_just
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Poly, Raw, Variable, lift, raw, restrict, variables
+from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Poly, Variable, lift, raw, restrict, variables
 from siren.symbolic.families import BERNOULLI, Family
 from siren.symbolic.lanes import Array, Scope
 
@@ -234,4 +234,3 @@ def _fill(shape: Any, estimates: dict[int, Estimate]) -> Any:
 
 def _newest(expr: Expr) -> int:
     return max((variable.serial for variable in variables(expr)), default=-1)
-

@@ -19,7 +19,7 @@ EXPRESSIONS = (float, bool, Column, Poly, Op)
 class Cons:
     """A list cell. Lists share their tails, so that a history grows by one cell a step."""
 
-    __slots__ = ("head", "tail", "length")
+    __slots__ = ("head", "length", "tail")
 
     def __init__(self, head: Value, tail: Cons | None) -> None:
         self.head = head

@@ -53,10 +53,12 @@ def add(a: Expr, b: Expr) -> Expr:
         return a + b
     if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
         return lift(_arith(a) + _arith(b), generation(a, b))
+    if type(a) is float and a == 0:
+        return b
+    if type(b) is float and b == 0:
+        return a
     if type(a) is Op or type(b) is Op:
-        if type(a) is float and a == 0:
-            return b
-        return a if type(b) is float and b == 0 else Op("add", (a, b))
+        return Op("add", (a, b))
     total = dict(terms_of(a))
     for monomial, coefficient in terms_of(b).items():
         if monomial in total:

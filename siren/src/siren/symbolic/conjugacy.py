@@ -95,8 +95,13 @@ def _gaussian_gaussian(x: Variable, prior: Dist, likelihood: Dist) -> Exchange |
 
         def updated(y: Expr) -> Dist:
             if isinstance(y, NUMBERS):
-                return Dist(GAUSSIAN, (lift(before + gain * (raw(y) - centre), gen or generation(y)), remaining))
-            return Dist(GAUSSIAN, (add(polynomial({ONE: before - gain * centre}, gen), mul(lift(gain, gen), y)), remaining))
+                return Dist(
+                    GAUSSIAN, (lift(before + gain * (raw(y) - centre), gen or generation(y)), remaining)
+                )
+            return Dist(
+                GAUSSIAN,
+                (add(polynomial({ONE: before - gain * centre}, gen), mul(lift(gain, gen), y)), remaining),
+            )
 
         return Exchange(Dist(GAUSSIAN, (lift(centre, gen), polynomial({unit: total}, gen))), updated)
     mean = add(mul(a, m), b)
@@ -261,7 +266,9 @@ def _beta_categorical(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | 
         elif _same(add(slope, rest), 0.0):
             failures.append(outcome)
         else:
-            return Clash(p, f"a probability of the categorical is neither a multiple of {_name(p)} nor of its rest")
+            return Clash(
+                p, f"a probability of the categorical is neither a multiple of {_name(p)} nor of its rest"
+            )
     mean = div(a, add(a, b))
     marginal = Dist(CATEGORICAL, (low, *(substitute(chance, {p: mean}) for chance in chances)))
 
@@ -315,7 +322,11 @@ def _chances(dist: Dist) -> list[Expr]:
 
 def _finite(like: Dist, chances: list[Expr]) -> Dist:
     """The same support with other probabilities."""
-    return Dist(BERNOULLI, (chances[1],)) if like.family is BERNOULLI else Dist(CATEGORICAL, (like.params[0], *chances))
+    return (
+        Dist(BERNOULLI, (chances[1],))
+        if like.family is BERNOULLI
+        else Dist(CATEGORICAL, (like.params[0], *chances))
+    )
 
 
 def _mix(weights: list[Expr], values: list[Expr]) -> Expr:

@@ -13,7 +13,7 @@ from siren.symbolic.lanes import Array, Generation, Scope
 class Dist:
     """Immutable, but for the parameters following the lanes. `known` says that no parameter is random."""
 
-    __slots__ = ("family", "params", "known", "_stamp", "_varies")
+    __slots__ = ("_stamp", "_varies", "family", "known", "params")
 
     def __init__(self, family: Family, params: tuple[Expr, ...]) -> None:
         self.family = family

@@ -26,7 +26,7 @@ _serial = count()
 class Variable:
     """A random variable. The graph keeps its node on the variable itself, so that an unreachable one is freed."""
 
-    __slots__ = ("name", "annotation", "span", "serial", "node", "children", "origins", "__weakref__")
+    __slots__ = ("__weakref__", "annotation", "name", "node", "origins", "serial", "span")
 
     def __init__(self, name: str | None, annotation: str | None = None, span: Span | None = None) -> None:
         self.name = name
@@ -34,7 +34,6 @@ class Variable:
         self.span = span
         self.serial = next(_serial)
         self.node: Any = None
-        self.children: Any = None
         # Of a variable that unites several: the lanes of each, for the record of the plan.
         self.origins: tuple[tuple[Column, Variable], ...] = ()
 
@@ -62,7 +61,7 @@ class Column:
 class Poly:
     """A sum of coefficients times monomials. `gen` is None when every coefficient is a scalar."""
 
-    __slots__ = ("terms", "gen")
+    __slots__ = ("gen", "terms")
 
     def __init__(self, terms: dict[Monomial, Raw], gen: Generation | None) -> None:
         self.terms = terms
@@ -75,7 +74,7 @@ class Poly:
 class Op:
     """An operation that has no polynomial form, on expressions of which at least one is random."""
 
-    __slots__ = ("name", "args")
+    __slots__ = ("args", "name")
 
     def __init__(self, name: str, args: tuple[Expr, ...]) -> None:
         self.name = name

@@ -93,7 +93,9 @@ class Gaussian(Family):
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.where(np.asarray(p[1]) > 0, (x - p[0]) / np.sqrt(p[1]), np.where(x >= p[0], np.inf, -np.inf))
+            z = np.where(
+                np.asarray(p[1]) > 0, (x - p[0]) / np.sqrt(p[1]), np.where(x >= p[0], np.inf, -np.inf)
+            )
         return special.ndtr(z)
 
 
@@ -102,7 +104,9 @@ class StudentT(Family):
     parameters = ("location", "scale_squared", "degrees")
 
     def check(self, *p: Numbers) -> str | None:
-        return _above_zero(p[1], "the squared scale of a student_t must be positive") or _above_zero(p[2], "the degrees of freedom of a student_t must be positive")
+        return _above_zero(p[1], "the squared scale of a student_t must be positive") or _above_zero(
+            p[2], "the degrees of freedom of a student_t must be positive"
+        )
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return p[0] + np.sqrt(p[1]) * rng.standard_t(p[2], size)
@@ -133,7 +137,9 @@ class Gamma(Family):
     parameters = ("shape", "rate")
 
     def check(self, *p: Numbers) -> str | None:
-        return _above_zero(p[0], "the shape of a gamma must be positive") or _above_zero(p[1], "the rate of a gamma must be positive")
+        return _above_zero(p[0], "the shape of a gamma must be positive") or _above_zero(
+            p[1], "the rate of a gamma must be positive"
+        )
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         draw = rng.standard_gamma(p[0], size)
@@ -171,7 +177,9 @@ class GammaGamma(Family):
         k, shape, rate = p
         with np.errstate(divide="ignore", invalid="ignore"):
             value = (
-                special.xlogy(k - 1, x) + shape * np.log(rate) - special.betaln(k, shape)
+                special.xlogy(k - 1, x)
+                + shape * np.log(rate)
+                - special.betaln(k, shape)
                 - (shape + k) * np.log(x + rate)
             )
         return np.where(np.asarray(x) >= 0, value, -np.inf)[()]
@@ -197,7 +205,9 @@ class Beta(Family):
     parameters = ("a", "b")
 
     def check(self, *p: Numbers) -> str | None:
-        return _above_zero(p[0], "both parameters of a beta must be positive") or _above_zero(p[1], "both parameters of a beta must be positive")
+        return _above_zero(p[0], "both parameters of a beta must be positive") or _above_zero(
+            p[1], "both parameters of a beta must be positive"
+        )
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return rng.beta(p[0], p[1], size)
@@ -266,7 +276,9 @@ class Binomial(Family):
     def check(self, *p: Numbers) -> str | None:
         if not np.all(np.floor(p[0]) == p[0]):
             return "the count of a binomial must be a whole number"
-        return _not_below(p[0], 0.0, "the count of a binomial must not be negative") or _probability(p[1], "binomial")
+        return _not_below(p[0], 0.0, "the count of a binomial must not be negative") or _probability(
+            p[1], "binomial"
+        )
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return rng.binomial(np.asarray(p[0], dtype=np.int64), np.clip(p[1], 0, 1), size).astype(float)
@@ -275,7 +287,9 @@ class Binomial(Family):
         n, q = p
         inside = (np.asarray(x) >= 0) & (np.asarray(x) <= n) & (np.asarray(x) == np.floor(x))
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = _log_choose(n, x) + special.xlogy(x, q) + special.xlog1py(np.subtract(n, x), np.negative(q))
+            value = (
+                _log_choose(n, x) + special.xlogy(x, q) + special.xlog1py(np.subtract(n, x), np.negative(q))
+            )
         return np.where(inside, value, -np.inf)[()]
 
     def mean(self, *p: Numbers) -> Numbers:
@@ -341,8 +355,11 @@ class NegativeBinomial(Family):
         inside = (np.asarray(x) >= 0) & (np.asarray(x) == np.floor(x))
         with np.errstate(divide="ignore", invalid="ignore"):
             value = (
-                special.gammaln(x + n) - special.gammaln(n) - special.gammaln(np.add(x, 1.0))
-                + n * np.log(q) + special.xlog1py(x, np.negative(q))
+                special.gammaln(x + n)
+                - special.gammaln(n)
+                - special.gammaln(np.add(x, 1.0))
+                + n * np.log(q)
+                + special.xlog1py(x, np.negative(q))
             )
         return np.where(inside, value, -np.inf)[()]
 
@@ -421,7 +438,11 @@ class Categorical(Family):
                 return wrong
         total = sum(p[1:])
         off = np.max(np.abs(np.subtract(total, 1.0)))
-        return None if off < 1e-6 else f"the probabilities of a categorical must sum to 1; they are off by {off:g}"
+        return (
+            None
+            if off < 1e-6
+            else f"the probabilities of a categorical must sum to 1; they are off by {off:g}"
+        )
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         u = rng.random(size)
@@ -451,7 +472,11 @@ class Categorical(Family):
 
 
 def _log_choose(n: Numbers, k: Numbers) -> Numbers:
-    return special.gammaln(np.add(n, 1.0)) - special.gammaln(np.add(k, 1.0)) - special.gammaln(np.subtract(n, k) + 1.0)
+    return (
+        special.gammaln(np.add(n, 1.0))
+        - special.gammaln(np.add(k, 1.0))
+        - special.gammaln(np.subtract(n, k) + 1.0)
+    )
 
 
 GAUSSIAN = Gaussian()

@@ -25,7 +25,7 @@ Index = NDArray[np.intp]
 class Generation:
     """One arrangement of a scope's lanes: `ancestors[i]` is the lane here of which lane i of `next` is a copy."""
 
-    __slots__ = ("scope", "ancestors", "next", "_route", "_route_end", "__weakref__")
+    __slots__ = ("__weakref__", "_route", "_route_end", "ancestors", "next", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -38,7 +38,7 @@ class Generation:
 class Scope:
     """Lanes that run together, and their present generation."""
 
-    __slots__ = ("size", "parent", "index", "now", "_alive", "_sweep_at")
+    __slots__ = ("_alive", "_sweep_at", "index", "now", "parent", "size")
 
     def __init__(self, size: int, parent: Scope | None = None, index: Index | None = None) -> None:
         self.size = size
@@ -84,7 +84,11 @@ class Scope:
         while len(chain) > 1:
             generation = chain.pop(1)
             # References to a generation that no value holds: its predecessor's `next`, `generation`, the argument.
-            if generation is not self.now and kept[-1].next is generation and sys.getrefcount(generation) <= 3:
+            if (
+                generation is not self.now
+                and kept[-1].next is generation
+                and sys.getrefcount(generation) <= 3
+            ):
                 before = kept[-1]
                 assert before.ancestors is not None and generation.ancestors is not None
                 before.ancestors = before.ancestors.take(generation.ancestors)

@@ -25,10 +25,14 @@ def merge(size: int, gen: Generation, parts: Sequence[Part]) -> Expr:
         return Column(scattered, gen) if isinstance(scattered, np.ndarray) else scattered
     if not any(type(expr) is Op for expr in exprs):
         return _merge_polys(size, gen, parts)
-    if all(type(expr) is Op and expr.name == first.name and len(expr.args) == len(first.args) for expr in exprs):  # type: ignore[union-attr]
+    if all(
+        type(expr) is Op and expr.name == first.name and len(expr.args) == len(first.args) for expr in exprs
+    ):  # type: ignore[union-attr]
         args = zip(*(expr.args for expr in exprs), strict=True)  # type: ignore[union-attr]
         indices = [index for index, _ in parts]
-        return Op(first.name, tuple(merge(size, gen, list(zip(indices, column, strict=True))) for column in args))  # type: ignore[union-attr]
+        return Op(
+            first.name, tuple(merge(size, gen, list(zip(indices, column, strict=True))) for column in args)
+        )  # type: ignore[union-attr]
     whole = _extend(size, gen, *parts[-1])
     for index, expr in parts[:-1]:
         lanes = np.zeros(size, dtype=bool)
@@ -41,7 +45,8 @@ def scatter(size: int, parts: Sequence[tuple[Index, Raw]]) -> Raw:
     """One array from the arrays or scalars of several sets of lanes; a scalar if they are all the same scalar."""
     first = parts[0][1]
     if not isinstance(first, np.ndarray) and all(
-        not isinstance(value, np.ndarray) and type(value) is type(first) and value == first for _, value in parts
+        not isinstance(value, np.ndarray) and type(value) is type(first) and value == first
+        for _, value in parts
     ):
         return first
     kinds = {np.asarray(value).dtype.kind for _, value in parts}
@@ -68,4 +73,8 @@ def _extend(size: int, gen: Generation, index: Index, expr: Expr) -> Expr:
     """An expression of some lanes, padded to all."""
     if type(expr) is Op:
         return Op(expr.name, tuple(_extend(size, gen, index, arg) for arg in expr.args))
-    return merge(size, gen, [(index, expr)]) if isinstance(expr, NUMBERS) else _merge_polys(size, gen, [(index, expr)])
+    return (
+        merge(size, gen, [(index, expr)])
+        if isinstance(expr, NUMBERS)
+        else _merge_polys(size, gen, [(index, expr)])
+    )
