@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +46,22 @@ def draw(result: Result, title: str = "") -> Figure:
         _series(axis, output)
     if numbers:
         _numbers(axes[-1], numbers)
-    kept = [f"{name} {how}" for name, how in result.plan.items()]
-    note = f"{result.method} · {result.particles} particles · seed {result.seed}"
-    figure.suptitle(
-        f"{title}\n" * bool(title) + note + (f" · {', '.join(kept)}" if kept else ""), fontsize=10
-    )
+    kept = ", ".join(f"{name} {how}" for name, how in result.plan.items())
+    about = f"{result.method} · {result.particles} particles · seed {result.seed}"
+    lines = [title, about, *textwrap.wrap(kept, 110)]
+    figure.suptitle("\n".join(line for line in lines if line), fontsize=10)
     return figure
 
 
 def _series(axis: Axes, output: Output) -> None:
     index = np.arange(len(output.value))
+    axis.margins(x=0.01)
+    _plain(axis)
+    if output.is_boolean:
+        axis.fill_between(index, output.mean, step="mid", color=_BAND, alpha=0.6, lw=0)
+        axis.set_ylim(0, 1)
+        axis.set_ylabel(f"probability of {output.name}")
+        return
     axis.fill_between(
         index, output.quantile(0.05), output.quantile(0.95), color=_BAND, alpha=0.25, lw=0, label="90 %"
     )
@@ -63,9 +70,7 @@ def _series(axis: Axes, output: Output) -> None:
     )
     axis.plot(index, output.mean, color=_INK, lw=1.4, marker="o" if len(index) < 3 else "", label="mean")
     axis.set_ylabel(output.name)
-    axis.margins(x=0.01)
     axis.legend(loc="upper right", fontsize=8, frameon=False, ncols=3)
-    _plain(axis)
 
 
 def _numbers(axis: Axes, outputs: list[Output]) -> None:

@@ -73,6 +73,11 @@ class Output:
         )
 
     @property
+    def is_boolean(self) -> bool:
+        """All of it is true or false, so that the mean is a probability and says everything."""
+        return all(getattr(leaf, "kind", "number") == "bool" for _, leaf in self.leaves())
+
+    @property
     def is_number(self) -> bool:
         return _is_leaf(self.value)
 
