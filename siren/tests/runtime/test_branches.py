@@ -96,7 +96,8 @@ def test_resample_in_a_branch_keeps_the_others() -> None:
     program = parse("""
       let sample x <- gaussian(0., 1.) in
       let () =
-        if x < 0. then let () = observe(gaussian(x, 0.5), -1.) in resample() else observe(gaussian(x, 0.5), -1.)
+        if x < 0. then let () = observe(gaussian(x, 0.5), -1.) in resample()
+        else observe(gaussian(x, 0.5), -1.)
       in
       let () = resample() in
       x

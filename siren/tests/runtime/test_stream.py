@@ -61,12 +61,11 @@ def test_each_answer_is_that_of_a_run_that_ends_there() -> None:
 
 
 def test_looking_does_not_change_the_run() -> None:
-    """The answer draws nothing from what comes after: with a closed form, runs with and without looks agree."""
+    """The answer draws nothing from what comes after: with a closed form, runs with and without looks
+    agree.
+    """
     program = parse(HYBRID)
-    last = None
-    for last in stream(program, rows(30), particles=200, seed=3, mean="exact"):
-        pass
-    assert last is not None
+    *_, last = stream(program, rows(30), particles=200, seed=3, mean="exact")
     whole = run(program, data={"data": list(rows(30))}, particles=200, seed=3)
     assert last.value[1].mean == pytest.approx(whole.value[1].mean, abs=1e-12)
     assert last.log_evidence == pytest.approx(whole.log_evidence)

@@ -1,11 +1,11 @@
 """DS, delayed sampling: a forest in which every variable has at most one parent.
 
-A node is INITIALIZED (a distribution given its parent), MARGINALIZED (its own distribution is known) or REALIZED.
-At most one child of a node is marginalized at a time, so marginalized nodes form paths; reaching another node
-draws what is in the way.
+A node is INITIALIZED (a distribution given its parent), MARGINALIZED (its own distribution is known) or
+REALIZED. At most one child of a node is marginalized at a time, so marginalized nodes form paths; reaching
+another node draws what is in the way.
 
-A parent points to its marginalized child and not the other way round, and takes the child's value into account
-when it is looked at next. So the past of a path is freed when the program drops it.
+A parent points to its marginalized child and not the other way round, and takes the child's value into
+account when it is looked at next. So the past of a path is freed when the program drops it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the three algorithms share: the four operations, the annotations, and the record of the plan.
 
 A subclass says how to bring a variable into the graph (`_enter`) and how to make its distribution known
-(`_settle`); it may raise `Diverge` whenever lanes differ. Everything public takes and gives expressions of the
-present lanes.
+(`_settle`); it may raise `Diverge` whenever lanes differ. Everything public takes and gives expressions of
+the present lanes.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class Engine:
         self.site = Site()
         self.checked = True
         self.draws = 0
-        # Per program variable: the lanes whose ancestors drew an instance of it, or True for all, False for none.
+        # Per program variable: the lanes whose ancestors drew an instance of it, or True for all, False for
+        # none.
         self._drawn: dict[str, Column | bool] = {}
 
-    # The four operations ------------------------------------------------------------------------------------------
+    # The four operations ------------------------------------------------------------------------------------
 
     def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Expr:
         """A new variable, or its value if the annotation says `sample`."""
@@ -123,7 +124,7 @@ class Engine:
             verdict[name] = {True: "sample", False: "symbolic"}.get(drawn, "dynamic")  # type: ignore[arg-type]
         return verdict
 
-    # For the algorithms -------------------------------------------------------------------------------------------
+    # For the algorithms -------------------------------------------------------------------------------------
 
     def _enter(self, variable: Variable, dist: Dist) -> None:
         raise NotImplementedError
@@ -190,7 +191,7 @@ class Engine:
         if wrong is not None:
             raise RunError(wrong, self.site.span)
 
-    # Annotations --------------------------------------------------------------------------------------------------
+    # Annotations --------------------------------------------------------------------------------------------
 
     def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
         """See `Graph.unite`."""
@@ -228,10 +229,9 @@ class Engine:
         while scope.parent is not None:
             assert scope.index is not None
             index, scope = scope.index[index], scope.parent
+        drawn = np.zeros(scope.size, dtype=bool)
         if isinstance(before, Column):
-            drawn = fresh(before, scope).data  # type: ignore[union-attr]
-        else:
-            drawn = np.zeros(scope.size, dtype=bool)
+            drawn |= fresh(before, scope).data  # type: ignore[union-attr]
         drawn[index] = True
         self._drawn[name] = True if drawn.all() else Column(drawn, scope.now)
 

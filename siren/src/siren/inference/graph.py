@@ -1,8 +1,9 @@
 """One graph of random variables for all particles.
 
-Each variable has one `Node`. If particles disagree on what the node is (one drew the variable, another still has
-its distribution), the node is `Mixed`. The algorithms never see that: an operation that meets a difference raises
-`Diverge`, and `lanewise` runs it again on each set of lanes that agree, then puts the nodes together.
+Each variable has one `Node`. If particles disagree on what the node is (one drew the variable, another still
+has its distribution), the node is `Mixed`. The algorithms never see that: an operation that meets a
+difference raises `Diverge`, and `lanewise` runs it again on each set of lanes that agree, then puts the nodes
+together.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Graph:
         self._joined: weakref.WeakSet[Variable] = weakref.WeakSet()
         self._sweep_at = 32
 
-    # Nodes ------------------------------------------------------------------------------------------------------
+    # Nodes --------------------------------------------------------------------------------------------------
 
     def peek(self, variable: Variable) -> Node | Mixed | None:
         if not self._layers:
@@ -104,17 +105,20 @@ class Graph:
             if current is not node:
                 variable.node = current
             return current
-        for depth, layer in enumerate(reversed(self._layers)):
+        top = self._layers[-1]
+        node = top.written.get(variable)
+        if node is not None:
+            current = top.written[variable] = node.fresh(self.scope)
+            return current
+        for layer in reversed(self._layers):
             node = layer.written.get(variable) or layer.read.get(variable)
             if node is not None:
                 break
         else:
-            depth, node = -1, variable.node
-        if node is None:
-            return None
-        current = node.fresh(self.scope)
-        top = self._layers[-1]
-        (top.written if depth == 0 and variable in top.written else top.read)[variable] = current
+            node = variable.node
+            if node is None:
+                return None
+        current = top.read[variable] = node.fresh(self.scope)
         return current
 
     def node(self, variable: Variable) -> Node:
@@ -130,7 +134,7 @@ class Graph:
         else:
             variable.node = node
 
-    # Expressions ------------------------------------------------------------------------------------------------
+    # Expressions --------------------------------------------------------------------------------------------
 
     def fresh(self, expr: Expr) -> Expr:
         return fresh(expr, self.scope)
@@ -162,7 +166,7 @@ class Graph:
                         known[variable] = select(lanes.data, piece.dist.params[0], of(variable), lanes.gen)
         return known
 
-    # Lanes ------------------------------------------------------------------------------------------------------
+    # Lanes --------------------------------------------------------------------------------------------------
 
     def lanewise(self, operation: Callable[[], T], join: Join[T]) -> T:
         """Run an operation; where it differs between lanes, run it on each set of lanes that agree.
@@ -224,8 +228,9 @@ class Graph:
                 self._joined.add(variable)
 
     def sweep(self) -> None:
-        """Look at nodes that were put together from different lanes, when there are many. Lanes that have died
-        out since may be all that keeps other variables alive."""
+        """Look at nodes that were put together from different lanes, when there are many. Lanes that have
+        died out since may be all that keeps other variables alive.
+        """
         if len(self._joined) >= self._sweep_at:
             for variable in list(self._joined):
                 node = self.peek(variable)
@@ -273,8 +278,8 @@ class Graph:
     def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
         """One variable that is x in these lanes and y in the others, if the two are alike.
 
-        x and y themselves become names for it in their lanes. A choice between two variables of this step then
-        leaves one variable, and the next step has the same structure as this one.
+        x and y themselves become names for it in their lanes. A choice between two variables of this step
+        then leaves one variable, and the next step has the same structure as this one.
         """
         node_x, node_y = self.peek(x), self.peek(y)
         if x is y or type(node_x) is not Node or type(node_y) is not Node:

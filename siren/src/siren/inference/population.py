@@ -20,7 +20,9 @@ class Recorder(Protocol):
 
 
 class Population:
-    """`threshold` None resamples at every `resample()`; else only when the effective size is below that share."""
+    """`threshold` None resamples at every `resample()`; else only when the effective size is below that
+    share.
+    """
 
     def __init__(
         self,
@@ -42,7 +44,9 @@ class Population:
         self._log_evidence = 0.0
 
     def resample(self) -> None:
-        """Replace unlikely particles by copies of likely ones; in a branch, among the particles that took it."""
+        """Replace unlikely particles by copies of likely ones; in a branch, among the particles that took
+        it.
+        """
         if self.frozen:
             return
         graph = self.graph

@@ -1,7 +1,7 @@
 """SSI, semi-symbolic inference: variables keep symbolic distributions with any number of parents.
 
-To know the distribution of a variable, it is hoisted: every parent is exchanged with it by a conjugacy. A parent
-that has no rule is drawn, and the operation starts again.
+To know the distribution of a variable, it is hoisted: every parent is exchanged with it by a conjugacy. A
+parent that has no rule is drawn, and the operation starts again.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class SSI(Engine):
         chained = self._chained(variable)
         if chained is not None:
             return chained
-        # A change of family (a gaussian that became Student's t) cannot be turned back, and would break the other
-        # variables of the answer. Then only the distribution is taken out, and the graph stays.
+        # A change of family (a gaussian that became Student's t) cannot be turned back, and would break the
+        # other variables of the answer. Then only the distribution is taken out, and the graph stays.
         before, draws = self.dist(variable).family, self.draws
         with self.graph.scratch() as trial:
             dist = self._settle(variable)
@@ -208,8 +208,9 @@ class SSI(Engine):
         return seen
 
     def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
-        """Lanes that do not depend on a parent must not be touched by it. Between gaussians a coefficient of 0
-        does nothing by itself, nor in a choice between betas; everything else is done apart."""
+        """Lanes that do not depend on a parent must not be touched by it. Between gaussians a coefficient of
+        0 does nothing by itself, nor in a choice between betas; everything else is done apart.
+        """
         if not any(
             type(p) is not Poly or p.gen is not None for p in dist.params if not isinstance(p, NUMBERS)
         ):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from siren.syntax import ast
 
-# An expression is pure if it neither observes nor resamples, and simple if it moreover neither assumes, loops nor
-# recurs, so that it can be evaluated for particles that do not need it.
+# An expression is pure if it neither observes nor resamples, and simple if it moreover neither assumes, loops
+# nor recurs, so that it can be evaluated for particles that do not need it.
 OBSERVE, RESAMPLE, ASSUME, LOOP, RECUR = "observe", "resample", "assume", "loop", "recur"
 _IMPURE = frozenset({OBSERVE, RESAMPLE})
 
@@ -68,7 +68,7 @@ class Effects:
 
 def _direct(expr: ast.Expr) -> frozenset[str]:
     kinds = {ast.Observe: OBSERVE, ast.Resample: RESAMPLE, ast.Assume: ASSUME, ast.Fold: LOOP}
-    found = {kinds[type(node)] for node in walk(expr) if type(node) in kinds}  # type: ignore[index]
+    found = {kinds[type(node)] for node in walk(expr) if type(node) in kinds}
     if any(isinstance(node, ast.Call) and node.function == "List.map" for node in walk(expr)):
         found.add(LOOP)
     return frozenset(found)

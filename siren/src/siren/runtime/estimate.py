@@ -1,4 +1,6 @@
-"""What is known of one number of the answer: a mixture over particles, each with a distribution of its own."""
+"""What is known of one number of the answer: a mixture over particles, each with a distribution of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def join_posteriors(size: int, parts: list[tuple[Scope, Posterior]]) -> Posterio
     pairs = [(scope.index, posterior) for scope, posterior in parts]
     owner, place = np.empty(size, dtype=np.intp), np.empty(size, dtype=np.intp)
     for number, (index, _) in enumerate(pairs):
-        owner[index], place[index] = number, np.arange(len(index))  # type: ignore[arg-type, index]
+        owner[index], place[index] = number, np.arange(len(index))  # type: ignore[arg-type]
 
     def gather(values: Callable[[Posterior], Any]) -> Any:
         return scatter(size, [(index, values(posterior)) for index, posterior in pairs])  # type: ignore[misc]
@@ -61,7 +63,9 @@ def join_posteriors(size: int, parts: list[tuple[Scope, Posterior]]) -> Posterio
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """Mean, spread and quantiles of one number of the answer. All but the mean are worked out when asked for."""
+    """Mean, spread and quantiles of one number of the answer. All but the mean are worked out when asked
+    for.
+    """
 
     mean: float
     kind: Kind

@@ -24,7 +24,9 @@ Read = Callable[[str], Value]
 
 
 class Evaluator:
-    """`plan` overrides the annotations of the program, by variable name; `step` is told of every fold step."""
+    """`plan` overrides the annotations of the program, by variable name; `step` is told of every fold
+    step.
+    """
 
     def __init__(
         self,
@@ -72,13 +74,15 @@ class Evaluator:
         return self._forms[type(node)](node, env)
 
     def _now(self, value: Value) -> Value:
-        """The value in the present lanes, if it is an expression; parts of structures follow when they are read."""
+        """The value in the present lanes, if it is an expression; parts of structures follow when they are
+        read.
+        """
         kind = type(value)
         if kind is Column or kind is Poly or kind is Op:
             return self.graph.fresh(value)
         return value
 
-    # Names and structures -----------------------------------------------------------------------------------------
+    # Names and structures -----------------------------------------------------------------------------------
 
     def _name(self, node: ast.Name, env: Env) -> Value:
         try:
@@ -97,7 +101,7 @@ class Evaluator:
     def _list(self, node: ast.List, env: Env) -> Value:
         return list_of([self.eval(item, env) for item in node.items])
 
-    # Operators and calls ------------------------------------------------------------------------------------------
+    # Operators and calls ------------------------------------------------------------------------------------
 
     def _unary(self, node: ast.Unary, env: Env) -> Value:
         operand = self.eval(node.operand, env)
@@ -142,7 +146,8 @@ class Evaluator:
             arguments = [self._now(argument) for argument in arguments]
         try:
             if name in OPERATOR_FUNCTIONS:
-                return self._operate(OPERATOR_FUNCTIONS[name], *arguments, span)
+                left, right = arguments
+                return self._operate(OPERATOR_FUNCTIONS[name], left, right, span)
             if name == "File.read":
                 return self._read(arguments[0])
             return self._now(library.FUNCTIONS[name](*arguments))
@@ -163,34 +168,38 @@ class Evaluator:
             raise RunError(f"List.map expects a list, not {describe(values)}", node.span)
         return list_of([self.apply(function.name, [item], node.span) for item in values])
 
-    # Loops --------------------------------------------------------------------------------------------------------
+    # Loops --------------------------------------------------------------------------------------------------
 
     def _fold_form(self, node: ast.Fold, env: Env) -> Value:
         return self._fold(node, [self.eval(node.list, env), self.eval(node.start, env)])
 
     def _fold(self, node: ast.Fold, held: list[Value]) -> Value:
-        """`held` has the list and the start, and is emptied: old states must not be kept alive by a caller."""
-        accumulator, items = held.pop(), held.pop()
-        for accumulator in self.fold_steps(node, [items, accumulator]):
-            items = None
+        """`held` has the list and the start, and is emptied: old states must not be kept alive by a
+        caller.
+        """
+        steps = self.fold_steps(node, held)
+        accumulator = next(steps)
+        for after in steps:
+            accumulator = after
         return self._now(accumulator)
 
     def fold_steps(self, node: ast.Fold, held: list[Value]) -> Iterator[Value]:
-        """The accumulator after each step."""
+        """The accumulator before the first and after each step."""
         accumulator, items = held.pop(), held.pop()
-        total = items.length if type(items) is Cons else None
-        if type(items) is not Cons and type(items) is not Stream:
+        if type(items) is Stream:
+            rows, total = items.rows, None
+        elif type(items) is Cons:
+            rows, total = _consume([items]), items.length
+        else:
             raise RunError(f"fold expects a list, not {describe(items)}", node.span)
-        rows = items.rows if type(items) is Stream else _consume([items])
         items = None
-        done = 0
-        for item in rows:
+        yield accumulator
+        for done, item in enumerate(rows, start=1):
             arguments = [item, accumulator]
             accumulator = None
             self._fold_depth += 1
             accumulator = self._tidy(self.apply(node.function, arguments, node.span))
             self._fold_depth -= 1
-            done += 1
             if self._step is not None and self._fold_depth == 0:
                 self._step(done, total)
             yield accumulator
@@ -205,13 +214,15 @@ class Evaluator:
             return self.graph.simplify(self.graph.fresh(value))
         return value
 
-    # Blocks -------------------------------------------------------------------------------------------------------
+    # Blocks -------------------------------------------------------------------------------------------------
 
     def _block(self, node: ast.Let | ast.Assume, env: Env) -> Value:
         return self._owned(node, dict(env))
 
     def _owned(self, node: ast.Expr, env: Env) -> Value:
-        """Evaluate with an environment that no one else reads, so that names can go when they are done with."""
+        """Evaluate with an environment that no one else reads, so that names can go when they are done
+        with.
+        """
         while True:
             if type(node) is ast.Let:
                 self._bind(node.pattern, self._last(node.value, env, node.body), env)
@@ -263,7 +274,7 @@ class Evaluator:
             env[node.name] = self._assume(node, env)
         return env
 
-    # Probability --------------------------------------------------------------------------------------------------
+    # Probability --------------------------------------------------------------------------------------------
 
     def _distribution(self, node: ast.Distribution, env: Env) -> Dist:
         arguments = [self.eval(argument, env) for argument in node.arguments]
@@ -296,7 +307,7 @@ class Evaluator:
     def _resample(self, node: ast.Resample, env: Env) -> Value:
         self.population.resample()
 
-    # Branches -----------------------------------------------------------------------------------------------------
+    # Branches -----------------------------------------------------------------------------------------------
 
     def _if(self, node: ast.If, env: Env, needed: frozenset[str] | None = None) -> Value:
         """`needed` are the names that the rest of the block reads, if that is known."""
@@ -328,7 +339,7 @@ class Evaluator:
                     if united is not None:
                         return united
                 now = self.graph.scope.now
-                return combine(list(sides), lambda pair: select(lanes, *map(self._now, pair), now))  # type: ignore[call-arg, arg-type]
+                return combine(list(sides), lambda pair: select(lanes, *map(self._now, pair), now))  # type: ignore[call-arg]
             except RunError:
                 pass  # a side may fail for particles that do not take it
         return self.graph.apart(

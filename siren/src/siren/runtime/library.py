@@ -12,7 +12,7 @@ from siren.symbolic.algebra import add, div, mul, operation, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Expr
 
-# Operators -----------------------------------------------------------------------------------------------------
+# Operators --------------------------------------------------------------------------------------------------
 
 
 def _not(a: Expr) -> Expr:
@@ -52,7 +52,7 @@ def equal(a: Value, b: Value) -> Expr:
     return type(a) is type(b) and a == b
 
 
-# Distributions -------------------------------------------------------------------------------------------------
+# Distributions ----------------------------------------------------------------------------------------------
 
 _PLAIN = {
     "gaussian": families.GAUSSIAN,
@@ -91,7 +91,8 @@ def _categorical(low: Value, high: Value, probabilities: Value) -> Dist:
         raise RunError("the third argument of categorical must be a list of probabilities")
     if probabilities.length != last - first + 1:
         raise RunError(
-            f"categorical from {first} to {last} needs {last - first + 1} probabilities, not {probabilities.length}"
+            f"categorical from {first} to {last} needs {last - first + 1} probabilities,"
+            f" not {probabilities.length}"
         )
     return Dist(families.CATEGORICAL, (float(first), *probabilities))
 
@@ -102,7 +103,7 @@ def _whole(name: str, value: Value) -> int:
     return int(value)
 
 
-# Library -------------------------------------------------------------------------------------------------------
+# Library ----------------------------------------------------------------------------------------------------
 
 
 def _list(name: str, value: Value) -> Cons:

@@ -67,13 +67,13 @@ def run(
         seed: makes the run reproducible; chosen and reported if None.
         resample: `multinomial`, `systematic`, `stratified` or `residual`.
         ess: None resamples at each `resample()`; else only if the effective sample size is below this share.
-        mean: `plugin` gives the published artifact's means of non-linear expressions instead of the right ones.
+        mean: `plugin` gives the published artifact's means of non-linear expressions, not the right ones.
         plan: `symbolic` or `sample` by variable name, over the program's annotations.
         progress: told (steps done, steps in all) of the outermost fold.
         recorder: told of every resampling.
 
     Raises:
-        PlanError: a variable annotated `symbolic` has to be sampled.
+    PlanError: a variable annotated `symbolic` has to be sampled.
     """
     session = _Session(program, method, particles, seed, resample, ess, mean, plan, recorder)
     evaluator = session.evaluator(lambda path: _read(base, path), progress)
@@ -122,6 +122,7 @@ def stream(
         items = None
         evaluator.forget(env, rest)
         steps = evaluator.fold_steps(value_node, held)
+        next(steps)  # the start, before any row
     while True:
         with session.guarded():
             accumulator = next(steps, _END)

@@ -72,7 +72,7 @@ class Summary:
             if variables(self.graph.simplify(expr)) == names:
                 return expr, dists
 
-    # The cases ----------------------------------------------------------------------------------------------------
+    # The cases ----------------------------------------------------------------------------------------------
 
     def _of_single(self, expr: Expr, variable: Variable, dist: Dist) -> Posterior | None:
         """A function of one variable with a known distribution."""
@@ -141,7 +141,7 @@ class Summary:
 
 
 def _of_number(value: Any) -> Posterior:
-    kind: Kind = "bool" if isinstance(value, bool) or getattr(value, "dtype", None) == bool else "number"
+    kind: Kind = "bool" if np.asarray(value).dtype.kind == "b" else "number"
     if isinstance(value, np.ndarray):
         numbers = value.astype(float)
         return Posterior(numbers, lambda: 0.0, lambda lanes, rng: numbers[lanes], kind=kind)
@@ -199,7 +199,7 @@ def _draw(family: Family, numbers: tuple[Any, ...], lanes: Array, rng: Rng) -> A
     return np.asarray(family.sample(rng, len(lanes), *(_at(p, lanes) for p in numbers)), dtype=float)
 
 
-# The shape of the answer ---------------------------------------------------------------------------------------
+# The shape of the answer ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,20 +180,21 @@ def select(lanes: Array, then: Expr, otherwise: Expr, gen: Generation) -> Expr:
     if isinstance(then, NUMBERS) and isinstance(otherwise, NUMBERS):
         if type(then) is not Column and type(otherwise) is not Column and then == otherwise:
             return then
-        return Column(np.where(lanes, raw(then), raw(otherwise)), gen)
+        chosen: Array = np.where(lanes, raw(then), raw(otherwise))
+        return Column(chosen, gen)
     if type(then) is Op or type(otherwise) is Op:
         return Op("ite", (Column(lanes, gen), then, otherwise))
     a, b = terms_of(then), terms_of(otherwise)
     total: dict[Monomial, Raw] = {}
     for monomial in {**a, **b}:
         x, y = a.get(monomial, 0.0), b.get(monomial, 0.0)
-        chosen = x if x is y else np.where(lanes, x, y)
-        if not is_zero(chosen):
-            total[monomial] = chosen
+        coefficient = x if x is y else np.where(lanes, x, y)
+        if not is_zero(coefficient):
+            total[monomial] = coefficient
     return polynomial(total, gen)
 
 
-# Operations without a polynomial form -------------------------------------------------------------------------
+# Operations without a polynomial form -----------------------------------------------------------------------
 
 
 def _truth(value: Raw) -> Any:
@@ -283,7 +284,9 @@ def power(expr: Expr, exponent: int) -> Expr:
 
 
 def affine(expr: Expr, variable: Variable) -> tuple[Expr, Expr] | None:
-    """(a, b) with expr = a * variable + b and neither depending on the variable; None if there is no such pair."""
+    """(a, b) with expr = a * variable + b and neither depending on the variable; None if there is no such
+    pair.
+    """
     if type(expr) is Op:
         return None if variable in variables(expr) else (0.0, expr)
     if type(expr) is not Poly:

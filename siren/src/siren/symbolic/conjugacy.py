@@ -1,8 +1,8 @@
 """The table of conjugacies: how to turn an edge of the graph around without drawing anything.
 
 `exchange(x, prior, likelihood)` takes x ~ prior and y ~ likelihood(x). It gives the marginal of y and the
-posterior of x as a function of y (an expression: a number, or y itself while y is still random). If there is no
-closed form it says which variable stands in the way, and why.
+posterior of x as a function of y (an expression: a number, or y itself while y is still random). If there is
+no closed form it says which variable stands in the way, and why.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def is_choice(expr: Expr) -> bool:
             if len(monomial) > 1 or monomial[0][1] != 1 or np.count_nonzero(c * c != c):
                 return False
             used = used + c
-    if np.count_nonzero(used > 1):  # type: ignore[arg-type]
+    if np.count_nonzero(used > 1):
         return False
     return ONE not in expr.terms or not np.count_nonzero(expr.terms[ONE] * used)
 

@@ -54,7 +54,7 @@ class Dist:
     def substitute(self, values: dict[Variable, Expr]) -> Dist:
         return Dist(self.family, tuple([substitute(p, values) for p in self.params]))
 
-    # Numbers out of a known distribution ---------------------------------------------------------------------
+    # Numbers out of a known distribution --------------------------------------------------------------------
 
     def sample(self, rng: Any, size: int) -> Array:
         return self.family.sample(rng, size, *self.numbers())

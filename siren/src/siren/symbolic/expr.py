@@ -1,9 +1,9 @@
 """Expressions over random variables, in canonical form, for all particles at once.
 
 An expression is a number (`float`, `bool`, or a `Column` with one entry per lane), a `Poly` (a polynomial in
-random variables whose coefficients are numbers, negative powers included: `c + a*x + 1/g`), or an `Op` for what
-no polynomial can say (`ite`, comparisons, `exp`). A coefficient of 0 means that this lane does not depend on the
-term, which is how particles of different structure share one expression.
+random variables whose coefficients are numbers, negative powers included: `c + a*x + 1/g`), or an `Op` for
+what no polynomial can say (`ite`, comparisons, `exp`). A coefficient of 0 means that this lane does not
+depend on the term, which is how particles of different structure share one expression.
 
 The constructors in `algebra` expect operands of the present generation; `fresh` brings them there.
 """
@@ -19,12 +19,14 @@ import numpy as np
 from siren.errors import Span
 from siren.symbolic.lanes import Array, Generation, Index, Scope
 
-Raw = float | bool | Array
+Raw = Any  # a scalar, or an array with one entry per lane
 _serial = count()
 
 
 class Variable:
-    """A random variable. The graph keeps its node on the variable itself, so that an unreachable one is freed."""
+    """A random variable. The graph keeps its node on the variable itself, so that an unreachable one is
+    freed.
+    """
 
     __slots__ = ("__weakref__", "annotation", "name", "node", "origins", "serial", "span")
 
@@ -95,7 +97,7 @@ def of(variable: Variable) -> Poly:
 
 def raw(number: Expr) -> Raw:
     """The array or scalar of a number."""
-    return number.data if type(number) is Column else number  # type: ignore[return-value]
+    return number.data if type(number) is Column else number
 
 
 def lift(value: Raw, gen: Generation | None) -> Expr:

@@ -109,7 +109,8 @@ class StudentT(Family):
         )
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        return p[0] + np.sqrt(p[1]) * rng.standard_t(p[2], size)
+        draw: Array = p[0] + np.sqrt(p[1]) * rng.standard_t(p[2], size)
+        return draw
 
     def logpdf(self, x: Numbers, *p: Numbers) -> Numbers:
         location, scale2, nu = p
@@ -171,7 +172,8 @@ class GammaGamma(Family):
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         k, shape, rate = p
-        return rng.standard_gamma(k, size) * rate / rng.standard_gamma(shape, size)
+        draw: Array = rng.standard_gamma(k, size) * rate / rng.standard_gamma(shape, size)
+        return draw
 
     def logpdf(self, x: Numbers, *p: Numbers) -> Numbers:
         k, shape, rate = p
@@ -246,7 +248,8 @@ class Bernoulli(Family):
         return _probability(p[0], "bernoulli")
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        return rng.random(size) < p[0]
+        draw: Array = rng.random(size) < p[0]
+        return draw
 
     def logpdf(self, x: Numbers, *p: Numbers) -> Numbers:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,9 +1,10 @@
-"""Which particle sits where: resampling and branching as index maps that arrays follow only when they are read.
+"""Which particle sits where: resampling and branching as index maps that arrays follow only when they are
+read.
 
-A value that differs between particles is an array with one entry per *lane*. Resampling does not touch any such
-array. It starts a new `Generation`, and an array of an older generation is gathered the next time it is read.
-What is never read again is never copied, so a history of T values costs nothing per step, and an old generation
-disappears with the last value that belongs to it, because links point only from old to new.
+A value that differs between particles is an array with one entry per *lane*. Resampling does not touch any
+such array. It starts a new `Generation`, and an array of an older generation is gathered the next time it is
+read. What is never read again is never copied, so a history of T values costs nothing per step, and an old
+generation disappears with the last value that belongs to it, because links point only from old to new.
 
 A `Scope` is a set of lanes that run together. The root scope holds all particles; a branch that only some
 particles take runs in a child scope, whose lanes are an index into the lanes of its parent.
@@ -23,7 +24,9 @@ Index = NDArray[np.intp]
 
 
 class Generation:
-    """One arrangement of a scope's lanes: `ancestors[i]` is the lane here of which lane i of `next` is a copy."""
+    """One arrangement of a scope's lanes: `ancestors[i]` is the lane here of which lane i of `next` is a
+    copy.
+    """
 
     __slots__ = ("__weakref__", "_route", "_route_end", "ancestors", "next", "scope")
 
@@ -77,13 +80,15 @@ class Scope:
         return index
 
     def _sweep(self) -> None:
-        """Join generations that hold no value with their predecessor, so that one old value that is never read
-        does not keep every later ancestor array."""
+        """Join generations that hold no value with their predecessor, so that one old value that is never
+        read does not keep every later ancestor array.
+        """
         chain = [generation for ref in self._alive if (generation := ref()) is not None]
         kept: list[Generation] = chain[:1]
         while len(chain) > 1:
             generation = chain.pop(1)
-            # References to a generation that no value holds: its predecessor's `next`, `generation`, the argument.
+            # References to a generation that no value holds: its predecessor's `next`, `generation`, the
+            # argument.
             if (
                 generation is not self.now
                 and kept[-1].next is generation

@@ -16,23 +16,21 @@ Part = tuple[Index, Expr]
 def merge(size: int, gen: Generation, parts: Sequence[Part]) -> Expr:
     """Lanes that no part covers get the value of some covered lane: nothing will ever look at them."""
     first = parts[0][1]
-    if all(part is first for _, part in parts):
-        if isinstance(first, (float, bool)) or (type(first) is Poly and first.gen is None):
-            return first
+    scalar = isinstance(first, (float, bool)) or (type(first) is Poly and first.gen is None)
+    if scalar and all(part is first for _, part in parts):
+        return first
     exprs = [expr for _, expr in parts]
     if all(isinstance(expr, NUMBERS) for expr in exprs):
         scattered = scatter(size, [(index, raw(expr)) for index, expr in parts])
         return Column(scattered, gen) if isinstance(scattered, np.ndarray) else scattered
     if not any(type(expr) is Op for expr in exprs):
         return _merge_polys(size, gen, parts)
-    if all(
-        type(expr) is Op and expr.name == first.name and len(expr.args) == len(first.args) for expr in exprs
-    ):  # type: ignore[union-attr]
-        args = zip(*(expr.args for expr in exprs), strict=True)  # type: ignore[union-attr]
+    operations = [expr for expr in exprs if type(expr) is Op]
+    if len(operations) == len(exprs) and len({(op.name, len(op.args)) for op in operations}) == 1:
         indices = [index for index, _ in parts]
-        return Op(
-            first.name, tuple(merge(size, gen, list(zip(indices, column, strict=True))) for column in args)
-        )  # type: ignore[union-attr]
+        columns = zip(*(op.args for op in operations), strict=True)
+        args = tuple(merge(size, gen, list(zip(indices, column, strict=True))) for column in columns)
+        return Op(operations[0].name, args)
     whole = _extend(size, gen, *parts[-1])
     for index, expr in parts[:-1]:
         lanes = np.zeros(size, dtype=bool)
@@ -42,7 +40,9 @@ def merge(size: int, gen: Generation, parts: Sequence[Part]) -> Expr:
 
 
 def scatter(size: int, parts: Sequence[tuple[Index, Raw]]) -> Raw:
-    """One array from the arrays or scalars of several sets of lanes; a scalar if they are all the same scalar."""
+    """One array from the arrays or scalars of several sets of lanes; a scalar if they are all the same
+    scalar.
+    """
     first = parts[0][1]
     if not isinstance(first, np.ndarray) and all(
         not isinstance(value, np.ndarray) and type(value) is type(first) and value == first
