@@ -43,5 +43,7 @@ def _read(file: Path) -> str:
         return sys.stdin.read()
     try:
         return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(f"no such file: {file}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {file}: {error}") from None
