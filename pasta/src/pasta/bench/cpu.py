@@ -44,7 +44,8 @@ def run(name: str | None = None, *, quick: bool = False) -> dict[str, Any]:
         "model": engine.name,
         "dtype": "float32",
         "context": len(prompt),
-        "baseline": baseline.measure(engine, plain, prompt, tokens=24 if quick else 64, repeats=2 if quick else 5),
+        # Short turns: the load of a machine drifts within the ten seconds that a long answer takes.
+        "baseline": baseline.measure(engine, plain, prompt, tokens=24, repeats=2 if quick else 14),
         "steps": steps.measure(engines, prompt * 8, repeats=5 if quick else 20),
         "overhead": overhead.measure(
             engine,
