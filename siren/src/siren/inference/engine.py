@@ -63,7 +63,7 @@ class Engine:
         self._bring_in(variable, dist)
         if annotation == "sample":
             self._draw(variable, "it is annotated `sample`")
-            return self.graph.simplify(of(variable))
+            return self.graph.node(variable).dist.params[0]
         return of(variable)
 
     def observe(self, dist: Dist, value: Expr) -> None:
@@ -186,8 +186,9 @@ class Engine:
         wrong = dist.family.check(*numbers)
         if wrong is None and observed and dist.family is GAUSSIAN and not _nonzero(numbers[1]):
             wrong = "the variance of an observed gaussian must be positive, not 0"
-        if wrong is None and any(type(p) is float and p != p for p in numbers):
-            wrong = f"a parameter of the {dist.family} is not a number"
+        for number in numbers:
+            if type(number) is float and number != number:
+                wrong = f"a parameter of the {dist.family} is not a number"
         if wrong is not None:
             raise RunError(wrong, self.site.span)
 

@@ -145,17 +145,18 @@ class Evaluator:
         if len(arguments) > 1:  # a later one may have resampled: the earlier ones follow
             arguments = [self._now(argument) for argument in arguments]
         try:
+            builtin = library.FUNCTIONS.get(name)
+            if builtin is not None:
+                return self._now(builtin(*arguments))
             if name in OPERATOR_FUNCTIONS:
                 left, right = arguments
                 return self._operate(OPERATOR_FUNCTIONS[name], left, right, span)
             if name == "File.read":
                 return self._read(arguments[0])
-            return self._now(library.FUNCTIONS[name](*arguments))
         except SirenError as error:
             error.span = error.span or span
             raise
-        except KeyError:
-            raise RunError(f"unknown function `{name}`", span) from None
+        raise RunError(f"unknown function `{name}`", span)
 
     def _map(self, node: ast.Call, env: Env) -> Value:
         function, items = node.arguments
@@ -277,9 +278,12 @@ class Evaluator:
     # Probability --------------------------------------------------------------------------------------------
 
     def _distribution(self, node: ast.Distribution, env: Env) -> Dist:
+        scope = self.graph.scope
+        before = scope.now
         arguments = [self.eval(argument, env) for argument in node.arguments]
         try:
-            return library.distribution(node.name, arguments).fresh(self.graph.scope)
+            dist = library.distribution(node.name, arguments)
+            return dist.as_of(before) if scope.now is before else dist.fresh(scope)
         except SirenError as error:
             error.span = error.span or node.span
             raise
@@ -339,6 +343,8 @@ class Evaluator:
                     if united is not None:
                         return united
                 now = self.graph.scope.now
+                if isinstance(sides[0], EXPRESSIONS) and isinstance(sides[1], EXPRESSIONS):
+                    return select(lanes, self._now(sides[0]), self._now(sides[1]), now)
                 return combine(list(sides), lambda pair: select(lanes, *map(self._now, pair), now))  # type: ignore[call-arg]
             except RunError:
                 pass  # a side may fail for particles that do not take it

@@ -213,7 +213,9 @@ class _Session:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, 100_000))
         try:
-            yield
+            # A lane may divide by 0 on a side that it does not take.
+            with np.errstate(all="ignore"):
+                yield
         except SirenError as error:
             raise error.with_source(self.program.source) from None
         finally:

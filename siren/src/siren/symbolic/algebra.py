@@ -119,17 +119,20 @@ def _scale(factor: Expr, expr: Expr) -> Expr:
 
 
 def div(a: Expr, b: Expr) -> Expr:
+    """Division by 0 gives an infinity or a nan; `runtime` silences the warning and checks the result."""
     if isinstance(b, NUMBERS):
         if isinstance(a, NUMBERS):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return lift(np.divide(_arith(a), _arith(b)), generation(a, b))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return mul(lift(np.divide(1.0, _arith(b)), generation(b)), a)
+            return lift(_quotient(_arith(a), _arith(b)), generation(a, b))
+        return mul(lift(_quotient(1.0, _arith(b)), generation(b)), a)
     if type(b) is Poly and type(a) is not Op:
         inverse = _reciprocal(b)
         if inverse is not None:
             return mul(a, inverse)
     return Op("div", (a, b))
+
+
+def _quotient(a: Raw, b: Raw) -> Raw:
+    return a / b if type(b) is not float or b != 0 else np.divide(a, b)
 
 
 def _reciprocal(b: Poly) -> Expr | None:
@@ -180,8 +183,7 @@ def select(lanes: Array, then: Expr, otherwise: Expr, gen: Generation) -> Expr:
     if isinstance(then, NUMBERS) and isinstance(otherwise, NUMBERS):
         if type(then) is not Column and type(otherwise) is not Column and then == otherwise:
             return then
-        chosen: Array = np.where(lanes, raw(then), raw(otherwise))
-        return Column(chosen, gen)
+        return Column(np.where(lanes, raw(then), raw(otherwise)), gen)  # type: ignore[arg-type]
     if type(then) is Op or type(otherwise) is Op:
         return Op("ite", (Column(lanes, gen), then, otherwise))
     a, b = terms_of(then), terms_of(otherwise)

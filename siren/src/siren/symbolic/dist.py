@@ -51,6 +51,11 @@ class Dist:
         self._stamp = scope.now
         return self
 
+    def as_of(self, now: Generation) -> Dist:
+        """Note that the parameters are of this generation."""
+        self._stamp = now
+        return self
+
     def substitute(self, values: dict[Variable, Expr]) -> Dist:
         return Dist(self.family, tuple([substitute(p, values) for p in self.params]))
 
