@@ -94,12 +94,26 @@ def test_no_row_is_empty_and_none_reaches_beyond_the_vocabulary(pair: tuple[Voca
 
 def test_states_within_a_topic(smollm: tuple[Vocabulary, Grammar]) -> None:
     vocabulary, grammar = smollm
-    assert grammar.topic([]) is Expect.TOPIC_START
-    assert grammar.topic(vocabulary.encode("salt")) is Expect.TOPIC
-    assert grammar.topic(vocabulary.encode("salt and")) is Expect.TOPIC
-    assert grammar.topic(vocabulary.encode("salt and pepper")) is Expect.TOPIC_WORD
-    assert grammar.topic(vocabulary.encode("a") * (MAX_TOPIC_TOKENS - 1)) is Expect.TOPIC
-    assert grammar.topic(vocabulary.encode("a") * MAX_TOPIC_TOKENS) is Expect.LENGTH
+    assert grammar.topic([]) == (Expect.TOPIC_START, ())
+    assert grammar.topic(vocabulary.encode("salt")) == (Expect.TOPIC, ())
+    assert grammar.topic(vocabulary.encode("salt and")) == (Expect.TOPIC, ())
+    assert grammar.topic(vocabulary.encode("salt and pepper")) == (Expect.TOPIC_WORD, ())
+    assert grammar.topic(vocabulary.encode("a") * (MAX_TOPIC_TOKENS - 1)) == (Expect.TOPIC, ())
+    assert grammar.topic(vocabulary.encode("a") * MAX_TOPIC_TOKENS) == (Expect.LENGTH, ())
+
+
+def test_a_topic_is_not_a_siblings_again(smollm: tuple[Vocabulary, Grammar]) -> None:
+    vocabulary, grammar = smollm
+    full, short = (tuple(vocabulary.encode(topic)) for topic in ("salt and pepper", "salt"))
+    # Three words are full: the token that would complete them is left out.
+    expect, banned = grammar.topic(full[:-1], {full})
+    assert expect is Expect.TOPIC
+    assert {vocabulary.pieces[token].casefold() for token in banned} == {" pepper"} and full[-1] in banned
+    # One word is not: it goes on with another.
+    assert grammar.topic(short, {short}) == (Expect.TOPIC_MORE, ())
+    assert grammar.topic(vocabulary.encode("Salt"), {short}) == (Expect.TOPIC_MORE, ()), "capitals tell nothing apart"
+    more = grammar.allowed[Expect.TOPIC_MORE]
+    assert not more[list(grammar.tags.lengths)].any() and more[vocabulary.encode("salt and")[-1]]
 
 
 def test_a_vocabulary_without_tags_has_no_grammar() -> None:

@@ -125,8 +125,8 @@ class Job:
         engine, handles = self._engine, self.handles
         for command in commands:
             match command:
-                case Put(thread, token, position, expect):
-                    engine.feed(handles[thread], token, position, expect)
+                case Put(thread, token, position, expect, _, banned):
+                    engine.feed(handles[thread], token, position, expect, banned)
                 case Fork(parent, child):
                     handles[child] = engine.fork(handles[parent])
                 case Join(thread, children):

@@ -6,7 +6,7 @@ the row of a thread's state to its logits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -35,6 +35,7 @@ class Expect(IntEnum):
     TOPIC = 9  # more of it, or the length
     TOPIC_WORD = 10  # the rest of its last word, or the length
     LENGTH = 11  # the length
+    TOPIC_MORE = 12  # another word: so far it is a sibling's topic
 
     @classmethod
     def text(cls, *, child: bool, promise: bool, sync: bool) -> Expect:
@@ -48,6 +49,7 @@ class Grammar:
     tags: Tags
     allowed: np.ndarray  # a row for each Expect: True where a token may come next
     begins_word: np.ndarray  # by token: whether it begins a further word of a topic
+    same: np.ndarray  # by token: the first token that writes the same but for capitals
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, size: int) -> Grammar:
@@ -70,18 +72,37 @@ class Grammar:
         table[Expect.TOPIC_START] = next_word if next_word[first] else word
         table[Expect.TOPIC] = word | next_word
         table[Expect.TOPIC_WORD] = word
+        table[Expect.TOPIC_MORE] = next_word if next_word.any() else word
         for expect in (Expect.TOPIC, Expect.TOPIC_WORD, Expect.LENGTH):
             table[expect, list(tags.lengths)] = True
-        return cls(tags, table, next_word)
+        return cls(tags, table, next_word, _same_but_for_capitals(vocabulary.pieces, size))
 
-    def topic(self, tokens: Sequence[int]) -> Expect:
-        """What may follow these tokens of a topic."""
+    def topic(
+        self, tokens: Sequence[int], taken: Collection[tuple[int, ...]] = ()
+    ) -> tuple[Expect, tuple[int, ...]]:
+        """What may follow these tokens of a topic, and the tokens that may not.
+
+        A topic is all that tells a child from its siblings, so it may not be one that is `taken`: it goes on with
+        another word, or where three words are full, leaves out the token that would complete it.
+        """
+        here = self._fold(tokens)
+        folded = [self._fold(topic) for topic in taken]
         if not tokens:
-            return Expect.TOPIC_START
-        if len(tokens) >= MAX_TOPIC_TOKENS:
-            return Expect.LENGTH
-        words = 1 + sum(bool(self.begins_word[token]) for token in tokens[1:])
-        return Expect.TOPIC if words < MAX_TOPIC_WORDS else Expect.TOPIC_WORD
+            expect = Expect.TOPIC_START
+        elif len(tokens) >= MAX_TOPIC_TOKENS:
+            expect = Expect.LENGTH
+        elif self._words(tokens) >= MAX_TOPIC_WORDS:
+            expect = Expect.TOPIC_WORD
+        else:
+            expect = Expect.TOPIC_MORE if here in folded else Expect.TOPIC
+        rivals = {topic[-1] for topic in folded if topic[:-1] == here and self._words(topic) >= MAX_TOPIC_WORDS}
+        return expect, tuple(int(token) for last in rivals for token in np.flatnonzero(self.same == last))
+
+    def _fold(self, topic: Sequence[int]) -> tuple[int, ...]:
+        return tuple(int(self.same[token]) for token in topic)
+
+    def _words(self, tokens: Sequence[int]) -> int:
+        return 1 + sum(bool(self.begins_word[token]) for token in tokens[1:])
 
 
 def _topic_pieces(vocabulary: Vocabulary, tags: Tags, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,3 +117,11 @@ def _topic_pieces(vocabulary: Vocabulary, tags: Tags, size: int) -> tuple[np.nda
             continue
         (word if rest == piece else next_word)[token] = True
     return word, next_word
+
+
+def _same_but_for_capitals(pieces: Sequence[str], size: int) -> np.ndarray:
+    first: dict[str, int] = {}
+    same = np.arange(size)
+    for token, piece in enumerate(pieces[:size]):
+        same[token] = first.setdefault(piece.casefold(), token)
+    return same

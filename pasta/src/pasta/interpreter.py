@@ -42,6 +42,7 @@ class Put:
     position: int
     expect: Expect | None
     inserted: bool = False  # by the interpreter rather than by the model
+    banned: tuple[int, ...] = ()  # tokens that may not come after it, whatever `expect` says
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class Interpreter:
         main = Thread(MAIN, None, (), prompt_length, status=Status.RUNNING)
         self.threads.append(main)
         self._running = 1
-        return self._expect(main)
+        return self._expect(main)[0]
 
     def feed(self, thread_id: int, token: int) -> list[Command]:
         """Takes a token that the thread decoded."""
@@ -221,7 +222,8 @@ class Interpreter:
         thread.tokens.append(token)
         thread.positions.append(position)
         thread.position += 1 + reserve
-        out.append(Put(thread.id, token, position, self._expect(thread) if decode else None, inserted))
+        expect, banned = self._expect(thread) if decode else (None, ())
+        out.append(Put(thread.id, token, position, expect, inserted, banned))
 
     def _promise(self, thread: Thread, token: int, out: list[Command]) -> None:
         assert self.tags is not None and thread.promise is not None
@@ -342,13 +344,15 @@ class Interpreter:
         self.finish_reason = reason
         out.append(Finish(reason))
 
-    def _expect(self, thread: Thread) -> Expect:
+    def _expect(self, thread: Thread) -> tuple[Expect, tuple[int, ...]]:
+        """What may come next in a thread, and the tokens that may not all the same."""
         child = thread.parent is not None
         if self.grammar is None:
-            return Expect.text(child=child, promise=False, sync=False)
+            return Expect.text(child=child, promise=False, sync=False), ()
         if thread.promise is not None:
-            return self.grammar.topic(thread.tokens[thread.promise + 1 :])
-        return Expect.text(child=child, promise=self._may_promise(thread), sync=bool(thread.open))
+            taken = {self.threads[sibling].topic for sibling in thread.blocks.values()}
+            return self.grammar.topic(thread.tokens[thread.promise + 1 :], taken)
+        return Expect.text(child=child, promise=self._may_promise(thread), sync=bool(thread.open)), ()
 
     def _may_promise(self, thread: Thread) -> bool:
         """Whether a whole promise still fits into every limit."""

@@ -212,7 +212,8 @@ class CudaEngine(NativeEngine):
             graph.done.synchronize()
             deciding = [index for index, row in enumerate(rows) if row.expect is not None]
             decided = [rows[index] for index in deciding]
-            if any(row.handle.request.sampling.temperature > 0 for row in decided):
+            # The graph chooses greedily; what is rare is chosen from its logits.
+            if any(row.banned or row.handle.request.sampling.temperature > 0 for row in decided):
                 tokens = self._choose(graph.logits[deciding], decided)
             else:
                 tokens = graph.tokens[deciding].tolist()

