@@ -90,6 +90,8 @@ class Graph:
         self.scope = Scope(particles)
         self.log_weight: Raw = 0.0
         self._layers: list[Layer] = []
+        # Counts whatever can make a variable known: a value, another scope, another layer.
+        self._changes = 0
         # Variables whose nodes were put together from different lanes, for `sweep`.
         self._joined: weakref.WeakSet[Variable] = weakref.WeakSet()
         self._sweep_at = 32
@@ -129,6 +131,8 @@ class Graph:
         return node  # type: ignore[return-value]
 
     def set(self, variable: Variable, node: Node | Mixed) -> None:
+        if type(node) is Mixed or node.dist.family is DELTA:  # type: ignore[union-attr]
+            self._changes += 1
         if self._layers:
             self._layers[-1].written[variable] = node
         else:
@@ -148,10 +152,13 @@ class Graph:
         return substitute(expr, known) if known else expr
 
     def simplify_dist(self, dist: Dist) -> Dist:
-        if dist.known:
+        if dist.known or dist.simple_at == self._changes:
             return dist
         known = self._known(dist.variables())
-        return dist.substitute(known) if known else dist
+        if known:
+            return dist.substitute(known)
+        dist.simple_at = self._changes
+        return dist
 
     def _known(self, candidates: list[Variable]) -> dict[Variable, Expr]:
         known: dict[Variable, Expr] = {}
@@ -195,9 +202,11 @@ class Graph:
             self.scope = Scope(len(index), outer, index)
             self.log_weight = weight.take(index) if isinstance(weight, np.ndarray) else weight
             self._layers.append(Layer())
+            self._changes += 1
             try:
                 result = action()
             finally:
+                self._changes += 1
                 layer = self._layers.pop()
                 inner, self.scope = self.scope, outer
                 own, self.log_weight = self.log_weight, weight
@@ -306,9 +315,11 @@ class Graph:
         weight = self.log_weight
         layer = Layer()
         self._layers.append(layer)
+        self._changes += 1
         try:
             yield layer
         finally:
+            self._changes += 1
             self._layers.pop()
             self.log_weight = weight
             if layer.keep:

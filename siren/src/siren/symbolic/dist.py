@@ -13,7 +13,7 @@ from siren.symbolic.lanes import Array, Generation, Scope
 class Dist:
     """Immutable, but for the parameters following the lanes. `known` says that no parameter is random."""
 
-    __slots__ = ("_stamp", "_varies", "family", "known", "params")
+    __slots__ = ("_stamp", "_variables", "_varies", "family", "known", "params", "simple_at")
 
     def __init__(self, family: Family, params: tuple[Expr, ...]) -> None:
         self.family = family
@@ -21,6 +21,9 @@ class Dist:
         self.known = True
         self._varies = False
         self._stamp: Generation | None = None
+        self._variables: list[Variable] | None = None
+        # The graph's count of changes when no variable here was known.
+        self.simple_at = -1
         for param in params:
             kind = type(param)
             if kind is Column:
@@ -33,7 +36,9 @@ class Dist:
                 self._varies = self._varies or generation(param) is not None
 
     def variables(self) -> list[Variable]:
-        return [] if self.known else variables(*self.params)
+        if self._variables is None:
+            self._variables = [] if self.known else variables(*self.params)
+        return self._variables
 
     def numbers(self) -> tuple[Any, ...]:
         """The parameters as arrays and scalars; only when `known`."""
