@@ -26,7 +26,7 @@ def test_the_log(pasta, default_folder, monkeypatch, tmp_path):
         text = short
 
     monkeypatch.setitem(demo.EXAMPLES, "cities", Short("cities", "Which colours?"))
-    code, out, _ = pasta("demo", "--trace", str(tmp_path / "t.json"))
+    code, out, _ = pasta("demo", "cities", "--trace", str(tmp_path / "t.json"))
     text = out.decode()
     assert code == 0
     assert "\x1b" not in text

@@ -19,6 +19,9 @@ from pasta.cli.running import load_engine, make_console, patiently, write_json
 from pasta.errors import UsageError
 from pasta.examples import DEFAULT, EXAMPLES, Example
 
+#: What the model is asked without an example: its answer forks into five, and takes seconds on a CPU.
+LIVE = Example("", "Give me five tips for better sleep.")
+
 if TYPE_CHECKING:
     from pasta.decode import Moment, Request
     from pasta.engine.native import NativeEngine
@@ -26,7 +29,13 @@ if TYPE_CHECKING:
 
 
 def command(
-    example: Annotated[str, typer.Argument(help=f"One of: {', '.join(EXAMPLES)}.")] = DEFAULT,
+    example: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"Replay an annotated example: {', '.join(EXAMPLES)}. Without one, the model writes its own answer.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a timeline of both for ui.perfetto.dev.")
@@ -35,12 +44,13 @@ def command(
     """Watch a model decode several parts of one answer at once, then the same answer one token at a time."""
     from pasta.trace import check_writable, write_trace
 
-    if example not in EXAMPLES:
+    if example is not None and example not in EXAMPLES:
         raise UsageError(f"no example {example!r}", f"choose one of: {', '.join(EXAMPLES)}")
     if trace is not None:
         check_writable(trace)
-    chosen = EXAMPLES[example]
-    engine, scripted = load_default()
+    scripted = example is not None
+    chosen = LIVE if example is None else EXAMPLES[example]
+    engine = load_engine(None)
     console = make_console()
     stage = Stage(engine, Console(quiet=True) if as_json else console)
     stage.introduce(chosen, scripted)
@@ -51,18 +61,6 @@ def command(
         stage.conclude(comparison, chosen)
     if trace is not None:
         write_trace(trace, [comparison.threads, comparison.sequence], engine.vocabulary)
-
-
-def load_default() -> tuple[NativeEngine, bool]:
-    """The default model, and whether its tags are untrained, so that it must be told where to put them."""
-    engine = load_engine(None)
-    if engine.vocabulary.tags is not None:
-        return engine, False
-    from pasta.engine.native import NativeEngine
-    from pasta.engine.tags import add_tags
-
-    add_tags(engine.model, engine.vocabulary)
-    return NativeEngine(engine.model, engine.vocabulary, name=engine.name), True
 
 
 def race(stage: Stage, example: Example, scripted: bool) -> Comparison:
@@ -132,8 +130,8 @@ class Stage:
         self.console.print(Text.assemble(("Model     ", "bold"), note))
         if scripted:
             self.console.print(
-                "This model has not learned to mark its answers yet, so the words and marks come from an example. "
-                "The decoding is real: every token goes through the model, step by step.",
+                "A replay: the words and tags come from an example. The decoding is real: every token goes through "
+                "the model, step by step.",
                 style="dim",
             )
 
@@ -174,9 +172,9 @@ class Stage:
         nested = any(thread.parent for thread in threads.threads)
         self.console.print("\nTry next", style="bold")
         for line, what in (
-            ('pasta generate "What is a tide?"', "any question to the same model"),
+            ('pasta generate "How do I prepare for a job interview?"', "any question to the same model"),
             ("pasta demo sorting", "six threads") if nested else ("pasta demo breakfast", "threads within threads"),
-            (f"pasta replay {example.name} --trace trace.json", "a timeline for ui.perfetto.dev"),
+            (f"pasta replay {example.name or DEFAULT} --trace trace.json", "a timeline for ui.perfetto.dev"),
         ):
             self.console.print(Text.assemble("  ", (line, "cyan"), (f"  {what}", "dim")), soft_wrap=True)
 
