@@ -42,7 +42,7 @@ def draw_accuracy(entries: list[dict[str, Any]], path: Path) -> None:
     axis.set_xlabel("squared error at 1,024 particles, 90th percentile over repetitions")
     axis.plot([], [], color=BLUE, lw=3, marker="o", label="here: range and median over data sets")
     axis.plot([], [], "D", color=RED, label="published, one data set")
-    axis.legend(fontsize=8, frameon=False, loc="lower right")
+    axis.legend(fontsize=8, frameon=False, loc="upper left")
     _finish(figure, axis, path)
 
 
