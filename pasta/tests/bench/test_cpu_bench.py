@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ def tiny(name: str | None, *, dtype: str | None = None, **_: object) -> CpuEngin
 
 def test_a_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "load", tiny)
-    monkeypatch.setattr(cpu, "resolve", lambda name: None)
+    monkeypatch.setattr(cpu, "resolve", lambda name: SimpleNamespace(path="tiny"))
     monkeypatch.setattr(cpu, "load_pretrained", lambda *_, **__: (tiny_model(), None))
     report = cpu.run(quick=True)
     json.dumps(report)

@@ -29,11 +29,13 @@ class Claim:
 
 def run(name: str | None = None, *, quick: bool = False) -> dict[str, Any]:
     """Every figure is a ratio of runs that took turns, so that a busy machine disturbs both sides alike."""
-    engine = load(name, device="cpu", tags=True)
+    folder = resolve(name)
+    base = str(folder.path)  # its weights alone, without an adapter: those are compared
+    engine = load(base, device="cpu", tags=True)
     engines: dict[str, NativeEngine] = {"float32": engine}
     if isinstance(engine, CpuEngine):
-        engines["int8"] = load(name, device="cpu", tags=True, dtype="int8")
-    plain, _ = load_pretrained(resolve(name), dtype=engine.model.dtype, device="cpu")
+        engines["int8"] = load(base, device="cpu", tags=True, dtype="int8")
+    plain, _ = load_pretrained(folder, dtype=engine.model.dtype, device="cpu")
     vocabulary = engine.vocabulary
     assert vocabulary.tags is not None
     prompt = vocabulary.encode_chat([{"role": "user", "content": QUESTION}])
