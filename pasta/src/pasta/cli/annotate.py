@@ -39,10 +39,10 @@ def command(
     ] = None,
     budget: Annotated[
         float, typer.Option(min=0.0, help="independence: added loss that is worth the speed, in nats per token.")
-    ] = 0.1,
+    ] = 0.2,
     piece_limit: Annotated[
         float, typer.Option(min=0.0, help="independence: added loss that a single piece may have, per token.")
-    ] = 0.25,
+    ] = 0.5,
     device: Annotated[
         str | None, typer.Option(show_default=False, help="independence: cpu, cuda, …; a GPU where there is one.")
     ] = None,

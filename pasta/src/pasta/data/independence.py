@@ -37,8 +37,8 @@ class Budget:
         max_tokens: Longer answers are left as they are.
     """
 
-    nats: float = 0.1
-    limit: float = 0.25
+    nats: float = 0.2
+    limit: float = 0.5
     hiding: Hiding = Hiding.omit
     min_saved: int = 10
     min_tokens: int = 12
