@@ -1,0 +1,1 @@
+"""Expressions, distributions and conjugacies, for all particles at once."""

@@ -66,6 +66,9 @@ class Scope:
 
     def route(self, generation: Generation) -> Index:
         """The index that brings an array of an earlier generation of this scope to the present one."""
+        if generation.next is self.now:  # one resampling ago: nearly always
+            assert generation.ancestors is not None
+            return generation.ancestors
         path = []
         link: Generation | None = generation
         while link is not self.now and link._route_end is not self.now:  # type: ignore[union-attr]

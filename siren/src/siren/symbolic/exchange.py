@@ -1,0 +1,64 @@
+"""What a rule gives: the edge turned around, or what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import ONE, Expr, Monomial, Poly, Raw, Variable, lift
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    marginal: Dist
+    posterior: Callable[[Expr], Dist]
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """No closed form: `blame` has to be known first."""
+
+    blame: Variable
+    reason: str
+
+
+Rule = Callable[[Variable, Dist, Dist], Exchange | Clash]
+
+
+def only_term(expr: Expr, monomial: Monomial) -> Expr | None:
+    """The numeric coefficient of an expression that is a nonzero multiple of one monomial in every lane."""
+    if type(expr) is not Poly or len(expr.terms) != 1 or monomial not in expr.terms:
+        return None
+    c = expr.terms[monomial]
+    if isinstance(c, np.ndarray) and not (c > 0).all():
+        return None
+    return lift(c, expr.gen) if isinstance(c, np.ndarray) or c > 0 else None
+
+
+def is_just(expr: Expr, variable: Variable) -> bool:
+    if type(expr) is not Poly or len(expr.terms) != 1:
+        return False
+    c = expr.terms.get(((variable, 1),))
+    return type(c) is float and c == 1
+
+
+def is_choice(expr: Expr) -> bool:
+    """Whether every lane is just one variable, or a number."""
+    if type(expr) is not Poly:
+        return False
+    used: Raw = 0.0
+    for monomial, c in expr.terms.items():
+        if monomial:
+            if len(monomial) > 1 or monomial[0][1] != 1 or np.count_nonzero(c * c != c):
+                return False
+            used = used + c
+    if np.count_nonzero(used > 1):
+        return False
+    return ONE not in expr.terms or not np.count_nonzero(expr.terms[ONE] * used)
+
+
+def name_of(variable: Variable) -> str:
+    return f"`{variable.name}`" if variable.name else "an observed variable"
