@@ -2,7 +2,7 @@
 
     python benchmarks/annotate_control.py results/annotate-control.json [--model M]
 
-The texts are our own. `structure` cannot tell them apart: every list here is a list.
+The texts are our own.
 """
 
 from __future__ import annotations
