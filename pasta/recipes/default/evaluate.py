@@ -13,6 +13,7 @@ from files import append_lines, read_lines, read_prompts, table, write_json
 from text import kind, loops, most_overlap
 
 from pasta.decode import Decoder, Job, make_request
+from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError
 from pasta.lang import Promise, Response, Text, check, parse
@@ -26,16 +27,8 @@ def open_engine(model: str, device: str | None, slots: int, native: bool = False
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     network, tokenizer = read_model(model, torch.bfloat16 if place.type == "cuda" else torch.float32)
     network = network.to(place).eval()
-    kind: type[NativeEngine] = NativeEngine
-    if place.type == "cuda" and not native:
-        # As `pasta.engine.load` chooses, without the packages that fetching models needs.
-        from pasta.engine.fused import is_fusable
-
-        if is_fusable(network):
-            from pasta.engine.cuda import CudaEngine
-
-            kind = CudaEngine
-    return kind(network, vocabulary_of(network, tokenizer), name=Path(model).name, slots=slots)
+    make = NativeEngine if native else make_engine
+    return make(network, vocabulary_of(network, tokenizer), name=Path(model).name, slots=slots)
 
 
 def evaluate(

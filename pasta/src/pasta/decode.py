@@ -348,7 +348,7 @@ def encode_prompt(model: Engine, prompt: Prompt) -> tuple[int, ...]:
     elif prompt and isinstance(prompt[0], Mapping):
         ids = model.vocabulary.encode_chat(prompt)  # type: ignore[arg-type]
     else:
-        ids = [int(token) for token in prompt]
+        ids = [int(token) for token in prompt]  # type: ignore[arg-type]
     if not ids:
         raise UsageError("the prompt is empty", hint="pass a question")
     if len(ids) >= model.context - 1:

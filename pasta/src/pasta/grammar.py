@@ -77,9 +77,7 @@ class Grammar:
             table[expect, list(tags.lengths)] = True
         return cls(tags, table, next_word, _same_but_for_capitals(vocabulary.pieces, size))
 
-    def topic(
-        self, tokens: Sequence[int], taken: Collection[tuple[int, ...]] = ()
-    ) -> tuple[Expect, tuple[int, ...]]:
+    def topic(self, tokens: Sequence[int], taken: Collection[tuple[int, ...]] = ()) -> tuple[Expect, tuple[int, ...]]:
         """What may follow these tokens of a topic, and the tokens that may not.
 
         A topic is all that tells a child from its siblings, so it may not be one that is `taken`: it goes on with

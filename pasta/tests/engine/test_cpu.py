@@ -7,7 +7,8 @@ import torch
 
 from dense import check_against_dense, pilot
 from pasta.decode import generate, generate_all
-from pasta.engine.cpu import FAMILIES, CpuEngine, is_fusable
+from pasta.engine.cpu import CpuEngine, is_supported
+from pasta.engine.fusing import FAMILIES
 from pasta.engine.int8 import Int8Linear
 from pasta.engine.native import NativeEngine
 from pasta.engine.tags import add_tags
@@ -51,8 +52,8 @@ def test_sequential_decoding_is_transformers_own(family: str) -> None:
 
 
 def test_other_families_are_left_to_transformers() -> None:
-    assert [family for family in ("llama", "gemma", "phi", "smollm3") if is_fusable(tiny_model(family))] == ["llama"]
-    assert not is_fusable(tiny_model("llama").bfloat16())
+    assert [family for family in ("llama", "gemma", "phi", "smollm3") if is_supported(tiny_model(family))] == ["llama"]
+    assert not is_supported(tiny_model("llama").bfloat16())
 
 
 def test_an_8_bit_layer_is_near_and_its_rows_are_independent() -> None:

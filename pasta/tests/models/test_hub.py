@@ -21,9 +21,7 @@ def hub(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hub")
     torch.manual_seed(0)
     LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1
-        )
+        LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1)
     ).save_pretrained(folder)
     files = {path.name: path.read_bytes() for path in folder.iterdir()} | {"pytorch_model.bin": b"not wanted"}
 

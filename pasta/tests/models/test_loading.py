@@ -70,9 +70,7 @@ def test_folder(tiny):
 
 
 def test_attention_and_dtype_are_the_callers(tiny):
-    model, _ = load_pretrained(
-        resolve(str(tiny)), dtype=torch.bfloat16, device="cpu", attn_implementation="eager"
-    )
+    model, _ = load_pretrained(resolve(str(tiny)), dtype=torch.bfloat16, device="cpu", attn_implementation="eager")
     assert model.dtype == torch.bfloat16
     assert model.config._attn_implementation == "eager"
 

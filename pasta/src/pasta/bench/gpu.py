@@ -203,8 +203,9 @@ def run(
                     f"{seconds / base:.2f} of one thread, {threads / seconds:,.0f} tokens/s"
                 )
         entry["replays"] = replays(engine, responses, 500)
-        line = "  replayed: {theoretical:.2f}x in theory, {realised:.2f}x realised, {share:.3f} of it (least {least_share:.3f})"
-        say(line.format(**entry["replays"]))
+        told = entry["replays"]
+        say(f"  replayed: {told['theoretical']:.2f} times in theory, {told['realised']:.2f} realised")
+        say(f"  realised of theoretical: {told['share']:.3f}, at the least {told['least_share']:.3f}")
         entry["many_answers"] = many_answers(engine, 500)
         for row in entry["many_answers"]:
             say(

@@ -12,7 +12,7 @@ from pasta.vocab import Tags
 def make_responses(
     count: int, tags: Tags, words: Sequence[int], seed: int = 0, threads: tuple[int, int] = (4, 12)
 ) -> list[Tree]:
-    """Of random words. Each: an introduction, promises and a little text between them, a sync, a conclusion; some twice."""
+    """Of random words: an introduction, promises with a little text between, a sync, a conclusion; some do it twice."""
     draw = random.Random(seed)
 
     def text(low: int, high: int) -> list[int]:

@@ -53,9 +53,7 @@ class Engine(Protocol):
     def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling) -> Any:
         """A new request: the handle of its main thread, which holds the prompt and decodes after it."""
 
-    def feed(
-        self, thread: Any, token: int, position: int, expect: Expect | None, banned: Sequence[int] = ()
-    ) -> None:
+    def feed(self, thread: Any, token: int, position: int, expect: Expect | None, banned: Sequence[int] = ()) -> None:
         """Puts a token into a thread; with `expect`, the next step decodes what comes after it, no `banned` token."""
 
     def fork(self, thread: Any) -> Any:

@@ -15,12 +15,11 @@ from torch.nn.functional import linear, rms_norm, silu
 from transformers import PreTrainedModel
 
 from pasta.engine.attention import Group, Step, attend_group
+from pasta.engine.fusing import fuse, is_fusable, stack
 from pasta.engine.int8 import Int8Linear
 from pasta.engine.native import NativeEngine, Row
 from pasta.vocab import Vocabulary
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")  # one table of angles, whatever the length
 Project = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -35,17 +34,8 @@ class Layer:
     down: Project
 
 
-def is_fusable(model: PreTrainedModel) -> bool:
-    """Whether this model is of the kind; any other runs through transformers' own forward pass."""
-    config = model.config
-    rope = getattr(config, "rope_parameters", None) or {}
-    return (
-        config.model_type in FAMILIES
-        and model.dtype == torch.float32
-        and rope.get("rope_type", "default") in STATIC_ROTATIONS
-        and rope.get("partial_rotary_factor", 1.0) == 1.0
-        and getattr(config, "hidden_act", "silu") == "silu"
-    )
+def is_supported(model: PreTrainedModel) -> bool:
+    return is_fusable(model) and model.dtype == torch.float32
 
 
 class CpuEngine(NativeEngine):
@@ -135,23 +125,9 @@ class CpuDecoder:
 
 
 def project(modules: list[Any]) -> Project:
-    """Projections of the same input as one; the modules keep views of the one weight."""
-    weight, bias = stack(modules)
-    start = 0
-    for module in modules if len(modules) > 1 else []:
-        rows = module.weight.shape[0]
-        module.weight.data = weight[start : start + rows]
-        start += rows
+    weight, bias = fuse(modules)
     return lambda x: linear(x, weight, bias)
 
 
 def project_int8(modules: list[Any]) -> Project:
     return Int8Linear(*stack(modules))
-
-
-def stack(modules: list[Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    if len(modules) == 1:
-        return modules[0].weight.data, None if modules[0].bias is None else modules[0].bias.data
-    weight = torch.cat([module.weight.data for module in modules])
-    biases = [module.bias for module in modules]
-    return weight, None if biases[0] is None else torch.cat([bias.data for bias in biases])

@@ -14,9 +14,7 @@ from torch.nn.functional import embedding, linear
 from transformers import PreTrainedModel
 
 from pasta.engine import kernels, small
-
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")
+from pasta.engine.fusing import fuse
 
 # (layer, query (rows, heads, size)) -> what the rows gathered, (rows, heads * size)
 Attend = Callable[[int, torch.Tensor], torch.Tensor]
@@ -33,32 +31,6 @@ class Layer:
     mlp_norm: torch.Tensor
     gate_up: torch.Tensor
     down: torch.Tensor
-
-
-def is_fusable(model: PreTrainedModel) -> bool:
-    """Whether this model is of the kind; any other runs through transformers' own forward pass."""
-    config = model.config
-    rotation = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    partial = (getattr(config, "rope_parameters", None) or {}).get("partial_rotary_factor", 1.0)
-    return (
-        config.model_type in FAMILIES
-        and rotation in STATIC_ROTATIONS
-        and partial == 1.0
-        and not getattr(config, "mlp_bias", False)
-        and getattr(config, "hidden_act", "silu") == "silu"
-    )
-
-
-def fuse(modules: list[Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """One weight for projections of the same input; the modules keep views of it."""
-    weight = torch.cat([module.weight.data for module in modules])
-    start = 0
-    for module in modules:
-        rows = module.weight.shape[0]
-        module.weight.data = weight[start : start + rows]
-        start += rows
-    biases = [module.bias for module in modules]
-    return weight, None if biases[0] is None else torch.cat([bias.data for bias in biases])
 
 
 class FusedDecoder:

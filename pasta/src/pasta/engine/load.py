@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
 
-from pasta.engine import cpu
+from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.engine.tags import add_tags
 from pasta.errors import UsageError
@@ -62,28 +61,3 @@ def find_adapter(name: str | None) -> Path | None:
     if name is None or name == DEFAULT:
         return ADAPTER
     return Path(name) if is_adapter(name) else None
-
-
-def make_engine(
-    model: PreTrainedModel,
-    vocabulary: Vocabulary,
-    *,
-    name: str = "",
-    slots: int | None = None,
-    context: int | None = None,
-    int8: bool = False,
-) -> NativeEngine:
-    """The fastest engine that runs this model where it is."""
-    if model.device.type == "cpu" and cpu.is_fusable(model):
-        return cpu.CpuEngine(model, vocabulary, name=name, slots=slots, context=context, int8=int8)
-    if int8:
-        where = f"on {model.device.type}" if model.device.type != "cpu" else f"of the {model.config.model_type} family"
-        raise UsageError(f"8-bit weights are not supported {where}", hint="use another dtype")
-    if model.device.type == "cuda":
-        from pasta.engine.fused import is_fusable  # needs triton
-
-        if is_fusable(model):
-            from pasta.engine.cuda import CudaEngine
-
-            return CudaEngine(model, vocabulary, name=name, slots=slots, context=context)
-    return NativeEngine(model, vocabulary, name=name, slots=slots, context=context)

@@ -1,0 +1,52 @@
+"""The README's example runs as it stands, and its pictures, documents and figures exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
+
+
+def test_the_example_runs(default_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    exec(compile(code, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    tokens, steps, threads = map(int, re.search(r"(\d+) tokens in (\d+) steps by (\d+) threads", out).groups())  # type: ignore[union-attr]
+    assert threads > 3 and steps < tokens, "the default model decodes in parallel"
+    assert len(out.rsplit("threads\n", 1)[1]) > 50, "the stream gave its text"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_figures_are_those_of_their_reports() -> None:
+    """The README's tables, cell by cell, against the JSON that they name."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    results = ROOT / "pasta" / "benchmarks" / "results"
+    gpu = json.loads((results / "gpu-h200.json").read_text())["shapes"]
+    sft = json.loads((results / "sft-h200.json").read_text())
+    cells = []
+    for shape in gpu.values():
+        step = {(row["context"], row["threads"]): row for row in shape["steps"]}
+        cells += [
+            f"{1e3 * step[1000, 1]['step_s']:.2f} ({1e3 * shape['transformers_s']:.1f})",
+            f"{step[1000, 16]['ratio']:.2f} / {step[1000, 32]['ratio']:.2f}",
+            f"| {shape['replays']['share']:.2f} |",
+            f"| {shape['many_answers'][-1]['ratio']:.1f} |",
+        ]
+    pasta, speedup = sft["pasta"], sft["theoretical_speedup"]
+    cells += [
+        f"{pasta['forking']:.1%}; {pasta['forking_of_lists_and_paragraphs']:.1%}",
+        f"| {pasta['parallelism_of_forking']:.2f} |",
+        f"{speedup['all']:.2f}; {speedup['forking']:.2f}",
+    ]
+    assert [cell for cell in cells if cell not in readme] == []
