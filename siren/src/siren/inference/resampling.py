@@ -48,8 +48,7 @@ def multinomial(rng: Rng, weights: Array) -> Index:
     """Independent draws. The uniforms are made in order, so that one pass finds every ancestor."""
     size = len(weights)
     points = rng.standard_exponential(size + 1).cumsum()
-    points *= 1.0 / points[-1]
-    return _pick(weights, points[:-1])
+    return _pick(weights, points[:-1] / points[-1])
 
 
 def systematic(rng: Rng, weights: Array) -> Index:
@@ -80,15 +79,11 @@ def residual(rng: Rng, weights: Array) -> Index:
 
 def _pick(weights: Array, points: Array) -> Index:
     """For ascending points in [0, 1), the particle whose stretch of the unit interval each falls in."""
-    size = len(weights)
     bounds = weights.cumsum()
-    bounds *= 1.0 / bounds[-1]
-    # Counting the points below each bound is a merge of two sorted arrays.
-    upto = points.searchsorted(bounds)
-    upto[-1] = len(points)
-    copies = upto.copy()
-    copies[1:] -= upto[:-1]
-    return np.arange(size).repeat(copies)
+    chosen: Index = bounds.searchsorted(points * bounds[-1], side="right")
+    if len(chosen) and chosen[-1] == len(weights):  # rounding put the last points on the very end
+        chosen[chosen == len(weights)] = np.flatnonzero(weights)[-1]
+    return chosen
 
 
 Scheme = Callable[[Any, Array], Index]
