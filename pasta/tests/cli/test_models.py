@@ -18,17 +18,17 @@ def run(*arguments):
 def test_table(default_folder):
     done = run("models")
     assert done.returncode == 0
-    heading, first, *_ = done.stdout.splitlines()
+    heading, finetuned, base, *_ = done.stdout.splitlines()
     assert heading.split() == ["NAME", "FROM", "SIZE", "READY", "FOLDER"]
-    assert first.startswith(bundled.NAME)
-    assert first.endswith(f"yes      {default_folder.path}") or str(default_folder.path) in first
+    assert finetuned.startswith(bundled.FINETUNED) and "the default" in finetuned
+    assert base.startswith(bundled.NAME) and str(default_folder.path) in base
 
 
 def test_json(default_folder):
-    first = json.loads(run("models", "--json").stdout)[0]
-    assert first["name"] == bundled.NAME
-    assert first["ready"] is True
-    assert first["path"] == str(default_folder.path)
+    finetuned, base, *_ = json.loads(run("models", "--json").stdout)
+    assert (finetuned["name"], finetuned["path"]) == (bundled.FINETUNED, str(bundled.ADAPTER))
+    assert (base["name"], base["path"]) == (bundled.NAME, str(default_folder.path))
+    assert finetuned["ready"] is base["ready"] is True
 
 
 def test_one_model_is_its_folder(default_folder):

@@ -93,4 +93,4 @@ def test_what_copies_an_earlier_piece_needs_it(parts):
     [decision] = marked.decide([Example(0, PROMPT, answer)])
     texts = [answer[block.start : block.end] for block in decision.plan.blocks]
     # The third sentence is a block only because the first is none: then it sees it.
-    assert [text[:10] for text in texts] == [" Some othe", " The quick"]
+    assert [text[:11] for text in texts] == [" Some other", " The quick "]

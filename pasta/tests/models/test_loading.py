@@ -165,18 +165,15 @@ def test_names_that_are_none(tmp_path):
 
 
 def test_available_lists_the_default(default_folder):
-    first = available()[0]
-    assert (first.name, first.source, first.ready, first.path) == (
-        bundled.NAME,
-        "bundled",
-        True,
-        default_folder.path,
-    )
-    assert first.bytes > 500_000_000
+    finetuned, base = available()[:2]
+    assert (finetuned.name, finetuned.ready, finetuned.path) == (bundled.FINETUNED, True, bundled.ADAPTER)
+    assert 10_000_000 < finetuned.bytes < 20_000_000
+    assert (base.name, base.source, base.ready, base.path) == (bundled.NAME, "bundled", True, default_folder.path)
+    assert base.bytes > 500_000_000
 
 
 def test_available_before_the_first_fetch(tmp_path, monkeypatch):
     monkeypatch.setenv("PASTA_CACHE", str(tmp_path))
-    first = available()[0]
-    assert (first.ready, first.bytes) == (False, bundled.WHEEL_BYTES)
+    finetuned, base = available()[:2]
+    assert (finetuned.ready, base.ready, base.bytes) == (False, False, bundled.WHEEL_BYTES)
     assert not list(tmp_path.iterdir()), "listing writes nothing"

@@ -58,6 +58,6 @@ def load(
 
 def find_adapter(name: str | None) -> Path | None:
     """The adapter that a name stands for: the shipped one for the default model, or a folder that holds one."""
-    if name is None or name == DEFAULT:
+    if name is None or name in (DEFAULT, FINETUNED):
         return ADAPTER
     return Path(name) if is_adapter(name) else None

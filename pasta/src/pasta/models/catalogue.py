@@ -15,10 +15,10 @@ DEFAULT = "default"
 def resolve(name: str | None = None) -> ModelFolder:
     """The model `name`, fetched or converted first where that is needed.
 
-    None or "default": the bundled default. A folder: that folder. A `.gguf` file: its converted form.
+    None or "default": the bundled default's base. A folder: that folder. A `.gguf` file: its converted form.
     Anything else is the id of a repository on the Hugging Face hub.
     """
-    if name is None or name in (DEFAULT, bundled.NAME):
+    if name is None or name in (DEFAULT, bundled.NAME, bundled.FINETUNED):
         return ModelFolder(bundled.NAME, bundled.folder(), "bundled")
     if not name.strip():
         raise UsageError("the model's name is empty", "see: pasta models")
@@ -55,7 +55,11 @@ def available() -> list[Listing]:
     default = store.models_root() / bundled.NAME
     ready = default.is_dir()
     size = store.folder_bytes(default) if ready else bundled.WHEEL_BYTES
-    listed = [Listing(bundled.NAME, "bundled", f"{bundled.REQUIREMENT}, the default", default, size, ready)]
+    adapter = bundled.ADAPTER
+    listed = [
+        Listing(bundled.FINETUNED, "bundled", "the default: an adapter", adapter, store.folder_bytes(adapter), ready),
+        Listing(bundled.NAME, "bundled", f"{bundled.REQUIREMENT}, its base", default, size, ready),
+    ]
     for folder in sorted(store.models_root().glob("gguf-*")):
         listed.append(Listing(folder.name, "gguf", "a GGUF file", folder, store.folder_bytes(folder), True))
     for name, folder, size in hub.snapshots():
