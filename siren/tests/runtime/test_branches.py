@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from siren.errors import PlanError
+from siren.errors import PlanError, RunError
 from siren.runtime import run
 from siren.syntax.parser import parse
 
@@ -157,3 +157,25 @@ def test_terms_that_vanish_in_some_lanes() -> None:
     product, shifted = run(program, particles=20_000, seed=1).value
     assert product.mean == pytest.approx(0.36, abs=0.02)
     assert shifted.mean == pytest.approx(0.3, abs=0.02)
+
+
+def test_parts_of_structures_follow_resampling() -> None:
+    """A list of probabilities and a tuple, made before a resampling and used after it."""
+    program = parse("""
+      let sample p <- beta(2., 2.) in
+      let probabilities = [p, 1. - p] in
+      let pair = (p, 1.) in
+      let () = observe(bernoulli(p), true) in
+      let () = resample() in
+      let () = observe(categorical(0, 1, probabilities), 0) in
+      let () = resample() in
+      (p, if pair = (p, 1.) then 1. else 0.)
+    """)
+    chance, same = run(program, particles=40_000, seed=0).value
+    assert chance.mean == pytest.approx(4 / 6, abs=0.01)
+    assert same.mean == 1.0
+
+
+def test_the_tail_of_a_list_must_be_a_list() -> None:
+    with pytest.raises(RunError, match="expects a list"):
+        run(parse("1. :: 2."), particles=2, seed=0)

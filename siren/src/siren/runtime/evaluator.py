@@ -74,9 +74,7 @@ class Evaluator:
         return self._forms[type(node)](node, env)
 
     def _now(self, value: Value) -> Value:
-        """The value in the present lanes, if it is an expression; parts of structures follow when they are
-        read.
-        """
+        """The value in the present lanes, if it is an expression. Parts of structures follow when read."""
         kind = type(value)
         if kind is Column or kind is Poly or kind is Op:
             return self.graph.fresh(value)
@@ -115,15 +113,19 @@ class Evaluator:
         return self._operate(node.operator, left, right, node.span)
 
     def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:
-        if type(left) is float and type(right) is float:
+        if type(left) is float and type(right) is float and operator != "::":
             return library.OPERATORS[operator](left, right)
         # The right operand may have resampled: the left one follows.
         left = self._now(left)
         if operator == "::":
-            return library.cons(left, right)
+            try:
+                return library.cons(left, right)
+            except SirenError as error:
+                error.span = error.span or span
+                raise
         if not (isinstance(left, EXPRESSIONS) and isinstance(right, EXPRESSIONS)):
             if operator == "=":
-                return library.equal(left, right)
+                return library.equal(left, right, self._now)
             raise RunError(f"`{operator}` cannot take {describe(left)} and {describe(right)}", span)
         return library.OPERATORS[operator](left, right)
 
@@ -175,9 +177,7 @@ class Evaluator:
         return self._fold(node, [self.eval(node.list, env), self.eval(node.start, env)])
 
     def _fold(self, node: ast.Fold, held: list[Value]) -> Value:
-        """`held` has the list and the start, and is emptied: old states must not be kept alive by a
-        caller.
-        """
+        """`held` has the list and the start, and is emptied: no caller must keep old states alive."""
         steps = self.fold_steps(node, held)
         accumulator = next(steps)
         for after in steps:
@@ -221,9 +221,7 @@ class Evaluator:
         return self._owned(node, dict(env))
 
     def _owned(self, node: ast.Expr, env: Env) -> Value:
-        """Evaluate with an environment that no one else reads, so that names can go when they are done
-        with.
-        """
+        """Evaluate with an environment that no one else reads, so that names can go when they are done."""
         while True:
             if type(node) is ast.Let:
                 self._bind(node.pattern, self._last(node.value, env, node.body), env)
@@ -283,7 +281,9 @@ class Evaluator:
         arguments = [self.eval(argument, env) for argument in node.arguments]
         try:
             dist = library.distribution(node.name, arguments)
-            return dist.as_of(before) if scope.now is before else dist.fresh(scope)
+            # Numbers just evaluated are of the present lanes; those in a list need not be.
+            current = scope.now is before and node.name != "categorical"
+            return dist.as_of(before) if current else dist.fresh(scope)
         except SirenError as error:
             error.span = error.span or node.span
             raise

@@ -36,18 +36,18 @@ OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
 UNARY: dict[str, Callable[[Expr], Expr]] = {"-": lambda a: mul(-1.0, a), "not": _not}
 
 
-def equal(a: Value, b: Value) -> Expr:
-    """Equality of any two values, by their parts."""
+def equal(a: Value, b: Value, now: Callable[[Value], Value]) -> Expr:
+    """Equality of any two values, by their parts; `now` brings a part to the present lanes."""
     if isinstance(a, EXPRESSIONS) and isinstance(b, EXPRESSIONS):
-        return operation("eq", (a, b))
+        return operation("eq", (now(a), now(b)))
     if type(a) is tuple and type(b) is tuple:
-        return operation("and", (equal(a[0], b[0]), equal(a[1], b[1])))
+        return operation("and", (equal(a[0], b[0], now), equal(a[1], b[1], now)))
     if type(a) is Cons and type(b) is Cons:
         if a.length != b.length:
             return False
         result: Expr = True
         for x, y in zip(a, b, strict=True):
-            result = operation("and", (result, equal(x, y)))
+            result = operation("and", (result, equal(x, y, now)))
         return result
     return type(a) is type(b) and a == b
 
@@ -150,7 +150,6 @@ def span(low: Value, high: Value) -> Value:
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "cons": cons,
     "pair": lambda a, b: (a, b),
     "lst": lambda *items: list_of(list(items)),
     "exp": lambda a: operation("exp", (a,)),
@@ -161,5 +160,4 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "List.len": length,
     "List.range": span,
     "List.rev": reverse,
-    "eq": equal,
 }
