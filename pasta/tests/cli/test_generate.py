@@ -160,4 +160,4 @@ def test_real_weights(pasta, default_folder):
     value = json.loads(out)
     assert code == 0
     assert "Paris" in value["text"]
-    assert value["model"] == default_folder.name
+    assert value["model"] == "smollm2-135m-pasta"
