@@ -71,7 +71,8 @@ class Grammar:
         first = vocabulary.encode("topic")[0]  # some tokenizers begin every text with a space
         table[Expect.TOPIC_START] = next_word if next_word[first] else word
         table[Expect.TOPIC] = word | next_word
-        table[Expect.TOPIC_WORD] = word
+        # A capital would begin a fourth word, glued to the third.
+        table[Expect.TOPIC_WORD] = word & ~_capitals(vocabulary.pieces, size)
         table[Expect.TOPIC_MORE] = next_word if next_word.any() else word
         for expect in (Expect.TOPIC, Expect.TOPIC_WORD, Expect.LENGTH):
             table[expect, list(tags.lengths)] = True
@@ -115,6 +116,12 @@ def _topic_pieces(vocabulary: Vocabulary, tags: Tags, size: int) -> tuple[np.nda
             continue
         (word if rest == piece else next_word)[token] = True
     return word, next_word
+
+
+def _capitals(pieces: Sequence[str], size: int) -> np.ndarray:
+    begins = np.zeros(size, dtype=bool)
+    begins[: len(pieces)] = [piece[:1].isupper() for piece in pieces[:size]]
+    return begins
 
 
 def _same_but_for_capitals(pieces: Sequence[str], size: int) -> np.ndarray:

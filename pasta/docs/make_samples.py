@@ -1,0 +1,60 @@
+"""Makes samples.md: what the default model answers to questions of our own, greedily, with its threads marked.
+
+python pasta/docs/make_samples.py
+"""
+
+from pathlib import Path
+
+from pasta import generate_all, load
+
+#: Question, and what we see in the answer.
+QUESTIONS = {
+    "Give me five tips for better sleep.": "Good: five threads, distinct topics, every block stands by itself.",
+    "Explain the differences between solar, wind and hydro power.": (
+        "Good structure; the facts are those of a model of 135 million parameters."
+    ),
+    "How do I prepare for a job interview?": (
+        "Good, but it does not know when to stop: it numbers on until the budget ends."
+    ),
+    "What are the advantages and disadvantages of working from home?": (
+        "A missed chance: paragraphs that could be written apart, and no promise."
+    ),
+    "What should I pack for a week of hiking in the mountains?": (
+        "Mixed: three words are not enough for some topics (`sleepingbag`), and the first-aid kit comes twice."
+    ),
+    "Why do leaves change colour in autumn?": (
+        "Rightly sequential: each sentence builds on the one before. The physics is wrong."
+    ),
+    "What are the main parts of a bicycle, and what does each do?": ("Rightly sequential: too short to pay."),
+    "Describe the benefits of learning a second language.": (
+        "Bad: it wanted the same topic again, had to add a word, and took that word seriously."
+    ),
+    "Name the top cities in Italy and what is special about each.": (
+        "Good structure, with a conclusion after a sync; two of the cities are not in Italy."
+    ),
+    "What is the capital of Japan?": ("Rightly sequential."),
+    "How can a small shop attract more customers?": ("Good, and again without an end of its own."),
+    "Tell me a story about a lighthouse keeper.": ("Rightly sequential: a story is one thread."),
+}
+
+
+def main() -> None:
+    model = load(device="cpu")
+    results = generate_all(model, list(QUESTIONS), max_new_tokens=360)
+    parts = []
+    for (question, remark), result in zip(QUESTIONS.items(), results, strict=True):
+        figures = (
+            f"{len(result.threads)} thread{'s' * (len(result.threads) > 1)}, {result.tokens_total} tokens, critical path "
+            f"{result.critical_path}, parallelism {result.parallelism:.2f}, ended by `{result.finish_reason}`"
+        )
+        parts.append(f"## {question}\n\n{remark}\n\n*{figures}*\n\n```\n{result.annotated.strip()}\n```\n")
+    page = Path(__file__).with_name("samples.md")
+    head = (
+        "# Samples\n\nAnswers of the default model (`smollm2-135m-pasta`) to questions of our own: greedy, float32, at most "
+        "360 tokens, none left out.\nMade by `python pasta/docs/make_samples.py`.\n\n"
+    )
+    page.write_text(head + "\n".join(parts), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
