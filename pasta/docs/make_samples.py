@@ -44,14 +44,14 @@ def main() -> None:
     parts = []
     for (question, remark), result in zip(QUESTIONS.items(), results, strict=True):
         figures = (
-            f"{len(result.threads)} thread{'s' * (len(result.threads) > 1)}, {result.tokens_total} tokens, critical path "
-            f"{result.critical_path}, parallelism {result.parallelism:.2f}, ended by `{result.finish_reason}`"
+            f"{len(result.threads)} thread{'s' * (len(result.threads) > 1)}, {result.tokens_total} tokens, "
+            f"critical path {result.critical_path}, parallelism {result.parallelism:.2f}, ended by `{result.finish_reason}`"
         )
         parts.append(f"## {question}\n\n{remark}\n\n*{figures}*\n\n```\n{result.annotated.strip()}\n```\n")
     page = Path(__file__).with_name("samples.md")
     head = (
-        "# Samples\n\nAnswers of the default model (`smollm2-135m-pasta`) to questions of our own: greedy, float32, at most "
-        "360 tokens, none left out.\nMade by `python pasta/docs/make_samples.py`.\n\n"
+        "# Samples\n\nAnswers of the default model (`smollm2-135m-pasta`) to questions of our own: greedy, float32, "
+        "at most 360 tokens, none left out.\nMade by `python pasta/docs/make_samples.py`.\n\n"
     )
     page.write_text(head + "\n".join(parts), "utf-8")
 

@@ -43,6 +43,11 @@ def test_figures_are_those_of_their_reports() -> None:
             f"| {shape['replays']['share']:.2f} |",
             f"| {shape['many_answers'][-1]['ratio']:.1f} |",
         ]
+    cpu = json.loads((results / "cpu-xeon.json").read_text())
+    cells += [f"| {cpu['baseline']['speedup']:.2f} |"]
+    for weights in ("float32", "int8"):
+        ratio = {row["threads"]: row["ratio"] for row in cpu["steps"] if row["weights"] == weights}
+        cells += [" / ".join(f"{ratio[threads]:.2f}" for threads in (4, 8, 16))]
     pasta, speedup = sft["pasta"], sft["theoretical_speedup"]
     cells += [
         f"{pasta['forking']:.1%}; {pasta['forking_of_lists_and_paragraphs']:.1%}",
