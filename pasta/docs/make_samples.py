@@ -45,7 +45,8 @@ def main() -> None:
     for (question, remark), result in zip(QUESTIONS.items(), results, strict=True):
         figures = (
             f"{len(result.threads)} thread{'s' * (len(result.threads) > 1)}, {result.tokens_total} tokens, "
-            f"critical path {result.critical_path}, parallelism {result.parallelism:.2f}, ended by `{result.finish_reason}`"
+            f"critical path {result.critical_path}, parallelism {result.parallelism:.2f}, "
+            f"ended by `{result.finish_reason}`"
         )
         parts.append(f"## {question}\n\n{remark}\n\n*{figures}*\n\n```\n{result.annotated.strip()}\n```\n")
     page = Path(__file__).with_name("samples.md")

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from pasta.decode import Decoder, Delta, generate, generate_all, make_request, replay, stream, stream_request
+from pasta.commands import End, Finish, Fork, Join, Put
+from pasta.decode import Decoder, generate, generate_all, make_request, replay, stream, stream_request
 from pasta.engine.base import OutOfSlots
 from pasta.errors import UsageError
-from pasta.interpreter import End, Finish, Fork, Join, Put
+from pasta.events import Delta
 from pasta.lang import check, parse, plain, print_response
 from pasta.layout import spell
 from support import tiny_engine

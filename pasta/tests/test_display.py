@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from pasta.commands import MAIN
 from pasta.decode import replay
 from pasta.display import Arrangement, Board, Flow, Screen, State, arrange, harmless, is_interactive, screen, summary
 from pasta.examples import EXAMPLES
-from pasta.interpreter import MAIN
 from pasta.lang import parse
 from pasta.layout import spell
 from support import tiny_engine

@@ -7,9 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from pasta.commands import Put
 from pasta.errors import PastaError
 from pasta.grammar import MAX_TOPIC_TOKENS, Expect, Grammar
-from pasta.interpreter import Interpreter, Limits, Put, Status
+from pasta.interpreter import Interpreter, Limits, Status
 from pasta.lang import MAX_TOPIC_WORDS, check, parse, plain, print_response, topic_problem
 from pasta.layout import Positions, read
 from pasta.models.loading import read_tokenizer

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pasta.commands import End, Finish, Fork, Join, Put, Wait
 from pasta.grammar import Expect, Grammar
-from pasta.interpreter import End, Finish, Fork, Interpreter, Join, Limits, Put, Status, Wait, threads_of
+from pasta.interpreter import Interpreter, Limits, Status, threads_of
 from pasta.lang import check, parse, print_response
 from pasta.layout import Block, Positions, SegmentTable, Thread, Tree, critical_path, flatten, lay_out, read
 from pasta.vocab import Vocabulary

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.interpreter import MAIN
+from pasta.commands import MAIN
 from pasta.stitch import Stitcher
 
 

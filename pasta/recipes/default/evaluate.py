@@ -12,10 +12,11 @@ import torch
 from files import append_lines, read_lines, read_prompts, table, write_json
 from text import kind, loops, most_overlap
 
-from pasta.decode import Decoder, Job, make_request
+from pasta.decode import Decoder, make_request
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError
+from pasta.job import Job
 from pasta.lang import Promise, Response, Text, check, parse
 from pasta.result import Result
 from pasta.train.model import read_model, vocabulary_of

@@ -2,172 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pasta.engine.base import Engine, OutOfSlots, Sampling
-from pasta.errors import PastaError, UsageError
-from pasta.interpreter import MAIN, Command, End, Fork, Interpreter, Join, Limits, Put, threads_of
+from pasta.errors import UsageError
+from pasta.events import Moment
+from pasta.interpreter import Limits
+from pasta.job import Job, Request
 from pasta.layout import Positions, Tree
-from pasta.result import Result, build_result
-from pasta.stitch import Stitcher
-from pasta.vocab import Detokenizer
+from pasta.result import Result
 
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conversation, or token ids
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """Text that a thread wrote."""
-
-    thread: int
-    text: str
-
-
-Event = Command | Delta
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What one step of the engine did for one request."""
-
-    step: int
-    seconds: float  # since the request began
-    events: tuple[Event, ...]
-    text: str  # the answer's text that became ready, in reading order
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A prompt and how to answer it."""
-
-    prompt: tuple[int, ...]
-    sampling: Sampling = field(default_factory=Sampling)
-    limits: Limits = field(default_factory=Limits)
-    positions: Positions = field(default_factory=Positions)
-    stop: tuple[str, ...] = ()
-    script: Tree | None = None  # tokens to put instead of those that the model would choose
-
-
-class Job:
-    """A request on its way."""
-
-    def __init__(self, request: Request, engine: Engine):
-        self.request = request
-        self.interpreter = Interpreter(engine.grammar, engine.vocabulary.eos, request.limits, request.positions)
-        self.handles: dict[int, Any] = {}
-        self.moments: list[Moment] = []
-        self.error: PastaError | None = None
-        self.begun = time.perf_counter()
-        self._engine = engine
-        self._stitcher = Stitcher(request.stop)
-        self._texts: dict[int, Detokenizer] = {}
-        self._in_topic: set[int] = set()
-        self._done: list[Command] = []  # carried out, and not yet reported
-        self._script = None
-        if request.script is not None:
-            end = min(engine.vocabulary.eos)
-            threads = {
-                path: [*ids, end] if path == () else list(ids) for path, ids in threads_of(request.script).items()
-            }
-            self._script = {path: iter(_decoded(ids, path)) for path, ids in threads.items()}
-
-    @property
-    def finished(self) -> bool:
-        return self.error is not None or self.interpreter.finish_reason is not None
-
-    @property
-    def handle(self) -> Any:
-        return self.handles[MAIN]
-
-    def open(self) -> None:
-        expect = self.interpreter.begin(len(self.request.prompt))
-        self.handles[MAIN] = self._engine.open(self.request.prompt, expect, self.request.sampling)
-
-    def advance(self, decoded: Sequence[tuple[int, int]]) -> None:
-        """Takes what one step decoded, a token for each running thread, and feeds the engine for the next."""
-        for thread, token in decoded:
-            if self.finished:
-                break
-            self._carry_out(self.interpreter.feed(thread, self._chosen(thread, token)))
-
-    def report(self) -> Moment:
-        """What `advance` did, for people: nothing here holds the next step up."""
-        events: list[Event] = []
-        text = ""
-        for command in self._done:
-            events.append(command)
-            events += self._written(command)
-        self._done = []
-        text += self._stitcher.take()
-        if self._stitcher.stopped and not self.finished:
-            events += self.interpreter.stop("stop")
-        if self.finished:
-            text += self._stitcher.finish()
-        moment = Moment(len(self.moments), time.perf_counter() - self.begun, tuple(events), text)
-        self.moments.append(moment)
-        return moment
-
-    def result(self) -> Result:
-        if self.error is not None:
-            raise self.error
-        stopped = self._stitcher.text if self._stitcher.stopped else None
-        return build_result(self.interpreter, self.request.prompt, self._engine, self.moments, stopped)
-
-    def _chosen(self, thread: int, token: int) -> int:
-        if self._script is None:
-            return token
-        return next(self._script[self.interpreter.threads[thread].path])
-
-    def _carry_out(self, commands: Sequence[Command]) -> None:
-        engine, handles = self._engine, self.handles
-        for command in commands:
-            match command:
-                case Put(thread, token, position, expect, _, banned):
-                    engine.feed(handles[thread], token, position, expect, banned)
-                case Fork(parent, child):
-                    handles[child] = engine.fork(handles[parent])
-                case Join(thread, children):
-                    engine.join(handles[thread], [handles[child] for child in children])
-        self._done += commands
-
-    def _written(self, command: Command) -> Iterator[Delta]:
-        match command:
-            case Put(thread, token):
-                yield from self._write(thread, token)
-            case Fork(parent, child):
-                self._in_topic.discard(parent)
-                self._stitcher.fork(parent, child)
-            case End(thread):
-                yield from self._flush(thread)
-                self._stitcher.end(thread)
-
-    def _write(self, thread: int, token: int) -> Iterator[Delta]:
-        tags = self._engine.vocabulary.tags
-        if tags is not None and token in tags:
-            yield from self._flush(thread)
-            if token == tags.promise:
-                self._in_topic.add(thread)
-        elif thread not in self._in_topic:
-            if thread not in self._texts:
-                self._texts[thread] = Detokenizer(self._engine.vocabulary)
-            yield from self._delta(thread, self._texts[thread].push(token))
-
-    def _flush(self, thread: int) -> Iterator[Delta]:
-        if thread in self._texts:
-            yield from self._delta(thread, self._texts.pop(thread).flush())
-
-    def _delta(self, thread: int, text: str) -> Iterator[Delta]:
-        if text:
-            self._stitcher.write(thread, text)
-            yield Delta(thread, text)
-
-
-def _decoded(ids: Sequence[int], path: tuple[int, ...]) -> Sequence[int]:
-    """What a thread of a script decodes: all of it, but a child's `<async>`, which the interpreter puts."""
-    return ids[1:] if path else ids
 
 
 class Decoder:

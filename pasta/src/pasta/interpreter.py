@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pasta.commands import MAIN, Command, End, Finish, Fork, Join, Put, Wait
 from pasta.grammar import MAX_PROMISE_TOKENS, Expect, Grammar
 from pasta.layout import Block, Item, Positions, Tree
 from pasta.vocab import MAX_LENGTH
-
-MAIN = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,64 +27,6 @@ class Limits:
     max_thread_tokens: int = 512  # decoded in one child
     max_depth: int = 4  # forks within forks; 0 decodes sequentially
     context: int = 1 << 30  # positions that the model knows
-
-
-# -- commands: what an engine must do, and what an onlooker may want to know -------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """A token enters a thread. `expect` says what may come after it; None: nothing is decoded there now."""
-
-    thread: int
-    token: int
-    position: int
-    expect: Expect | None
-    inserted: bool = False  # by the interpreter rather than by the model
-    banned: tuple[int, ...] = ()  # tokens that may not come after it, whatever `expect` says
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """A promise was made: the child sees what its parent holds up to here."""
-
-    parent: int
-    child: int
-    topic: tuple[int, ...]
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A thread stands still until its open children are done."""
-
-    thread: int
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A thread goes on, and sees what these finished children wrote."""
-
-    thread: int
-    children: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """A thread is done. `reason`: 'stop' by its own token, 'length' by a limit."""
-
-    thread: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The response is done."""
-
-    reason: str
-
-
-Command = Put | Fork | Wait | Join | End | Finish
 
 
 class Status(Enum):

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pasta.interpreter import Interpreter, Put
+from pasta.commands import Put
+from pasta.interpreter import Interpreter
 from pasta.lang import plain, print_response
 from pasta.layout import Tree, critical_path, flatten, read
 
 if TYPE_CHECKING:
-    from pasta.decode import Moment
     from pasta.engine.base import Engine
+    from pasta.events import Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pasta.interpreter import MAIN
+from pasta.commands import MAIN
 
 
 @dataclass(slots=True)

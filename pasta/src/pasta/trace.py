@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pasta.commands import MAIN, End, Fork, Join, Put, Wait
 from pasta.errors import PastaError, UsageError
-from pasta.interpreter import MAIN, End, Fork, Join, Put, Wait
 from pasta.result import Result, ThreadResult
 from pasta.vocab import Vocabulary
 

@@ -23,8 +23,9 @@ from pasta.examples import DEFAULT, EXAMPLES, Example
 LIVE = Example("", "Give me five tips for better sleep.")
 
 if TYPE_CHECKING:
-    from pasta.decode import Moment, Request
     from pasta.engine.native import NativeEngine
+    from pasta.events import Moment
+    from pasta.job import Request
     from pasta.result import Result
 
 
@@ -87,7 +88,7 @@ class Bars:
     """The second lap against the first, which runs again beside it as fast as it was."""
 
     def __init__(self, first: Result, console: Console):
-        from pasta.interpreter import Put
+        from pasta.commands import Put
 
         self.seconds = 0.0
         self.done = 0.0  # of the second lap
@@ -137,7 +138,8 @@ class Stage:
 
     def lap(self, title: str, request: Request, first: Result | None = None) -> Result:
         """Decodes a request; the second lap races against the first."""
-        from pasta.decode import Job, stream_request
+        from pasta.decode import stream_request
+        from pasta.job import Job
 
         self.console.print()
         self._rule(title)
@@ -197,7 +199,7 @@ class Stage:
                 screen.take(moment)
 
     def _log(self, moments: Iterator[Moment], first: Result | None) -> None:
-        from pasta.interpreter import MAIN, End, Fork, Join
+        from pasta.commands import MAIN, End, Fork, Join
 
         topics = {MAIN: "main"}
         for moment in moments:

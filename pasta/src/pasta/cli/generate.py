@@ -11,8 +11,9 @@ from pasta.cli.running import check_least, check_text, load_engine, make_console
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
-    from pasta.decode import Job, Moment
     from pasta.engine.native import NativeEngine
+    from pasta.events import Moment
+    from pasta.job import Job
     from pasta.result import Result
 
 

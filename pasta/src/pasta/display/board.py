@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pasta.interpreter import MAIN, End, Finish, Fork, Join, Put, Wait
+from pasta.commands import MAIN, End, Finish, Fork, Join, Put, Wait
 
 if TYPE_CHECKING:
-    from pasta.decode import Moment
+    from pasta.events import Moment
 
 
 class State(Enum):

@@ -11,9 +11,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from pasta.commands import MAIN
 from pasta.display.board import Board, Lane, State
 from pasta.display.flow import Flow, harmless
-from pasta.interpreter import MAIN
 
 # The terminal's own colours, so that they suit its background.
 COLOURS = "cyan magenta green yellow blue red bright_cyan bright_magenta bright_green bright_yellow".split()

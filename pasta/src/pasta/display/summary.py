@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from pasta.commands import MAIN
 from pasta.display.flow import harmless
 from pasta.display.panels import colour, marks
-from pasta.interpreter import MAIN
 
 if TYPE_CHECKING:
     from pasta.result import Result

@@ -1,0 +1,64 @@
+"""What the interpreter asks of an engine, and what an onlooker may want to know: one list says both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pasta.grammar import Expect
+
+MAIN = 0  # the main thread
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A token enters a thread. `expect` says what may come after it; None: nothing is decoded there now."""
+
+    thread: int
+    token: int
+    position: int
+    expect: Expect | None
+    inserted: bool = False  # by the interpreter rather than by the model
+    banned: tuple[int, ...] = ()  # tokens that may not come after it, whatever `expect` says
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A promise was made: the child sees what its parent holds up to here."""
+
+    parent: int
+    child: int
+    topic: tuple[int, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A thread stands still until its open children are done."""
+
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A thread goes on, and sees what these finished children wrote."""
+
+    thread: int
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A thread is done. `reason`: 'stop' by its own token, 'length' by a limit."""
+
+    thread: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The response is done."""
+
+    reason: str
+
+
+Command = Put | Fork | Wait | Join | End | Finish
