@@ -9,7 +9,7 @@ from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conj
 from siren.inference.graph import Node
 from siren.symbolic.conjugacy import Clash, exchange
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, Raw, Variable, of, raw
+from siren.symbolic.expr import Expr, Raw, Variable, of
 from siren.symbolic.families import DELTA, GAUSSIAN
 
 
@@ -34,7 +34,7 @@ class BP(Forest):
         self._reverse(variable, value)
         dist = self.graph.node(variable).dist
         self._check(dist, observed=True)
-        score = dist.logpdf(raw(value))
+        score = self._score(dist, value)
         self._realize(variable, value)
         return score
 

@@ -59,7 +59,7 @@ class Engine:
         if annotation == "sample" and dist.known:
             # The common case, in one stroke: nothing else can depend on the variable.
             self._note_draw(variable)
-            return lift(dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now)
+            return self._sample(dist)
         self._bring_in(variable, dist)
         if annotation == "sample":
             self._draw(variable, "it is annotated `sample`")
@@ -75,7 +75,7 @@ class Engine:
             dist = Dist(DELTA, (self.value(dist.params[0]),))
         if dist.known:
             self._check(dist, observed=True)
-            score: Raw = dist.logpdf(raw(value))
+            score = self._score(dist, value)
         else:
             variable = Variable(None, None, self.site.span)
             self._bring_in(variable, dist)
@@ -141,7 +141,7 @@ class Engine:
         """Observe an anonymous variable; gives the log density."""
         dist = self._settle(variable)
         self._check(dist, observed=True)
-        score = dist.logpdf(raw(value))
+        score = self._score(dist, value)
         self._realize(variable, value)
         return score
 
@@ -166,8 +166,15 @@ class Engine:
         dist = self._settle(variable)
         if dist.family is not DELTA:
             self._check(dist)
-            drawn = dist.sample(self.rng, self.graph.scope.size)
-            self._realize(variable, Column(drawn, self.graph.scope.now))
+            self._realize(variable, self._sample(dist))
+
+    def _sample(self, dist: Dist) -> Expr:
+        """A number for each lane from a known distribution."""
+        return lift(dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now)
+
+    def _score(self, dist: Dist, value: Expr) -> Raw:
+        """The log density of a known distribution at a number."""
+        return dist.logpdf(raw(value))
 
     def _draw_where(self, variable: Variable, exprs: list[Expr], reason: str) -> None:
         """Draw a variable in the lanes in which the expressions depend on it."""

@@ -15,7 +15,7 @@ from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split
 from siren.symbolic.algebra import add, affine, mul
 from siren.symbolic.conjugacy import Clash, Exchange, exchange, is_choice
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Column, Expr, Poly, Raw, Variable, of, raw
+from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, of
 from siren.symbolic.families import BERNOULLI, BETA, DELTA, GAUSSIAN
 from siren.symbolic.lanes import Generation
 
@@ -72,7 +72,7 @@ class SSI(Engine):
         if dist.family is DELTA:
             return
         self._check(dist)
-        value = Column(dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now)
+        value = self._sample(dist)
         self._realize(variable, value)
         pending.resolve(self.graph, value)
 
@@ -80,7 +80,7 @@ class SSI(Engine):
         # Nothing else depends on an observed variable, so its parents can take the value at once.
         dist = self._hoist_by_force(variable, value)
         self._check(dist, observed=True)
-        score: Raw = dist.logpdf(raw(value))
+        score = self._score(dist, value)
         self._realize(variable, value)
         return score
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from siren.errors import RunError
-from siren.symbolic.expr import Column, Expr, Op, Poly, fresh
+from siren.symbolic.expr import Column, Expr, Op, Poly, Scalar, fresh
 from siren.symbolic.lanes import Generation, Scope
 from siren.symbolic.merge import merge
 
 Value = Any  # Expr | tuple[Value, Value] | Cons | Stream | None | str
-EXPRESSIONS = (float, bool, Column, Poly, Op)
+EXPRESSIONS = (float, bool, Column, Scalar, Poly, Op)
 
 
 class Cons:

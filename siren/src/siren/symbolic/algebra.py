@@ -16,6 +16,7 @@ from siren.symbolic.expr import (
     Op,
     Poly,
     Raw,
+    Scalar,
     Variable,
     generation,
     lift,
@@ -30,7 +31,9 @@ _EXPAND_LIMIT = 64
 
 
 def is_zero(coefficient: Raw) -> bool:
-    return not coefficient.any() if isinstance(coefficient, np.ndarray) else coefficient == 0
+    if isinstance(coefficient, np.ndarray):
+        return not coefficient.any()
+    return not isinstance(coefficient, Scalar) and bool(coefficient == 0)
 
 
 def terms_of(expr: Expr) -> dict[Monomial, Raw]:
@@ -45,7 +48,7 @@ def _arith(number: Expr) -> Any:
     value = raw(number)
     if isinstance(value, np.ndarray):
         return value.astype(float) if value.dtype == bool else value
-    return float(value)
+    return value if isinstance(value, Scalar) else float(value)
 
 
 def add(a: Expr, b: Expr) -> Expr:
@@ -224,6 +227,9 @@ def operation(name: str, args: tuple[Expr, ...]) -> Expr:
     if name in _ARITHMETIC:
         return _ARITHMETIC[name](*args)
     if all(isinstance(arg, NUMBERS) for arg in args):
+        for arg in args:
+            if isinstance(arg, Scalar):
+                return arg.operate(name, args)  # type: ignore[no-any-return]
         with np.errstate(all="ignore"):
             return lift(_FUNCTIONS[name](*(raw(arg) for arg in args)), generation(*args))
     return Op(name, args)
@@ -239,6 +245,8 @@ def ite(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
         return select(lanes, then, otherwise, condition.gen)
     if isinstance(condition, (bool, float)):
         return then if condition else otherwise
+    if isinstance(condition, Scalar) and isinstance(then, NUMBERS) and isinstance(otherwise, NUMBERS):
+        return condition.operate("ite", (condition, then, otherwise))  # type: ignore[no-any-return]
     if isinstance(then, (bool, float)) and isinstance(otherwise, (bool, float)) and then == otherwise:
         return then
     return Op("ite", (condition, then, otherwise))

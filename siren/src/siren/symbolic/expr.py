@@ -60,6 +60,16 @@ class Column:
         return f"Column({self.data!r})"
 
 
+class Scalar:
+    """A number of which only some properties are known: the analysis works with these in place of values."""
+
+    __slots__ = ()
+
+    def operate(self, name: str, args: tuple[Any, ...]) -> Any:
+        """What an operation without a polynomial form gives, when this is one of its arguments."""
+        raise NotImplementedError
+
+
 class Poly:
     """A sum of coefficients times monomials. `gen` is None when every coefficient is a scalar."""
 
@@ -86,8 +96,8 @@ class Op:
         return f"{self.name}{self.args!r}"
 
 
-Expr = float | bool | Column | Poly | Op
-NUMBERS = (float, bool, Column)
+Expr = float | bool | Column | Scalar | Poly | Op
+NUMBERS = (float, bool, Column, Scalar)
 
 
 def of(variable: Variable) -> Poly:
@@ -107,6 +117,8 @@ def lift(value: Raw, gen: Generation | None) -> Expr:
             assert gen is not None
             return Column(value, gen)
         value = value.item()
+    if isinstance(value, Scalar):
+        return value
     return value if type(value) is bool else bool(value) if isinstance(value, np.bool_) else float(value)
 
 
