@@ -1,0 +1,72 @@
+"""`pasta serve [MODEL]`: an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from pasta.cli.running import check_least, load_engine
+from pasta.errors import PastaError
+
+HINT = 'install the server: pip install "pasta-decoding[torch,serve]"'
+
+
+def command(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in; set an API key then.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 picks a free one.")] = 8000,
+    api_key: Annotated[
+        str | None,
+        typer.Option(envvar="PASTA_API_KEY", help="Clients must send it; better in the environment than here."),
+    ] = None,
+    max_running: Annotated[int, typer.Option(help="Requests that decode at once.")] = 16,
+    queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
+    max_tokens: Annotated[int, typer.Option(help="The longest answer, all threads together.")] = 2048,
+    slots: Annotated[int, typer.Option(help="Size of the KV pool in tokens, all requests together.")] = 16384,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int8 on a CPU.")] = None,
+    context: Annotated[int | None, typer.Option(help="Use no more positions than this.")] = None,
+) -> None:
+    """Serve a model to any client of OpenAI's API, its requests decoded side by side."""
+    check_least(max_running=max_running, max_tokens=max_tokens, slots=slots)
+    check_least(queue=queue + 1)
+    if context is not None:
+        check_least(context=context)
+    if api_key is not None and (not api_key.strip() or not api_key.isascii() or not api_key.isprintable()):
+        raise PastaError("the API key must be printable ASCII characters", "leave --api-key out to serve without one")
+    try:
+        from pasta.serve.run import Server, bind
+        from pasta.serve.settings import Settings
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "pydantic", "prometheus_client"):
+            raise
+        raise PastaError(f"{error.name} is not installed, and this command needs it", HINT) from None
+    bound = bind(host, port)
+    engine = load_engine(model, device=device, dtype=dtype, context=context, slots=slots)
+    settings = Settings(
+        host=host,
+        api_key=api_key,
+        max_running=max_running,
+        max_queue=queue,
+        max_tokens=max_tokens,
+        aliases=() if model is None else (model,),
+    )
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{bound.getsockname()[1]}"
+
+    def announce() -> None:
+        say(f"serving {engine.name} at {address}/v1 (Ctrl-C ends it)")
+        if api_key is None and not settings.is_local:
+            say("warning: other machines can reach this server, and it asks for no API key")
+
+    Server(engine, settings, announce).run_on(bound)
+    say("the server has ended")
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

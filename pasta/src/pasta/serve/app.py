@@ -1,0 +1,165 @@
+"""The server's routes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, HTTPException, Response
+from fastapi import Request as HttpRequest
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import Receive, Scope, Send
+
+from pasta._version import __version__
+from pasta.engine.native import NativeEngine
+from pasta.errors import PastaError
+from pasta.job import Request
+from pasta.serve.answer import Answer
+from pasta.serve.errors import ApiError, from_pasta, from_validation
+from pasta.serve.front import Front
+from pasta.serve.guard import Guard
+from pasta.serve.metrics import Metrics
+from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
+from pasta.serve.scheduler import Scheduler
+from pasta.serve.settings import Settings
+
+GONE = 499  # nobody reads it: nginx's number for a client that closed the connection
+T = TypeVar("T")
+
+
+class Gone(Exception):
+    """The client closed the connection."""
+
+
+def make_app(engine: NativeEngine, scheduler: Scheduler, settings: Settings) -> FastAPI:
+    """The server over an engine and its scheduler, whose ends are the caller's to arrange."""
+    front = Front(engine, settings)
+    metrics = Metrics(scheduler, engine.pool)
+    created = int(time.time())
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        front.close()
+
+    # The interactive pages would fetch scripts from elsewhere.
+    app = FastAPI(title="PASTA", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    add_error_handlers(app)
+
+    async def complete(http: HttpRequest, requests: Sequence[Request], body: Options) -> Response:
+        answer = Answer(scheduler, engine, metrics, requests, body)
+        if body.stream:
+            return EventStream(answer)
+        try:
+            return JSONResponse(await while_connected(http.receive, answer.whole()))
+        finally:
+            answer.cancel()
+
+    @app.post("/v1/chat/completions", response_model=None)
+    async def chat_completions(http: HttpRequest, body: ChatBody) -> Response:
+        return await complete(http, await front.chat(body), body)
+
+    @app.post("/v1/completions", response_model=None)
+    async def completions(http: HttpRequest, body: CompletionBody) -> Response:
+        return await complete(http, await front.completion(body), body)
+
+    def describe(name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": created, "owned_by": "pasta", "max_model_len": engine.context}
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        return {"object": "list", "data": [describe(engine.name)]}
+
+    @app.get("/v1/models/{name:path}")
+    async def model(name: str) -> dict[str, Any]:
+        front.check_model(name)
+        return describe(name)
+
+    @app.post("/tokenize")
+    async def tokenize(body: TokenizeBody) -> dict[str, Any]:
+        tokens = await front.tokenize(body)
+        return {"count": len(tokens), "max_model_len": engine.context, "tokens": tokens}
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        if not scheduler.alive:
+            raise ApiError(503, "the engine's worker has ended")
+        return {"status": "ok"}
+
+    @app.get("/version")
+    async def version() -> dict[str, str]:
+        return {"version": __version__}
+
+    @app.get("/metrics", response_model=None)
+    async def prometheus() -> Response:
+        return Response(metrics.text(), media_type=metrics.content_type)
+
+    paths = frozenset("/ /v1/chat/completions /v1/completions /v1/models /tokenize /health /version /metrics".split())
+    app.add_middleware(Guard, settings=settings, metrics=metrics, paths=paths)
+    return app
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Whatever goes wrong is told in the same envelope."""
+
+    def on(kind: Any, convert: Callable[[Any], ApiError]) -> None:
+        async def handle(http: HttpRequest, error: Exception) -> Response:
+            return convert(error).response()
+
+        app.add_exception_handler(kind, handle)
+
+    on(ApiError, lambda error: error)
+    on(PastaError, from_pasta)
+    on(RequestValidationError, lambda error: from_validation(error.errors()))
+    on(StarletteHTTPException, from_http)
+    on(Gone, lambda error: ApiError(GONE, "the client closed the connection"))
+    on(Exception, lambda error: ApiError(500, "the server failed to answer; its log says why", code="internal_error"))
+
+
+def from_http(error: HTTPException) -> ApiError:
+    return ApiError(error.status_code, str(error.detail), headers=error.headers)
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Does the work, unless the client goes away first: then it is cancelled, and `Gone` raised."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(disconnected(receive))
+    try:
+        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Gone
+        return working.result()
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(StreamingResponse):
+    """An answer as server-sent events.
+
+    It watches the connection itself: a request that waits in the queue sends nothing, and so would not notice.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, answer: Answer):
+        super().__init__(answer.stream(), headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with contextlib.suppress(Gone, OSError):
+                await while_connected(receive, self.stream_response(send))
+        finally:
+            self._answer.cancel()

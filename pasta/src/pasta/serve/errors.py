@@ -1,0 +1,90 @@
+"""What a client is told when something is wrong: OpenAI's envelope, and the status that says whose fault it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi.responses import JSONResponse
+
+from pasta.engine.base import OutOfSlots
+from pasta.errors import PastaError, UsageError
+from pasta.serve.scheduler import QueueFull, ShuttingDown
+
+TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+class ApiError(Exception):
+    """An answer that is an error."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ):
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.headers = dict(headers or {})
+
+    def body(self) -> dict[str, Any]:
+        kind = TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        # What a client sent may be quoted here, and may hold what UTF-8 cannot say.
+        message = self.message.encode("utf-8", "replace").decode()
+        param = self.param and self.param.encode("utf-8", "replace").decode()
+        return {"error": {"message": message, "type": kind, "param": param, "code": self.code}}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.body(), self.status, self.headers)
+
+
+def from_pasta(error: PastaError) -> ApiError:
+    """A library's error as a client should see it."""
+    match error:
+        case QueueFull():
+            headers = {"Retry-After": str(error.retry_after)}
+            return ApiError(429, str(error), code="queue_full", headers=headers)
+        case ShuttingDown():
+            return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
+        case OutOfSlots():
+            return ApiError(503, str(error), code="out_of_memory", headers={"Retry-After": "1"})
+        case UsageError():
+            return ApiError(400, str(error))
+    return ApiError(500, str(error), code="engine_failed")
+
+
+def from_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:
+    """The most telling of the complaints about a body, as one sentence."""
+    error = max(errors, key=lambda error: len(error["loc"]))  # of a union's branches, the one that fitted best
+    kind, message = error["type"], str(error["msg"])
+    place = path_of(error["loc"])
+    if kind == "json_invalid":
+        why = error.get("ctx", {}).get("error", message)
+        return ApiError(400, f"the body is not valid JSON: {why}", code="invalid_json")
+    if kind == "extra_forbidden":
+        return ApiError(400, f"Unrecognized request argument supplied: {place}", param=place, code="unknown_parameter")
+    if kind == "missing":
+        return ApiError(400, f"you must provide {place or 'a JSON body'}", param=place, code="missing_parameter")
+    if kind == "unsupported_parameter":
+        name = str(error["ctx"]["name"])
+        return ApiError(400, message, param=name, code=kind)
+    return ApiError(400, f"{place}: {message}" if place else message, param=place, code="invalid_value")
+
+
+def path_of(location: Sequence[str | int]) -> str | None:
+    """`messages[0].content` for a place in the body, without the names of a union's branches."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part.isidentifier() and part not in ("body", "str", "list", "int"):
+            path += f".{part}" if path else part
+        elif not part.isidentifier() and "[" not in part:  # a name that only a client could think of
+            path += f".{part[:80]}" if path else part[:80]
+    return path or None

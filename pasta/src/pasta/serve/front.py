@@ -1,0 +1,136 @@
+"""From a request's body to what the scheduler runs: names, limits, tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from pasta.decode import make_request
+from pasta.engine.native import NativeEngine
+from pasta.interpreter import Limits
+from pasta.job import Request
+from pasta.serve.errors import ApiError
+from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
+from pasta.serve.scheduler import slots_needed
+from pasta.serve.settings import Settings
+from pasta.vocab import Vocabulary
+
+T = TypeVar("T")
+
+
+class Front:
+    """Checks what clients ask for, and encodes it.
+
+    It has a tokenizer and a thread of its own. Encoding switches the tokenizer between text and templates, and
+    must neither meet the worker, which decodes with the engine's, nor hold up the event loop.
+    """
+
+    def __init__(self, engine: NativeEngine, settings: Settings):
+        self.engine = engine
+        self.names = (engine.name, *settings.aliases)
+        self._settings = settings
+        self._slots = min(engine.pool.pages, engine.pool.pages_each) * (engine.pool.slots // engine.pool.pages)
+        self._vocabulary = Vocabulary(copy.deepcopy(engine.vocabulary.tokenizer), tuple(engine.vocabulary.eos))
+        self._thread = ThreadPoolExecutor(1, "pasta-tokenizer")
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    def check_model(self, name: str | None) -> None:
+        if name is not None and name not in self.names:
+            message = f"The model {name[:200]!r} does not exist; this server has {self.engine.name!r}"
+            raise ApiError(404, message, param="model", code="model_not_found")
+
+    async def chat(self, body: ChatBody) -> list[Request]:
+        self.check_model(body.model)
+        messages = [message.plain() for message in body.messages]
+        return self._requests(body, [await self._in_thread(self._encode_chat, messages)], "messages")
+
+    async def completion(self, body: CompletionBody) -> list[Request]:
+        self.check_model(body.model)
+        prompts = [
+            await self._in_thread(self._encode_text, prompt) if isinstance(prompt, str) else self._known(prompt)
+            for prompt in body.prompts()
+        ]
+        return self._requests(body, prompts, "prompt")
+
+    async def tokenize(self, body: TokenizeBody) -> list[int]:
+        self.check_model(body.model)
+        if body.messages is not None:
+            return await self._in_thread(self._encode_chat, [message.plain() for message in body.messages])
+        text = body.prompt or ""
+        return await self._in_thread(self._encode_text if body.add_special_tokens else self._vocabulary.encode, text)
+
+    # -- tokens -----------------------------------------------------------------------------------------
+
+    async def _in_thread(self, encode: Callable[[T], list[int]], what: T) -> list[int]:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, encode, what)
+
+    def _encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        return self._vocabulary.encode_chat(messages)
+
+    def _encode_text(self, text: str) -> list[int]:
+        """A text as the model knows texts to begin: many expect a token of their own in front."""
+        start = self._vocabulary.tokenizer.encode("", add_special_tokens=True)
+        bos = self._vocabulary.tokenizer.bos_token_id
+        return [token for token in start if token == bos] + self._vocabulary.encode(text)
+
+    def _known(self, ids: list[int]) -> list[int]:
+        size = len(self.engine.vocabulary)
+        for token in ids:
+            if not 0 <= token < size:
+                raise ApiError(400, f"token {token} is not one of the model's {size}", param="prompt")
+        return ids
+
+    # -- limits -----------------------------------------------------------------------------------------
+
+    def _requests(self, body: Options, prompts: Sequence[list[int]], param: str) -> list[Request]:
+        """A request for each answer: `n` of them to each prompt."""
+        return [self._request(body, prompt, choice, param) for prompt in prompts for choice in range(body.n or 1)]
+
+    def _request(self, body: Options, prompt: list[int], choice: int, param: str) -> Request:
+        if not prompt:
+            raise ApiError(400, "the prompt is empty", param=param)
+        most = self._most_tokens(len(prompt), body.extension.sequential)
+        if most < 1:
+            message = f"the prompt is {len(prompt)} tokens long, and no answer fits beside it"
+            hint = f"the model's context is {self.engine.context}, the server's memory {self._slots} tokens"
+            raise ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
+        field, asked = body.limit
+        if asked is not None and asked > self._settings.max_tokens:
+            message = f"{field} is too large: {asked}; this server decodes at most {self._settings.max_tokens}"
+            raise ApiError(400, message, param=field)
+        seed = secrets.randbits(48) if body.seed is None else body.seed
+        extension = body.extension
+        return make_request(
+            self.engine,
+            prompt,
+            max_new_tokens=min(most, asked or most),
+            max_threads=extension.max_threads,
+            sequential=extension.sequential,
+            temperature=body.temperature or 0.0,
+            top_k=body.top_k or 0,
+            top_p=1.0 if body.top_p is None else max(body.top_p, 1e-9),  # 0 leaves the likeliest token alone
+            min_p=body.min_p or 0.0,
+            seed=seed + choice,
+            parallelism=extension.parallelism,
+            stop=body.stop or (),
+        )
+
+    def _most_tokens(self, prompt: int, sequential: bool) -> int:
+        """The longest answer that the model's context and the whole KV pool hold beside a prompt."""
+        if prompt >= self.engine.context - 1:
+            return 0
+        low, high = 0, self._settings.max_tokens
+        while low < high:
+            middle = (low + high + 1) // 2
+            limits = Limits(max_new_tokens=middle, max_depth=0 if sequential else 1)
+            if slots_needed(prompt, limits) <= self._slots:
+                low = middle
+            else:
+                high = middle - 1
+        return low

@@ -1,0 +1,102 @@
+"""The door: who may come in, with how much, and under which name a request goes."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import uuid
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pasta.serve.errors import ApiError
+from pasta.serve.metrics import Metrics
+from pasta.serve.settings import Settings
+
+OPEN = frozenset(("/", "/health"))  # what a load balancer and a browser need before they have a key
+REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+LOCAL = frozenset(("localhost", "127.0.0.1", "[::1]"))
+READ_ON = 16 << 20  # bytes of a refused body that are still read, so that the client gets to read the answer
+
+
+class Guard:
+    """ASGI middleware around the whole server."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: frozenset[str]):
+        self.app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._paths = paths  # known ones: any other must not become a label
+        key = settings.api_key
+        self._bearer = None if key is None else f"Bearer {key}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        name = given if REQUEST_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}"
+        path = scope["path"] if scope["path"] in self._paths else "other"
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["x-request-id"] = name
+                self._metrics.requests.labels(path, message["status"]).inc()
+            await send(message)
+
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await read_on(receive)
+            await refusal.response()(scope, receive, answer)
+            return
+        await self.app(scope, self._limited(receive), answer)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> ApiError | None:
+        if self._bearer is None:
+            # A page on the web that has its own name resolve to this machine still sends that name.
+            host = headers.get("host", "").lower()
+            if self._settings.is_local and re.sub(r":\d*$", "", host) not in LOCAL | {self._settings.host, ""}:
+                message = f"this server answers to localhost, not to {host[:100]!r} (set an API key to allow any name)"
+                return ApiError(403, message, code="unknown_host")
+        elif scope["path"] not in OPEN:
+            given = headers.get("authorization", "").encode("latin-1", "replace")
+            if not hmac.compare_digest(given, self._bearer):
+                message = "Incorrect API key provided" if given else "You didn't provide an API key"
+                return ApiError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+        if scope["method"] == "POST":
+            if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+                return ApiError(415, "the body must be JSON: send Content-Type: application/json")
+            length = headers.get("content-length", "")
+            if length.isdecimal() and int(length[:20]) > self._settings.max_body:
+                return self._too_large()
+        return None
+
+    def _limited(self, receive: Receive) -> Receive:
+        """Counts what comes without a stated length."""
+        left = self._settings.max_body
+
+        async def counting() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                await read_on(receive)
+                error = self._too_large()
+                raise HTTPException(error.status, error.message)
+            return message
+
+        return counting
+
+    def _too_large(self) -> ApiError:
+        return ApiError(413, f"the body is larger than {self._settings.max_body} bytes", code="body_too_large")
+
+
+async def read_on(receive: Receive) -> None:
+    """Reads what is left of a body. A connection closed on unread data is reset, and the answer is lost."""
+    left, more = READ_ON, True
+    while more and left > 0:
+        message = await receive()
+        more = message.get("more_body", False)
+        left -= len(message.get("body", b""))

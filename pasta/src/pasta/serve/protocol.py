@@ -1,0 +1,195 @@
+"""The bodies of requests, as OpenAI defines them, and the extension `pasta`.
+
+What cannot be done is refused, not passed over: a client that asks for JSON must not get prose. What changes
+nothing about the answer (who asks, where it is billed) is let through.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+MAX_CHOICES = 16
+MAX_STOPS = 16
+
+IGNORED = frozenset(
+    "user metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention".split()
+)
+# Fields that are not supported, each with the values that ask for nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "audio": (),
+    "best_of": (1,),
+    "echo": (False,),
+    "frequency_penalty": (0, 0.0),
+    "function_call": ("none", "auto"),
+    "functions": ([],),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "modalities": (["text"],),
+    "parallel_tool_calls": (True, False),
+    "prediction": (),
+    "presence_penalty": (0, 0.0),
+    "reasoning_effort": ("none",),
+    "response_format": ({"type": "text"},),
+    "suffix": ("",),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_logprobs": (0,),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+}
+
+
+def check_text(text: str) -> str:
+    """JSON can spell half a character (`\\ud800`), which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("text", "Input should be valid Unicode, without lone surrogates") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(check_text)]
+
+
+class Body(BaseModel):
+    """Types as they stand: "5" is not a number."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class Lenient(Body):
+    """Fields that we do not know are none of our business."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Extension(Body):
+    """What OpenAI's API has no words for; clients send it as `extra_body={"pasta": {…}}`."""
+
+    events: bool = False  # the stream also carries what each thread does
+    annotated: bool = False  # the answer also comes with its tags
+    max_threads: Annotated[int, Field(ge=1, le=256)] = 16
+    parallelism: Annotated[float, Field(ge=-100, le=100)] = 0.0
+    sequential: bool = False
+
+
+class StreamOptions(Lenient):
+    include_usage: bool = False
+
+
+class TextPart(Lenient):
+    type: Literal["text"]
+    text: Text
+
+
+class Message(Lenient):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Text | list[TextPart]
+
+    def plain(self) -> dict[str, str]:
+        """For a chat template. What newer clients call the developer is what templates call the system."""
+        content = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return {"role": "system" if self.role == "developer" else self.role, "content": content}
+
+
+class Options(Body):
+    """What both kinds of completion take. `temperature` is 0 where it is not given, as on the command line."""
+
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | None = None
+    stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    pasta: Extension | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_unsupported(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        for name in NEUTRAL.keys() & data.keys():
+            value = data[name]
+            if value is not None and not any(type(value) is type(good) and value == good for good in NEUTRAL[name]):
+                raise PydanticCustomError("unsupported_parameter", "{name} is not supported here", {"name": name})
+        return {name: value for name, value in data.items() if name not in IGNORED and name not in NEUTRAL}
+
+    @model_validator(mode="after")
+    def check_streaming(self) -> Options:
+        for name, asked in (
+            ("stream_options", self.stream_options is not None),
+            ("pasta.events", self.pasta is not None and self.pasta.events),
+        ):
+            if asked and not self.stream:
+                raise PydanticCustomError(
+                    "unsupported_parameter", "{name} is only allowed when stream is true", {"name": name}
+                )
+        return self
+
+    @property
+    def limit(self) -> tuple[str, int | None]:
+        """How many tokens are asked for at the most, and the name of the field that says so."""
+        return "max_tokens", self.max_tokens
+
+    @property
+    def extension(self) -> Extension:
+        return self.pasta or Extension()
+
+    @property
+    def wants_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+class ChatBody(Options):
+    """`POST /v1/chat/completions`."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def limit(self) -> tuple[str, int | None]:
+        if self.max_completion_tokens is not None:
+            return "max_completion_tokens", self.max_completion_tokens
+        return super().limit
+
+
+class CompletionBody(Options):
+    """`POST /v1/completions`: text to go on with, as it stands, or its tokens; or several of either."""
+
+    prompt: (
+        Text
+        | Annotated[list[int], Field(min_length=1)]
+        | Annotated[list[Text], Field(min_length=1, max_length=MAX_CHOICES)]
+        | Annotated[list[Annotated[list[int], Field(min_length=1)]], Field(min_length=1, max_length=MAX_CHOICES)]
+    )
+
+    def prompts(self) -> list[str | list[int]]:
+        prompt = self.prompt
+        if isinstance(prompt, str):
+            return [prompt]
+        if all(isinstance(part, int) for part in prompt):
+            return [[part for part in prompt if isinstance(part, int)]]
+        return [part for part in prompt if not isinstance(part, int)]
+
+
+class TokenizeBody(Body):
+    """`POST /tokenize`: a text, or a conversation as the model would get it."""
+
+    model: str | None = None
+    prompt: Text | None = None
+    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    add_special_tokens: bool = True
+
+    @model_validator(mode="after")
+    def check_one(self) -> TokenizeBody:
+        if (self.prompt is None) == (self.messages is None):
+            raise PydanticCustomError("value_error", "pass either prompt or messages")
+        return self

@@ -1,0 +1,85 @@
+"""Runs the server: a socket, uvicorn, and an end that lets answers finish."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from pasta.engine.native import NativeEngine
+from pasta.errors import PastaError, UsageError
+from pasta.serve.app import make_app
+from pasta.serve.scheduler import Scheduler
+from pasta.serve.settings import Settings
+
+TAIL_S = 2  # after the grace: for the last words to reach the clients
+
+
+class Server(uvicorn.Server):
+    """uvicorn, whose shutdown also winds down what is being decoded."""
+
+    def __init__(self, engine: NativeEngine, settings: Settings, ready: Callable[[], None] = lambda: None):
+        self.scheduler = Scheduler(
+            engine, engine.pool.slots, max_running=settings.max_running, max_queue=settings.max_queue
+        )
+        self._grace_s = settings.grace_s
+        self._ready = ready
+        super().__init__(
+            uvicorn.Config(
+                make_app(engine, self.scheduler, settings),
+                log_level="warning",
+                access_log=False,
+                ws="none",
+                server_header=False,
+                timeout_graceful_shutdown=int(settings.grace_s) + TAIL_S,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.scheduler.shut_down(self._grace_s)
+        await super().shutdown(sockets)
+        self.scheduler.shut_down()
+        self.scheduler.join(TAIL_S)
+
+    def run_on(self, bound: socket.socket) -> None:
+        """Until a signal; Ctrl-C is the ordinary end."""
+        try:
+            asyncio.run(self.serve([bound]))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self.scheduler.shut_down()
+            self.scheduler.join(TAIL_S)
+            bound.close()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Takes the address before a model is loaded: what cannot be had is known at once."""
+    if not 0 <= port <= 65535:
+        raise UsageError(f"port is {port}, expected 0 (any free one) to 65535")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"cannot serve on host {host!r}: {error}") from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        # Taken for good: two servers that start at once could otherwise both be bound, and find out when they listen.
+        bound.listen(128)
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PastaError(
+                f"port {port} on {host} is taken", "stop what listens there, or pass another --port"
+            ) from None
+        raise PastaError(f"cannot serve on {host}:{port}: {error.strerror}", "pass another --host or --port") from None
+    return bound

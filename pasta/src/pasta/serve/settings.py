@@ -1,0 +1,30 @@
+"""What an operator decides."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much the server takes on, and from whom."""
+
+    host: str = "127.0.0.1"
+    api_key: str | None = None
+    max_running: int = 16  # requests that decode at once
+    max_queue: int = 64  # requests that wait; more are refused
+    max_tokens: int = 2048  # decoded for one answer, in all its threads
+    max_body: int = 4 << 20  # bytes
+    grace_s: float = 10.0  # how long a shutdown lets running answers go on
+    aliases: tuple[str, ...] = ()  # other names by which clients may ask for the model
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs on this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False

@@ -1,0 +1,87 @@
+"""What the server's tests share: a real server on a real socket, in a thread of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from pasta.engine.native import NativeEngine
+from pasta.serve.run import Server, bind
+from pasta.serve.settings import Settings
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+ASK = [{"role": "user", "content": "Why?"}]
+# With these the tiny model opens threads, and writes in them.
+FORKING = {"temperature": 1.0, "seed": 2, "max_tokens": 120, "pasta": {"parallelism": 5.0}}
+
+
+@dataclass
+class Running:
+    """A server that runs."""
+
+    server: Server
+    engine: NativeEngine
+    http: httpx.Client
+    url: str
+
+    def chat(self, **fields: Any) -> httpx.Response:
+        return self.http.post(CHAT, json={"messages": ASK, **fields})
+
+    def chunks(self, path: str = CHAT, **fields: Any) -> list[dict[str, Any]]:
+        body = {"messages": ASK} if path == CHAT else {}
+        response = self.http.post(path, json={**body, **fields, "stream": True})
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return events_of(response.text)
+
+    def is_idle(self) -> bool:
+        pool, scheduler = self.engine.pool, self.server.scheduler
+        return pool.free_slots == pool.slots and scheduler.running == scheduler.waiting == 0
+
+
+def events_of(stream: str) -> list[dict[str, Any]]:
+    """A stream's chunks; it must end as OpenAI's does."""
+    *events, done, rest = stream.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    assert all(event.startswith("data: ") for event in events)
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def text_of(chunks: list[dict[str, Any]], index: int = 0) -> str:
+    choices = [choice for chunk in chunks for choice in chunk["choices"] if choice["index"] == index]
+    return "".join(c["text"] if "text" in c else c["delta"].get("content", "") for c in choices)
+
+
+def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
+    """A server over an engine. When it ends, everything must be free again."""
+    bound = bind("127.0.0.1", 0)
+    started = threading.Event()
+    server = Server(engine, Settings(**{"grace_s": 5.0, **settings}), started.set)
+    url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+    thread = threading.Thread(target=server.run_on, args=(bound,), daemon=True)
+    thread.start()
+    try:
+        assert started.wait(20)
+        with httpx.Client(base_url=url, timeout=60) as http:
+            yield Running(server, engine, http, url)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+    assert not thread.is_alive()
+    assert not server.scheduler.alive
+    assert engine.pool.free_slots == engine.pool.slots

@@ -1,0 +1,239 @@
+"""Many clients at once: the batch, the queue, disconnects and the end, and no slot lost in any."""
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from serve_support import ASK, CHAT, events_of, serving, text_of, until
+
+from pasta.decode import generate, make_request
+from pasta.events import Moment
+from pasta.result import Result
+from pasta.serve.scheduler import EngineFailed, QueueFull, Scheduler, ShuttingDown, slots_needed
+from support import tiny_engine
+
+LONG = {
+    "messages": ASK,
+    "max_tokens": 2000,
+    "stream": True,
+    "pasta": {"parallelism": 5.0},
+    "temperature": 1.0,
+    "seed": 2,
+}
+
+
+class Slow(threading.Event):
+    """Holds an engine's steps back until it is set."""
+
+    def __init__(self, engine):
+        super().__init__()
+        step = engine.step
+
+        def slow():
+            self.wait(20)
+            return step()
+
+        engine.step = slow
+
+
+def test_a_client_that_leaves_frees_every_slot():
+    with serving(tiny_engine(slots=16384)) as running:
+        with running.http.stream("POST", CHAT, json=LONG) as response:
+            lines = response.iter_lines()
+            for _ in range(8):
+                next(lines)
+            assert not running.is_idle()
+        until(running.is_idle)
+        assert "pasta_cancelled_total 1.0" in running.http.get("/metrics").text
+
+
+def test_a_client_that_does_not_stream_may_leave_too():
+    engine = tiny_engine(slots=16384)
+    slow = Slow(engine)
+    with serving(engine) as running:
+        with pytest.raises(httpx.ReadTimeout):
+            running.http.post(CHAT, json={**LONG, "stream": False}, timeout=0.3)
+        slow.set()
+        until(running.is_idle)
+        assert running.server.scheduler.steps < 1000
+
+
+def test_a_client_that_leaves_the_queue_makes_room():
+    engine = tiny_engine()
+    slow = Slow(engine)
+    with serving(engine, max_running=1, max_queue=1) as running:
+        scheduler = running.server.scheduler
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(running.chat, max_tokens=3)
+            until(lambda: scheduler.running == 1)
+            with pytest.raises(httpx.ReadTimeout):
+                running.http.post(CHAT, json=LONG, timeout=0.2).read()
+            until(lambda: scheduler.waiting == 0)
+            second = pool.submit(running.chat, max_tokens=3)
+            until(lambda: scheduler.waiting == 1)
+            full = running.chat(max_tokens=3)
+            assert full.status_code == 429
+            assert full.json()["error"]["code"] == "queue_full"
+            assert int(full.headers["retry-after"]) >= 1
+            slow.set()
+            assert first.result().json()["choices"] == second.result().json()["choices"]
+
+
+def test_when_the_pool_is_full_requests_wait():
+    """Each needs more than half of the pool: they run one after another, and every answer is right."""
+    engine = tiny_engine(slots=512)
+    expected = generate(engine, "Why?", max_new_tokens=200).text
+    with serving(engine) as running, ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: running.chat(max_tokens=200), range(6)))
+        assert [answer.json()["choices"][0]["message"]["content"] for answer in answers] == [expected] * 6
+
+
+def test_many_clients_some_of_whom_leave():
+    """Every answer is complete and right, and in the end all is free."""
+    engine = tiny_engine(slots=8192)
+    options = {"temperature": 1.0, "max_tokens": 60, "pasta": {"parallelism": 5.0}}
+    expected = {
+        seed: generate(engine, "Why?", temperature=1.0, seed=seed, max_new_tokens=60, parallelism=5.0).text
+        for seed in range(6)
+    }
+
+    def visit(number):
+        chance = random.Random(number)
+        seed = number % 6
+        body = {"messages": ASK, **options, "seed": seed, "stream": True}
+        with httpx.Client(base_url=running.url, timeout=60) as http:
+            if number % 3 == 0:
+                with http.stream("POST", CHAT, json=body) as response:
+                    lines = response.iter_lines()
+                    for _ in range(chance.randrange(20)):
+                        next(lines)
+                return None
+            if number % 7 == 0:
+                assert http.post(CHAT, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+            return text_of(events_of(http.post(CHAT, json=body).text)) == expected[seed]
+
+    with serving(engine, max_running=5, max_queue=100) as running:
+        with ThreadPoolExecutor(12) as pool:
+            right = list(pool.map(visit, range(48)))
+        assert right.count(True) == 32 and False not in right
+        until(running.is_idle)
+
+
+def test_the_end_lets_answers_finish():
+    engine = tiny_engine()
+    slow = Slow(engine)
+    expected = []
+    with ThreadPoolExecutor(1) as pool:
+        with serving(engine) as running:
+            done = pool.submit(running.chunks, max_tokens=30)
+            until(lambda: running.server.scheduler.running == 1)
+            running.server.should_exit = True
+            slow.set()
+            expected = done.result()
+        assert expected[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_the_end_does_not_wait_for_ever():
+    engine = tiny_engine(slots=16384)
+    slow = Slow(engine)
+    with ThreadPoolExecutor(2) as pool, serving(engine, max_running=1, grace_s=0.0) as running:
+        streams = [pool.submit(running.http.post, CHAT, json=LONG) for _ in range(2)]
+        scheduler = running.server.scheduler
+        until(lambda: scheduler.running == scheduler.waiting == 1)
+        running.server.should_exit = True
+        slow.set()
+        for stream in streams:
+            last = stream.result().text.split("\n\n")[-3:]
+            assert "shutting_down" in last[0] and last[1:] == ["data: [DONE]", ""]
+
+
+# -- the scheduler by itself ---------------------------------------------------------------------------------
+
+
+def gather(scheduler, requests):
+    """Submits, and waits for the last word on each."""
+    told = [[] for _ in requests]
+    ended = threading.Semaphore(0)
+
+    def tell(index, update):
+        told[index].append(update)
+        if not isinstance(update, Moment):
+            ended.release()
+
+    scheduler.submit(requests, tell)
+    for _ in requests:
+        assert ended.acquire(timeout=20)
+    return told
+
+
+def test_moments_and_then_a_result():
+    engine = tiny_engine()
+    scheduler = Scheduler(engine, engine.pool.slots)
+    requests = [make_request(engine, prompt, max_new_tokens=9) for prompt in ("Why?", "How so?")]
+    for prompt, updates in zip(("Why?", "How so?"), gather(scheduler, requests), strict=True):
+        result = updates.pop()
+        assert isinstance(result, Result)
+        assert all(isinstance(update, Moment) for update in updates)
+        assert "".join(moment.text for moment in updates) == result.text
+        assert result.tree == generate(tiny_engine(), prompt, max_new_tokens=9).tree
+    scheduler.shut_down()
+    scheduler.join(10)
+    assert not scheduler.alive
+    with pytest.raises(ShuttingDown):
+        scheduler.submit(requests, lambda index, update: None)
+
+
+def test_all_choices_or_none():
+    engine = tiny_engine()
+    scheduler = Scheduler(engine, engine.pool.slots, max_running=1, max_queue=1)
+    request = make_request(engine, "Why?", max_new_tokens=2)
+    with pytest.raises(QueueFull):
+        scheduler.submit([request] * 3, lambda index, update: None)
+    assert scheduler.waiting == scheduler.running == 0
+    assert len(gather(scheduler, [request] * 2)) == 2
+    scheduler.shut_down()
+
+
+def test_an_engine_that_fails_is_used_again(caplog):
+    engine = tiny_engine()
+    scheduler = Scheduler(engine, engine.pool.slots)
+    step, fail = engine.step, [True]
+
+    def failing():
+        if fail:
+            fail.clear()
+            raise RuntimeError("out of luck")
+        return step()
+
+    engine.step = failing
+    request = make_request(engine, "Why?", max_new_tokens=2)
+    (((error,)),) = gather(scheduler, [request])
+    assert isinstance(error, EngineFailed)
+    assert engine.pool.free_slots == engine.pool.slots
+    assert "out of luck" in caplog.text
+    assert isinstance(gather(scheduler, [request])[0][-1], Result)
+    scheduler.shut_down()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_answer_needs_more_than_was_reserved(seed):
+    engine = tiny_engine()
+    request = make_request(
+        engine, "Why?", max_new_tokens=150, max_thread_tokens=20, parallelism=12.0, temperature=1.0, seed=seed
+    )
+    scheduler = Scheduler(engine, engine.pool.slots)
+    least = engine.pool.slots
+
+    def tell(index, update):
+        nonlocal least
+        least = min(least, engine.pool.free_slots)
+        if not isinstance(update, Moment):
+            ended.set()
+
+    ended = threading.Event()
+    scheduler.submit([request], tell)
+    assert ended.wait(20)
+    assert engine.pool.slots - least <= slots_needed(len(request.prompt), request.limits)
+    scheduler.shut_down()

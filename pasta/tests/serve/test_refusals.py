@@ -1,0 +1,200 @@
+"""A client's mistake is answered with a 4xx that says what it is, never with a 500."""
+
+import json
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from serve_support import ASK, CHAT, TEXT, serving
+
+from pasta.serve.protocol import NEUTRAL
+from support import tiny_engine
+
+
+def refused(response, status=400, param=None, code=None, saying=""):
+    assert response.status_code == status, response.text
+    assert response.json().keys() == {"error"}
+    error = response.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert saying in error["message"], error
+    assert param is None or error["param"] == param, error
+    assert code is None or error["code"] == code, error
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": None}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": "Why?"}, "messages"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+        ({"messages": [{"role": "tool", "content": "5"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, None),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": "5"}, "max_tokens"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"max_tokens": 10**9}, "max_tokens"),
+        ({"max_completion_tokens": 10**9}, "max_completion_tokens"),
+        ({"temperature": -1}, "temperature"),
+        ({"temperature": 2.5}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"top_p": 1.5}, "top_p"),
+        ({"n": 0}, "n"),
+        ({"n": 1000}, "n"),
+        ({"seed": 1 << 70}, "seed"),
+        ({"stop": 5}, "stop"),
+        ({"stop": ["x"] * 100}, "stop"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"pasta": {"events": True}}, "pasta.events"),
+        ({"pasta": {"max_threads": 0}}, "pasta.max_threads"),
+        ({"pasta": {"nonsense": 1}}, "pasta.nonsense"),
+        ({"pasta": 3}, "pasta"),
+        ({"nonsense": 1}, "nonsense"),
+        ({"non sense": 1}, "non sense"),
+        ({"logprobs": True}, "logprobs"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"logit_bias": {"5": 10}}, "logit_bias"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
+    ],
+)
+def test_wrong_fields(tiny, fields, param):
+    body = json.dumps({"messages": ASK, "max_tokens": 1, **fields})
+    refused(tiny.http.post(CHAT, content=body, headers={"Content-Type": "application/json"}), param=param)
+
+
+@pytest.mark.parametrize(
+    ("fields", "saying"),
+    [
+        ({"prompt": ""}, "empty"),
+        ({"prompt": "\ud800"}, "surrogates"),
+        ({"prompt": []}, ""),
+        ({"prompt": [[]]}, ""),
+        ({"prompt": [1, "a"]}, ""),
+        ({"prompt": [10**6]}, "token 1000000"),
+        ({"prompt": [-1]}, "token -1"),
+        ({"prompt": "a", "echo": True}, "echo"),
+        ({"prompt": "a", "logprobs": 0}, "logprobs"),
+        ({}, "prompt"),
+    ],
+)
+def test_wrong_prompts(tiny, fields, saying):
+    body = json.dumps({"max_tokens": 1, **fields})
+    refused(tiny.http.post(TEXT, content=body, headers={"Content-Type": "application/json"}), saying=saying)
+
+
+def test_what_asks_for_nothing_is_let_through(tiny):
+    neutral = {name: values[0] for name, values in NEUTRAL.items() if values}
+    fields = {**neutral, **dict.fromkeys(("audio", "prediction", "stop", "seed", "top_p", "n")), "user": "me"}
+    assert tiny.chat(max_tokens=1, **fields).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b"[]",
+        b"5",
+        b"null",
+        b'"x"',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"n": ' + b"9" * 10_000 + b"}",
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, TEXT, "/tokenize"])
+def test_bodies_that_are_none(tiny, path, content):
+    refused(tiny.http.post(path, content=content, headers={"Content-Type": "application/json"}))
+
+
+def test_other_mistakes(tiny):
+    refused(tiny.chat(model="gpt-5"), 404, "model", "model_not_found", "tiny-llama")
+    refused(tiny.http.get("/v1/nothing"), 404)
+    refused(tiny.http.get(CHAT), 405)
+    refused(tiny.http.post(CHAT, content=b"{}", headers={"Content-Type": "text/plain"}), 415, saying="application/json")
+    refused(tiny.http.post(CHAT, content=b"{}"), 415)
+    refused(tiny.http.post("/tokenize", json={}), saying="either prompt or messages")
+    refused(tiny.http.get("/health", headers={"Host": "evil.example"}), 403, code="unknown_host")
+    assert tiny.http.get("/health", headers={"Host": "localhost:8000"}).status_code == 200
+    assert "access-control-allow-origin" not in tiny.http.get("/health", headers={"Origin": "http://a.example"}).headers
+
+
+def test_a_body_has_a_limit():
+    with serving(tiny_engine(), max_body=10_000) as running:
+        post, kind = running.http.post, {"Content-Type": "application/json"}
+        large = b'{"prompt": "' + b"x" * 1_000_000 + b'"}'
+        refused(post(TEXT, content=large, headers=kind), 413, code="body_too_large")
+        refused(post(TEXT, content=(large[i : i + 1000] for i in range(0, len(large), 1000)), headers=kind), 413)
+        assert post(TEXT, json={"prompt": "x", "max_tokens": 1}).status_code == 200
+
+
+def test_a_prompt_has_a_limit():
+    with serving(tiny_engine(context=256, slots=192)) as running:
+        refused(running.http.post(TEXT, json={"prompt": "x" * 255}), param="prompt", code="context_length_exceeded")
+        refused(running.http.post(TEXT, json={"prompt": "x" * 191}), code="context_length_exceeded", saying="192")
+        value = running.http.post(TEXT, json={"prompt": "x" * 100, "max_tokens": 500}).json()
+        assert value["choices"][0]["finish_reason"] == "length"
+        assert value["usage"]["completion_tokens"] >= 40
+
+
+def test_an_api_key():
+    with serving(tiny_engine(), api_key="se cret") as running:
+        get = running.http.get
+        for wrong in ({}, {"Authorization": "Bearer"}, {"Authorization": "se cret"}, {"Authorization": "Bearer é"}):
+            encoded = {name: value.encode() for name, value in wrong.items()}
+            refused(get("/v1/models", headers=encoded), 401, code="invalid_api_key")
+            refused(running.http.post(CHAT, json={"messages": ASK}, headers=encoded), 401)
+        right = {"Authorization": "Bearer se cret"}
+        assert get("/v1/models", headers=right).status_code == 200
+        assert get("/v1/models", headers={**right, "Host": "any.example"}).status_code == 200
+        assert get("/health").status_code == 200
+        refused(get("/metrics"), 401)
+
+
+FIELDS = (
+    "model messages prompt stream stream_options max_tokens temperature top_p n seed stop pasta logprobs tools role "
+    "content type text events max_threads parallelism include_usage"
+).split()
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(), max_size=5)
+    | st.sampled_from(["user", "text"])
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3),
+    max_leaves=8,
+)
+BODIES = st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=3), VALUES, max_size=5)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from([CHAT, TEXT, "/tokenize"]), body=BODIES, base=st.booleans())
+def test_no_body_makes_the_server_fail(tiny, path, body, base):
+    good = {"messages": ASK} if path == CHAT else {"prompt": "a"}
+    limited = {**(good if base else {}), **body} | ({} if path == "/tokenize" else {"max_tokens": 1})
+    response = tiny.http.post(path, content=json.dumps(limited), headers={"Content-Type": "application/json"})
+    assert response.status_code in (200, 400, 404), response.text
+    if response.status_code != 200:
+        refused(response, response.status_code)
+
+
+def test_half_a_request_is_nothing(tiny):
+    import socket
+
+    address = httpx.URL(tiny.url)
+    with socket.create_connection((address.host, address.port)) as raw:
+        raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        raw.sendall(b"Content-Length: 100\r\n\r\n{")
+    assert tiny.http.get("/health").status_code == 200
