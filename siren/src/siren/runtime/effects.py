@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from siren.syntax import ast
+from siren.syntax.traverse import children, walk
 
 # An expression is pure if it neither observes nor resamples, and simple if it moreover neither assumes, loops
 # nor recurs, so that it can be evaluated for particles that do not need it.
@@ -72,38 +71,6 @@ def _direct(expr: ast.Expr) -> frozenset[str]:
     if any(isinstance(node, ast.Call) and node.function == "List.map" for node in walk(expr)):
         found.add(LOOP)
     return frozenset(found)
-
-
-def children(node: ast.Expr) -> tuple[ast.Expr, ...]:
-    match node:
-        case ast.Tuple(items) | ast.List(items):
-            return items
-        case ast.Unary(_, operand):
-            return (operand,)
-        case ast.Binary(_, left, right):
-            return (left, right)
-        case ast.Call(_, arguments):
-            return arguments
-        case ast.Fold(_, items, start):
-            return (items, start)
-        case ast.If(condition, then, otherwise):
-            return (condition, then, otherwise)
-        case ast.Let(_, value, body):
-            return (value, body)
-        case ast.Assume(_, _, distribution, body):
-            return (*distribution.arguments, body)
-        case ast.Observe(distribution, value):
-            return (*distribution.arguments, value)
-        case _:
-            return ()
-
-
-def walk(expr: ast.Expr) -> Iterator[ast.Expr]:
-    todo = [expr]
-    while todo:
-        node = todo.pop()
-        yield node
-        todo.extend(children(node))
 
 
 def bound(pattern: ast.Pattern) -> set[str]:
