@@ -1,0 +1,277 @@
+"""The three algorithms without numbers: the runtime's own code on one particle whose numbers are unknown.
+
+Draws give unknown numbers and densities are not computed; which rule applies and what is drawn is decided by
+the code that runs programs. Before a distribution enters the graph, everything that its structure depends on
+is decided: choices by unknown conditions, and coefficients that may be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from itertools import permutations
+
+import numpy as np
+
+from siren.analysis.number import ANY, NONNEGATIVE, POSITIVE, Numbers, Unknown
+from siren.analysis.paths import Undecided
+from siren.inference.bp import BP
+from siren.inference.ds import DS, MARGINALIZED
+from siren.inference.engine import Engine
+from siren.inference.graph import Graph, Node
+from siren.inference.ssi import SSI, Given
+from siren.symbolic.algebra import operation
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import NUMBERS, Expr, Op, Poly, Raw, Scalar, Variable, of, polynomial, variables
+from siren.symbolic.families import BERNOULLI, BETA, CATEGORICAL, DELTA, GAMMA, GAUSSIAN, Family
+
+_SIGNS: dict[Family, str] = {GAMMA: POSITIVE, BETA: POSITIVE, GAUSSIAN: ANY}
+_DISCRETE = (BERNOULLI, CATEGORICAL)
+
+
+class Several(Variable):
+    """Stands for any number of finite discrete variables of a closed set."""
+
+    __slots__ = ()
+
+
+class Abstract(Engine):
+    """Unknown numbers in place of draws."""
+
+    numbers: Numbers
+
+    def _sample(self, dist: Dist) -> Expr:
+        return self.numbers.fresh(_SIGNS.get(dist.family, NONNEGATIVE if dist.family.discrete else ANY))
+
+    def _score(self, dist: Dist, value: Expr) -> Raw:
+        return 0.0
+
+    def _check(self, dist: Dist, observed: bool = False) -> None:
+        """Wrong parameters are found when the program runs."""
+
+    def assume(self, name, annotation, dist, span):  # type: ignore[no-untyped-def]
+        result = super().assume(name, annotation, self.decided(dist), span)
+        self.after()
+        return result
+
+    def observe(self, dist: Dist, value: Expr) -> None:
+        super().observe(self.decided(dist), value)
+        self.after()
+
+    def value(self, expr: Expr) -> Expr:
+        result = super().value(self.resolve(expr))
+        self.after()
+        return result
+
+    def marginalize(self, variable: Variable) -> Dist:
+        result = super().marginalize(variable)
+        self.after()
+        return result
+
+    def after(self) -> None:
+        """Called after each operation."""
+
+    # Decisions ----------------------------------------------------------------------------------------------
+
+    def decided(self, dist: Dist) -> Dist:
+        dist = self.graph.simplify_dist(dist)
+        return self.graph.simplify_dist(Dist(dist.family, tuple(self.resolve(p) for p in dist.params)))
+
+    def resolve(self, expr: Expr) -> Expr:
+        """The expression with every choice made, without terms whose coefficient is 0 on this path."""
+        if type(expr) is Op:
+            if expr.name == "ite" and isinstance(expr.args[0], Scalar):
+                return self.resolve(expr.args[1] if expr.args[0] else expr.args[2])
+            args = tuple(self.resolve(arg) for arg in expr.args)
+            if all(new is old for new, old in zip(args, expr.args, strict=True)):
+                return expr
+            return operation(expr.name, args)
+        if type(expr) is Poly:
+            kept = {m: c for m, c in expr.terms.items() if not m or not isinstance(c, Unknown) or c}
+            return expr if len(kept) == len(expr.terms) else polynomial(kept, None)
+        return expr
+
+    def resume(self, live: list[Variable]) -> None:
+        """Go on from a state of which these variables are left."""
+
+    def tidy(self, variable: Variable) -> None:
+        """Do what the engine would do first when it meets the variable next."""
+
+    def gather(self, expr: Op) -> Expr:
+        """A large expression made small for good, if what it says no longer matters."""
+        return expr
+
+    # What the answer asks of variables that the program has put away ----------------------------------------
+
+    def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
+        """Whether the answer can have this variable without drawing any, now and ever after.
+        `live` are those that the program still works with."""
+        raise NotImplementedError
+
+
+class AbstractDS(Abstract, DS):
+    def tidy(self, variable: Variable) -> None:
+        self._node(variable)
+
+    def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
+        node = self._node(variable)
+        return node.dist.known and node.child is None and variable not in live
+
+
+class AbstractBP(Abstract, BP):
+    """A variable that has a parent is a gaussian, linear in its gaussian parent and of known variance, so
+    turning paths around draws nothing, ever. What is drawn is decided when variables enter, and that asks for
+    the families of parents only. So the tree need not be kept: every variable is shown as a root."""
+
+    def _enter(self, variable: Variable, dist: Dist) -> None:
+        super()._enter(variable, dist)
+        if not self.graph.node(variable).dist.known:
+            root = Dist(GAUSSIAN, (self.numbers.fresh(), self.numbers.fresh(NONNEGATIVE)))
+            self.graph.set(variable, Node(root, MARGINALIZED))
+
+    def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
+        return True
+
+
+class AbstractSSI(Abstract, SSI):
+    """Closed sets of variables are kept without their structure.
+
+    Gaussians of known variances whose means are linear in one another, with known coefficients, are a joint
+    gaussian: every exchange among them succeeds and leaves a joint gaussian. The same holds for finite
+    discrete variables that depend only on each other. So a member of such a set is shown as a root of unknown
+    parameters. What the structure could still decide is the order in which parents are exchanged, and with it
+    which of them is drawn first: where that can matter, all orders are followed.
+    """
+
+    def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
+        super().__init__(graph, rng)
+        self.entered: dict[Variable, None] = {}
+        self.closed: set[Variable] = set()
+        self._hoisted: Dist | None = None
+
+    def _enter(self, variable: Variable, dist: Dist) -> None:
+        super()._enter(variable, dist)
+        self.entered[variable] = None
+        self._close(variable)
+
+    def _close(self, variable: Variable) -> bool:
+        """Take a variable into a closed set if it belongs there."""
+        node = self.graph.peek(variable)
+        if type(node) is not Node:
+            return False
+        dist = self.graph.simplify_dist(node.dist)
+        if dist.family is DELTA:
+            return True
+        if not self._is_closed(dist):
+            return False
+        self.closed.add(variable)
+        if not dist.known or not all(isinstance(p, Unknown) for p in dist.params[:2]):
+            self.graph.set(variable, Node(self._root(dist)))
+        return True
+
+    def _is_closed(self, dist: Dist) -> bool:
+        if dist.family is GAUSSIAN:
+            mean, variance = dist.params
+            if not isinstance(variance, NUMBERS) or type(mean) is Op:
+                return False
+            return type(mean) is not Poly or all(
+                not m or (len(m) == 1 and m[0][1] == 1 and self._is_member(m[0][0], (GAUSSIAN,)))
+                for m in mean.terms
+            )
+        return dist.family in _DISCRETE and all(self._is_member(v, _DISCRETE) for v in dist.variables())
+
+    def _is_member(self, variable: Variable, families: tuple[Family, ...]) -> bool:
+        node = self.graph.peek(variable)
+        return (
+            variable in self.closed
+            and type(node) is Node
+            and node.dist.known
+            and node.dist.family in families
+        )
+
+    def _root(self, dist: Dist) -> Dist:
+        if dist.family is GAUSSIAN:
+            return Dist(GAUSSIAN, (self.numbers.fresh(), self.numbers.fresh(NONNEGATIVE)))
+        chances = [self.numbers.fresh(NONNEGATIVE) for _ in dist.params]
+        return Dist(
+            dist.family, tuple(chances if dist.family is BERNOULLI else [dist.params[0], *chances[1:]])
+        )
+
+    def after(self) -> None:
+        """Close what has become closed. A member that has left its set would take the others with it."""
+        rest = [v for v in self.entered if not self._is_root(v)]
+        while True:
+            left = [v for v in rest if not self._close(v)]
+            if len(left) == len(rest):
+                break
+            rest = left
+        for variable in rest:
+            if variable in self.closed:
+                name = variable.name or "an observed variable"
+                raise Undecided(f"`{name}` has come to depend on variables of other kinds")
+
+    def _is_root(self, variable: Variable) -> bool:
+        node = self.graph.peek(variable)
+        return node is None or (type(node) is Node and node.dist.known and variable in self.closed)
+
+    def resume(self, live: list[Variable]) -> None:
+        self.entered = dict.fromkeys(live)
+        self.closed = set()
+        self.after()
+
+    def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
+        return variable in self.closed
+
+    def gather(self, expr: Op) -> Expr:
+        names = variables(expr)
+        if not all(self._is_member(v, _DISCRETE) for v in names):
+            return expr
+        kept = next((v for v in names if v.annotation == "symbolic"), names[0])
+        if len(names) == 1 and isinstance(kept, Several) and expr.name == "any":
+            return expr
+        several = Several(kept.name, kept.annotation, kept.span)
+        self._enter(several, Dist(BERNOULLI, (self.numbers.fresh(NONNEGATIVE),)))
+        return Op("any", (self.numbers.fresh(), of(several)))
+
+    def _draw(self, variable: Variable, reason: str) -> None:
+        if isinstance(variable, Several) and variable.annotation != "symbolic":
+            raise Undecided("some of many variables may be drawn, and which is not known")
+        super()._draw(variable, reason)
+
+    def _swap(self, parent: Variable, x: Variable, given: Given) -> None:
+        super()._swap(parent, x, given)
+        for variable in (parent, x):
+            node = self.graph.node(variable)
+            if variable not in self.closed and not self._is_closed(node.dist):
+                self.graph.set(variable, Node(self.decided(node.dist)))
+
+    # Orders -------------------------------------------------------------------------------------------------
+
+    def hoist(self, x: Variable, ghosts: Set[Variable], given: Given = None) -> None:
+        self._hoisted = self.dist(x)
+        super().hoist(x, ghosts, given)
+
+    def in_order(self, parents: list[Variable]) -> list[Variable]:
+        dist, self._hoisted = self._hoisted, None
+        order = super().in_order(parents)
+        members = [p for p in order if p in self.closed]
+        if len(members) < 2 or dist is None or self._cannot_clash(dist):
+            return order
+        if len(order) > 4:
+            raise Undecided("many variables meet in one distribution, and the order of exchanges matters")
+        orders = list(permutations(order))
+        question = ("order", *(v.serial for v in order), self.draws)
+        return list(orders[self.numbers.paths.decide(question, len(orders))])
+
+    def _cannot_clash(self, dist: Dist) -> bool:
+        """Linear in all closed parents with known coefficients: none of them can stand in the way."""
+        if dist.family is not GAUSSIAN:
+            return False
+        mean, variance = dist.params
+        return (
+            type(mean) is Poly
+            and not any(v in self.closed for v in variables(variance))
+            and all(len(m) == 1 and m[0][1] == 1 for m in mean.terms if any(v in self.closed for v, _ in m))
+        )
+
+
+ENGINES: dict[str, type[Abstract]] = {"ssi": AbstractSSI, "ds": AbstractDS, "bp": AbstractBP}

@@ -1,0 +1,306 @@
+"""Evaluates a program on one particle whose numbers are unknown, over data of unknown length."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+
+from siren.analysis.engines import Abstract
+from siren.analysis.number import NONNEGATIVE, Numbers, Unknown
+from siren.analysis.paths import Paths, Undecided
+from siren.analysis.state import State, capture
+from siren.analysis.tail import Past, Tail, assemble, has_past, split
+from siren.analysis.widen import FRONT, Widening, describe
+from siren.errors import RunError, Span
+from siren.inference.engine import Site
+from siren.inference.population import Population
+from siren.runtime.effects import LOOP
+from siren.runtime.evaluator import Env, Evaluator
+from siren.runtime.values import EXPRESSIONS, Cons, Value, combine
+from siren.symbolic.algebra import ite
+from siren.symbolic.expr import Expr, Op, Poly, Scalar, variables
+from siren.syntax import ast
+
+# Steps of a loop after which expressions that still grow are made small.
+_PATIENCE = 3
+_STATES = 100
+
+
+class Interpreter(Evaluator):
+    """`steps` bounds the steps of each loop, to look for an example; None follows loops to their end."""
+
+    def __init__(
+        self,
+        program: ast.Program,
+        engine: Abstract,
+        population: Population,
+        plan: Mapping[str, str],
+        numbers: Numbers,
+        steps: int | None = None,
+    ) -> None:
+        super().__init__(program, engine, population, self._rows, plan)
+        self.abstract = engine
+        self.numbers = numbers
+        self.paths: Paths = numbers.paths
+        self._steps = steps
+        self._widening = Widening(engine, numbers, front=FRONT if steps is None else steps + 9)
+        # Environments of the blocks around, with the names that the rest of each will read.
+        self._frames: list[tuple[Env, frozenset[str]]] = []
+        # Half-evaluated expressions around: their values are in no environment.
+        self._pending = 0
+        self._known_loops: dict[Hashable, tuple[list[object], list[State]]] = {}
+        self._exits = 0
+
+    def _rows(self, path: str) -> Value:
+        return Tail((Tail((self.numbers.fresh(),)),))
+
+    # Where values are held ----------------------------------------------------------------------------------
+
+    def eval(self, node: ast.Expr, env: Env) -> Value:
+        several = isinstance(node, (ast.Tuple, ast.List, ast.Binary, ast.Observe)) or (
+            isinstance(node, ast.Call) and len(node.arguments) > 1 and node.function != "List.map"
+        )
+        if several and LOOP in self.effects.of(node):
+            with self._half_done():
+                return super().eval(node, env)
+        return super().eval(node, env)
+
+    @contextmanager
+    def _half_done(self) -> Iterator[None]:
+        self._pending += 1
+        try:
+            yield
+        finally:
+            self._pending -= 1
+
+    def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None) -> Value:
+        self._frames.append((env, self.effects.needs(body) if body is not None else frozenset()))
+        try:
+            if isinstance(node, ast.Fold) and LOOP in self.effects.of(node.start):
+                with self._half_done():
+                    return super()._last(node, env, body)
+            return super()._last(node, env, body)
+        finally:
+            self._frames.pop()
+
+    def _assume(self, node: ast.Assume, env: Env) -> Value:
+        if any(LOOP in self.effects.of(argument) for argument in node.distribution.arguments):
+            with self._half_done():
+                return super()._assume(node, env)
+        return super()._assume(node, env)
+
+    def _outside(self) -> list[Value]:
+        """Values that are read after the present loop."""
+        return [env[name] for env, needed in self._frames for name in sorted(needed) if name in env]
+
+    # Branches -----------------------------------------------------------------------------------------------
+
+    def _if(self, node: ast.If, env: Env, needed: frozenset[str] | None = None) -> Value:
+        if any(LOOP in self.effects.of(part) for part in (node.condition, node.then, node.otherwise)):
+            with self._half_done():
+                return self._choose(node, env)
+        return self._choose(node, env)
+
+    def _choose(self, node: ast.If, env: Env) -> Value:
+        condition = self.eval(node.condition, env)
+        if not isinstance(condition, EXPRESSIONS):
+            raise Undecided("the condition of an `if` is not a number")
+        if type(condition) is Poly or type(condition) is Op:
+            condition = self.abstract.resolve(self.graph.simplify(condition))
+            condition = self.graph.simplify(condition)
+        pure = self.effects.is_pure(node.then) and self.effects.is_pure(node.otherwise)
+        if type(condition) is Poly or type(condition) is Op:
+            if pure:
+                return self._either(condition, *self._both(node, env))
+            self.engine.site = Site("this `if`, whose branches observe or resample", node.span)
+            condition = self.engine.value(condition)
+        if isinstance(condition, Scalar):
+            simple = self.effects.is_simple(node.then) and self.effects.is_simple(node.otherwise)
+            if simple:
+                try:
+                    return self._either(condition, *self._both(node, env))
+                except RunError:
+                    pass  # a side may fail for particles that do not take it
+        return self.eval(node.then if condition else node.otherwise, env)
+
+    def _either(self, condition: Expr, then: Value, otherwise: Value) -> Value:
+        return combine([then, otherwise], lambda sides: ite(condition, *sides))
+
+    # Lists --------------------------------------------------------------------------------------------------
+
+    def apply(self, name: str, arguments: list[Value], span: Span) -> Value:
+        if name not in self._functions and name.startswith("List.") and arguments:
+            value = arguments[0]
+            if type(value) is Tail or (type(value) is Cons and split(value)[1] is not None):
+                return self._of_tail(name, value)
+        if name not in self._functions and name in ("::", "cons") and type(arguments[1]) is Tail:
+            return assemble([arguments[0]], arguments[1])
+        return super().apply(name, arguments, span)
+
+    def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:
+        if operator == "::" and type(right) is Tail:
+            return assemble([left], right)
+        return super()._operate(operator, left, right, span)
+
+    def _of_tail(self, name: str, value: Value) -> Value:
+        items, rest = split(value)
+        assert rest is not None
+        if name == "List.len":
+            return self.numbers.fresh(NONNEGATIVE)
+        if name == "List.rev":
+            return Tail((*rest.elements, *items))
+        if name == "List.hd":
+            return items[0] if items else self._element(rest)
+        if name == "List.tl":
+            return assemble(items[1:], rest) if items else rest
+        raise Undecided(f"{name} of a list of unknown length")
+
+    def _element(self, rest: Tail) -> Value:
+        """Some element of a list of unknown length."""
+        if not rest.elements:
+            raise Undecided("an element of an empty list")
+        self._exits += 1
+        place = self.paths.decide(("element", self._exits), len(rest.elements))
+        return self._copy(rest.elements[place])
+
+    def _copy(self, value: Value) -> Value:
+        """The element, as any other of its kind: other numbers."""
+        if isinstance(value, Unknown):
+            return self.numbers.fresh(value.sign)
+        if type(value) is tuple:
+            return self._copy(value[0]), self._copy(value[1])
+        if type(value) is Past or type(value) is Poly or type(value) is Op:
+            raise Undecided("an old random element of a list of unknown length is read again")
+        if type(value) is Cons:
+            items, rest = split(value)
+            return assemble([self._copy(item) for item in items], rest)
+        return value
+
+    def _map(self, node: ast.Call, env: Env) -> Value:
+        function, items = node.arguments
+        if not isinstance(function, ast.Name):
+            return super()._map(node, env)
+        values = self.eval(items, env)
+        first, rest = split(values)
+        if rest is None:
+            return super()._map(node, env)
+        if self.effects.of(ast.Call(function.name, ())):
+            raise Undecided("List.map of a random function over a list of unknown length")
+        mapped = [self.apply(function.name, [item], node.span) for item in first]
+        if has_past(rest):
+            raise Undecided("an old random element of a list of unknown length is read again")
+        kinds = [self.apply(function.name, [self._copy(e)], node.span) for e in rest.elements]
+        return assemble(mapped, Tail(tuple(kinds)))
+
+    # Loops --------------------------------------------------------------------------------------------------
+
+    def _fold(self, node: ast.Fold, held: list[Value]) -> Value:
+        accumulator, items = held.pop(), held.pop()
+        if not isinstance(items, (Cons, Tail)):
+            raise RunError("fold expects a list", node.span)
+        first, rest = split(items)
+        for item in first:
+            accumulator = self._tidy(self.apply(node.function, [item, accumulator], node.span))
+        if rest is None or not rest.elements:
+            return accumulator
+        if self._pending:
+            raise Undecided("a loop over data stands inside an expression; give it a `let` of its own")
+        if has_past(rest):
+            raise Undecided("old random elements of a list of unknown length are read again")
+        return self._loop(node, rest, accumulator)
+
+    def _loop(self, node: ast.Fold, rest: Tail, accumulator: Value) -> Value:
+        """Any number of steps: all states that can come about, and then any of them."""
+        start = self._captured(accumulator)
+        names = list(start.nodes)
+        memo = (id(node), start.key, tuple(sorted(describe(e) for e in rest.elements)))
+        known = self._known_loops.get(memo)
+        if known is None:
+            states = self._states(node, rest, start)
+            self._known_loops[memo] = (list(names), states)
+        else:
+            renaming = dict(zip(known[0], names, strict=True))
+            states = [state.renamed(renaming) for state in known[1]]  # type: ignore[arg-type]
+        self._exits += 1
+        state = states[self.paths.decide(("exit", self._exits), len(states))]
+        self._resume(state)
+        return state.accumulator
+
+    def _states(self, node: ast.Fold, rest: Tail, start: State) -> list[State]:
+        found: dict[Hashable, State] = {start.key: start}
+        todo = [(start, 0)]
+        while todo:
+            state, age = todo.pop(0)
+            for after in self.paths.explore(lambda s=state, a=age: self._step_from(node, rest, s, a)):  # type: ignore[misc]
+                if after.key not in found and (self._steps is None or age < self._steps):
+                    found[after.key] = after
+                    todo.append((after, age + 1))
+                    if len(found) > _STATES:
+                        raise Undecided("the state of a loop does not settle")
+        return list(found.values())
+
+    def _step_from(self, node: ast.Fold, rest: Tail, state: State, age: int) -> State:
+        with self.graph.scratch():
+            self._resume(state)
+            arguments = [self._element(rest), state.accumulator]
+            accumulator = self._tidy(self.apply(node.function, arguments, node.span))
+            outside = self._outside()
+            accumulator = self._widening.accumulator(
+                state.accumulator, accumulator, outside, age >= _PATIENCE
+            )
+            return self._captured(accumulator)
+
+    def _captured(self, accumulator: Value) -> State:
+        return capture(self.graph, accumulator, self._outside(), self.abstract.tidy, self._widening.general)
+
+    def _resume(self, state: State) -> None:
+        state.restore(self.graph)
+        self.abstract.resume(list(state.nodes))
+
+    # The answer ---------------------------------------------------------------------------------------------
+
+    def answer(self, value: Value, any_symbolic: bool) -> None:
+        """Ask of each part of the answer what a run asks: the distributions of its variables."""
+        past = _unsettled(value)
+        if past is not None and any_symbolic:
+            raise Undecided(
+                f"the answer keeps every `{past.name}`, and an early one may be drawn or draw another"
+            )
+        self.engine.site = Site("the answer of the program", self.program.body.span)
+        for expr in sorted(_expressions(value), key=lambda e: -max(v.serial for v in variables(e))):
+            self._settle(expr)
+
+    def _settle(self, expr: Expr) -> None:
+        while True:
+            expr = self.abstract.resolve(self.graph.simplify(expr))
+            expr = self.graph.simplify(expr)
+            names = variables(expr)
+            for variable in names:
+                self.engine.marginalize(variable)
+            if variables(self.graph.simplify(expr)) == names:
+                return
+
+
+def _unsettled(value: Value) -> Past | None:
+    if type(value) is Past:
+        return None if value.settled else value
+    if type(value) is tuple:
+        return _unsettled(value[0]) or _unsettled(value[1])
+    items, rest = split(value)
+    for item in (*items, *(rest.elements if rest else ())):
+        found = _unsettled(item)
+        if found is not None:
+            return found
+    return None
+
+
+def _expressions(value: Value) -> Iterator[Expr]:
+    if type(value) is tuple:
+        yield from _expressions(value[0])
+        yield from _expressions(value[1])
+    elif type(value) is Cons or type(value) is Tail:
+        items, rest = split(value)
+        for item in (*items, *(rest.elements if rest else ())):
+            yield from _expressions(item)
+    elif type(value) is Poly or type(value) is Op:
+        yield value

@@ -1,0 +1,60 @@
+"""Which way an undecided question goes: the analysis takes every way, one after another.
+
+Code under analysis asks `decide` and goes on. `explore` runs it again and again, until every combination of
+answers that it can meet has been met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Undecided(Exception):
+    """The analysis cannot tell. It then rejects: it accepts only what it has shown."""
+
+
+class Paths:
+    """The answers of the present path. `budget` bounds the number of paths in all."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.facts: dict[Hashable, int] = {}
+        self._trace: list[tuple[int, int]] = []
+        self._at = 0
+
+    def decide(self, question: Hashable, options: int = 2) -> int:
+        """An answer below `options`, the same each time that a path asks the same question."""
+        known = self.facts.get(question)
+        if known is not None:
+            return known
+        if self._at == len(self._trace):
+            self._trace.append((0, options))
+        answer = self._trace[self._at][0]
+        self._at += 1
+        self.facts[question] = answer
+        return answer
+
+    def explore(self, action: Callable[[], T]) -> Iterator[T]:
+        """The results of the action on all paths. Inside, nothing is known of what was decided outside, so
+        that the results hold whatever that was."""
+        outer = self.facts, self._trace, self._at
+        trace: list[tuple[int, int]] = []
+        try:
+            while True:
+                self.budget -= 1
+                if self.budget < 0:
+                    raise Undecided("there are too many ways through the program")
+                self.facts, self._trace, self._at = {}, trace, 0
+                result = action()
+                self.facts, self._trace, self._at = outer
+                yield result
+                while trace and trace[-1][0] + 1 == trace[-1][1]:
+                    trace.pop()
+                if not trace:
+                    return
+                trace[-1] = (trace[-1][0] + 1, trace[-1][1])
+        finally:
+            self.facts, self._trace, self._at = outer

@@ -1,0 +1,158 @@
+"""States of a loop: what the next step can see of the graph, up to the names of variables and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from siren.analysis.number import Unknown
+from siren.analysis.paths import Undecided
+from siren.analysis.tail import Tail, assemble, split
+from siren.inference.graph import Graph, Node
+from siren.runtime.values import Cons, Value
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Expr, Op, Poly, Variable, variables
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """The accumulator and the nodes of all variables that it, or a caller, can reach."""
+
+    accumulator: Value
+    nodes: dict[Variable, Node]
+    key: Hashable
+
+    def restore(self, graph: Graph) -> None:
+        for variable, node in self.nodes.items():
+            graph.set(variable, node)
+
+    def renamed(self, names: Mapping[Variable, Variable]) -> State:
+        """The same state of other variables; those without a new name get one, in the order of their age."""
+        full = dict(names)
+        for variable in sorted(self.nodes, key=lambda v: v.serial):
+            if variable not in full:
+                full[variable] = type(variable)(variable.name, variable.annotation, variable.span)
+        nodes = {full[v]: _rename_node(node, full) for v, node in self.nodes.items()}
+        return State(map_leaves(self.accumulator, lambda e: _rename(e, full)), nodes, self.key)
+
+
+def map_leaves(value: Value, change: Callable[[Expr], Value]) -> Value:
+    """The value with its random expressions changed. What lies in a `Tail` holds none."""
+    if type(value) is tuple:
+        return map_leaves(value[0], change), map_leaves(value[1], change)
+    if type(value) is Cons:
+        items, rest = split(value)
+        return assemble([map_leaves(item, change) for item in items], rest)
+    return change(value) if type(value) is Poly or type(value) is Op else value
+
+
+def _rename(expr: Expr, names: Mapping[Variable, Variable]) -> Expr:
+    """Keeps the order of terms, which says what is tried first."""
+    if type(expr) is Poly:
+        terms = {tuple((names.get(v, v), p) for v, p in m): c for m, c in expr.terms.items()}
+        return Poly(terms, None)
+    if type(expr) is Op:
+        return Op(expr.name, tuple(_rename(arg, names) for arg in expr.args))
+    return expr
+
+
+def _rename_node(node: Node, names: Mapping[Variable, Variable]) -> Node:
+    def rename(dist: Dist) -> Dist:
+        return Dist(dist.family, tuple(_rename(p, names) for p in dist.params))
+
+    condition = None if node.condition is None else rename(node.condition)
+    child = None if node.child is None else names.get(node.child, node.child)
+    return Node(rename(node.dist), node.state, condition, child)
+
+
+def capture(
+    graph: Graph,
+    accumulator: Value,
+    outside: Iterable[Value],
+    tidy: Callable[[Variable], None],
+    general: Callable[[Node], Node],
+) -> State:
+    """The present state; `outside` are the values that callers will still use. Nodes are tidied first, and
+    kept in a general form."""
+    writer = _Writer(graph)
+    parts = [writer.value(accumulator), *(writer.value(value) for value in outside)]
+    nodes: dict[Variable, Node] = {}
+    described = []
+    for variable in writer.seen:  # grows while nodes are described
+        node = graph.peek(variable)
+        if node is None:  # the stand-in by which delayed sampling remembers a child
+            continue
+        tidy(variable)
+        node = graph.peek(variable)
+        if type(node) is not Node or len(writer.seen) > _LIMIT:
+            raise Undecided("the state of a loop grows from step to step")
+        nodes[variable] = node = general(node)
+        described.append(writer.node(variable, node))
+    return State(accumulator, nodes, (*parts, *described))
+
+
+_LIMIT = 100
+
+
+class _Writer:
+    """Describes values and nodes; variables and unknown numbers are numbered as they are met."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.seen: list[Variable] = []
+        self._places: dict[Variable, int] = {}
+        self._numbers: dict[int, int] = {}
+
+    def value(self, value: Value) -> Hashable:
+        if type(value) is tuple:
+            return ("pair", self.value(value[0]), self.value(value[1]))
+        if type(value) is Cons or type(value) is Tail:
+            items, rest = split(value)
+            end = None if rest is None else frozenset(_Writer(self.graph).value(e) for e in rest.elements)
+            return ("list", tuple(self.value(item) for item in items), end)
+        return self.expr(value)
+
+    def expr(self, expr: Expr) -> Hashable:
+        if isinstance(expr, Unknown):
+            return ("?", self._numbers.setdefault(expr.serial, len(self._numbers)), expr.sign)
+        if type(expr) is Poly:
+            return tuple(
+                (tuple((self.variable(v), p) for v, p in m), self.expr(c)) for m, c in expr.terms.items()
+            )
+        if type(expr) is Op:
+            return (expr.name, tuple(self.expr(arg) for arg in expr.args))
+        return (type(expr).__name__, expr)
+
+    def variable(self, variable: Variable) -> int:
+        place = self._places.get(variable)
+        if place is None:
+            place = self._places[variable] = len(self.seen)
+            self.seen.append(variable)
+        return place
+
+    def node(self, variable: Variable, node: Node) -> Hashable:
+        condition = None if node.condition is None else self._dist(node.condition)
+        child = None if node.child is None else self.variable(node.child)
+        about = (variable.name, variable.annotation, type(variable).__name__, node.state)
+        return (*about, self._dist(node.dist), condition, child)
+
+    def _dist(self, dist: Dist) -> Hashable:
+        return (dist.family.name, tuple(self.expr(p) for p in dist.params))
+
+
+def reachable(graph: Graph, values: Iterable[Expr]) -> set[Variable]:
+    """All variables that operations on the values can meet."""
+    seen: set[Variable] = set()
+    todo = variables(*values)
+    while todo:
+        variable = todo.pop()
+        node = graph.peek(variable)
+        if variable in seen or type(node) is not Node:
+            continue
+        seen.add(variable)
+        todo += node.dist.variables()
+        if node.condition is not None:
+            todo += node.condition.variables()
+        if node.child is not None:
+            todo.append(node.child)
+    return seen

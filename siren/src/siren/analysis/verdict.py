@@ -1,0 +1,146 @@
+"""The analysis as a whole: a program, a plan and an algorithm in, a verdict out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from siren.analysis.engines import ENGINES
+from siren.analysis.interpreter import Interpreter
+from siren.analysis.number import Numbers, sign_of
+from siren.analysis.paths import Paths, Undecided
+from siren.analysis.tail import Tail
+from siren.errors import PlanError, RunError, SirenError
+from siren.inference.graph import Diverge, Graph
+from siren.inference.population import Population
+from siren.runtime.values import Value
+from siren.syntax import ast
+from siren.syntax.traverse import everything
+
+_BUDGET, _BUDGET_OF_EXAMPLES = 10_000, 300
+# Whatever goes wrong, the plan has not been shown to hold. The runtime's rules are written for numbers, and
+# may meet an unknown one where they cannot go on.
+_TROUBLE = (
+    Undecided,
+    RunError,
+    Diverge,
+    RecursionError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    ValueError,
+    AssertionError,
+    LookupError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`problem` is None if no run can sample a variable annotated `symbolic`."""
+
+    method: str
+    problem: SirenError | None = None
+
+    @property
+    def satisfiable(self) -> bool:
+        return self.problem is None
+
+
+def analyze(
+    program: ast.Program,
+    method: str = "ssi",
+    plan: Mapping[str, str] | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """Whether a plan can be kept, whatever the numbers in the data are and however many rows they have.
+
+    `plan` overrides the annotations of the program. `data` are examples of what names will be bound to: only
+    their shapes count.
+    """
+    chosen = dict(plan or {})
+    annotations = [
+        chosen.get(node.name, node.annotation) for node in everything(program) if isinstance(node, ast.Assume)
+    ]
+    if "symbolic" not in annotations:
+        return Verdict(method)  # there is nothing to keep
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 20_000))
+    try:
+        with np.errstate(all="ignore"):
+            _follow(program, method, chosen, data or {})
+        return Verdict(method)
+    except PlanError as error:
+        return Verdict(method, error.with_source(program.source))
+    except _TROUBLE as error:
+        problem = _example(program, method, chosen, data or {}) or _unknown(program, method, error)
+        return Verdict(method, problem.with_source(program.source))
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _example(
+    program: ast.Program, method: str, plan: Mapping[str, str], data: Mapping[str, Any]
+) -> PlanError | None:
+    """A way through few steps of each loop on which the plan is broken: better than that all is unknown."""
+    for steps in range(1, 4):
+        try:
+            with np.errstate(all="ignore"):
+                _follow(program, method, plan, data, steps)
+        except PlanError as error:
+            return error
+        except _TROUBLE:
+            return None
+    return None
+
+
+def _follow(
+    program: ast.Program,
+    method: str,
+    plan: Mapping[str, str],
+    data: Mapping[str, Any],
+    steps: int | None = None,
+) -> None:
+    """Take every way through the program."""
+    numbers = Numbers(Paths(_BUDGET if steps is None else _BUDGET_OF_EXAMPLES))
+    graph = Graph(1)
+    rng = np.random.default_rng(0)
+    engine = ENGINES[method](graph, rng)
+    engine.numbers = numbers
+    interpreter = Interpreter(program, engine, Population(graph, rng), plan, numbers, steps)
+
+    def whole() -> None:
+        engine.resume([])
+        env = {name: _shape(value, numbers) for name, value in data.items()}
+        interpreter.answer(interpreter.run(env), any_symbolic=True)
+
+    for _ in numbers.paths.explore(whole):
+        pass
+
+
+def _shape(value: Any, numbers: Numbers) -> Value:
+    """Data of which only the shape is known; lists may have any length."""
+    if isinstance(value, (str, type(None))):
+        return value
+    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) != 0:
+        if not len(value):
+            raise Undecided("an empty list of data does not show what its elements are")
+        return Tail((_shape(value[0], numbers),))
+    return numbers.fresh(sign_of(float(value)) if isinstance(value, bool) else "?")
+
+
+def _unknown(program: ast.Program, method: str, error: Exception) -> PlanError:
+    reason = (
+        error.message if isinstance(error, RunError) else str(error) if isinstance(error, Undecided) else ""
+    )
+    if isinstance(error, RecursionError):
+        reason = "a function calls itself an unknown number of times"
+    return PlanError(
+        f"whether the plan can be kept under {method} cannot be shown"
+        + (f": {reason}" if reason else f" ({type(error).__name__})"),
+        error.span if isinstance(error, RunError) else program.body.span,
+        hint="`siren run` holds to the plan and stops when it cannot be kept",
+    )

@@ -1,0 +1,152 @@
+"""From the state after a step to one that may stand for many: lists get an end of unknown length, and numbers
+that change from step to step become unknown."""
+
+from __future__ import annotations
+
+from siren.analysis.engines import Abstract
+from siren.analysis.number import ANY, NONNEGATIVE, POSITIVE, Numbers, Unknown, sign_of
+from siren.analysis.state import map_leaves, reachable
+from siren.analysis.tail import Past, Tail, assemble, split
+from siren.inference.graph import Graph, Node
+from siren.runtime.values import Cons, Value
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import NUMBERS, ONE, Expr, Op, Poly, Scalar, Variable, variables
+from siren.symbolic.families import BERNOULLI, BETA, CATEGORICAL, GAMMA, GAUSSIAN, Family
+
+# What all parameters of a family have in common.
+_SIGNS: dict[Family, tuple[str, ...]] = {
+    GAUSSIAN: (ANY, NONNEGATIVE),
+    BERNOULLI: (NONNEGATIVE,),
+    BETA: (POSITIVE, POSITIVE),
+    GAMMA: (POSITIVE, POSITIVE),
+}
+# Elements at the front of a growing list that stay as they are: a step may read these.
+FRONT = 2
+
+
+class Widening:
+    def __init__(self, engine: Abstract, numbers: Numbers, front: int = FRONT) -> None:
+        self.engine = engine
+        self.graph: Graph = engine.graph
+        self.numbers = numbers
+        self._front = front
+
+    def accumulator(self, before: Value, after: Value, outside: list[Value], large: bool) -> Value:
+        """`large`: the loop has run for long enough that expressions should stop growing."""
+
+        def decided(expr: Expr) -> Value:
+            expr = self.engine.resolve(self.graph.simplify(expr))
+            expr = self.graph.simplify(expr)
+            return self.engine.gather(expr) if large and type(expr) is Op else expr
+
+        after = self._shortened(before, map_leaves(after, decided))
+        leaves = list(_leaves(after))
+        for value in outside:
+            leaves += _leaves(value)
+        return self._put_away(after, reachable(self.graph, leaves))
+
+    def _shortened(self, before: Value, after: Value) -> Value:
+        """Lists that have grown are cut; what is cut off lies in the tail as it is, for `_put_away`."""
+        if type(before) is tuple and type(after) is tuple:
+            return self._shortened(before[0], after[0]), self._shortened(before[1], after[1])
+        if isinstance(before, NUMBERS) and isinstance(after, NUMBERS):
+            return self._number(before, after)
+        if isinstance(after, (Cons, Tail)) and isinstance(before, (Cons, Tail)):
+            old, old_rest = split(before)
+            new, rest = split(after)
+            if len(old) == len(new) and rest is None and old_rest is None:
+                pairs = zip(old, new, strict=True)
+                return assemble([self._shortened(a, b) for a, b in pairs], None)
+            if len(new) > self._front or rest is not None or len(new) < len(old):
+                gone = (*new[self._front :], *(rest.elements if rest else ()))
+                gone += old_rest.elements if old_rest is not None and rest is not old_rest else ()
+                return assemble(new[: self._front], Tail(gone))
+        return after
+
+    def _number(self, before: Expr, after: Expr) -> Expr:
+        if before is after or (
+            not isinstance(before, Scalar) and not isinstance(after, Scalar) and before == after
+        ):
+            return after
+        if isinstance(after, Unknown):
+            return after
+        a, b = sign_of(before), sign_of(after)
+        return self.numbers.fresh(a if a == b else ANY)
+
+    def _put_away(self, value: Value, live: set[Variable]) -> Value:
+        if type(value) is tuple:
+            return self._put_away(value[0], live), self._put_away(value[1], live)
+        if type(value) is Cons or type(value) is Tail:
+            items, rest = split(value)
+            if rest is not None:
+                kinds: dict[str, Value] = {}
+                for element in rest.elements:
+                    kind = self._kind(element, live)
+                    kinds.setdefault(describe(kind), kind)
+                rest = Tail(tuple(kinds.values()))
+            return assemble([self._put_away(item, live) for item in items], rest)
+        return value
+
+    def _kind(self, value: Value, live: set[Variable]) -> Value:
+        """An element that nothing reads before the loop ends."""
+        if type(value) is tuple:
+            return self._kind(value[0], live), self._kind(value[1], live)
+        if type(value) is Cons or type(value) is Tail:
+            items, rest = split(value)
+            return assemble([self._kind(i, live) for i in items], rest)
+        if isinstance(value, NUMBERS):
+            return self.numbers.fresh(sign_of(value))
+        if type(value) is Poly or type(value) is Op:
+            names = variables(value)
+            return Past(names[0].name, all(self.engine.is_settled(v, live) for v in names))
+        return value
+
+    # Numbers in the graph -----------------------------------------------------------------------------------
+
+    def general(self, node: Node) -> Node:
+        """The node with its numbers unknown, but for those that rules look at."""
+        condition = None if node.condition is None else self._dist(node.condition)
+        return Node(self._dist(node.dist), node.state, condition, node.child)
+
+    def _dist(self, dist: Dist) -> Dist:
+        signs = _SIGNS.get(dist.family)
+        if dist.known and signs is not None:
+            return Dist(dist.family, tuple(self.numbers.fresh(sign) for sign in signs))
+        params = [self.expr(p) for p in dist.params]
+        if dist.family is CATEGORICAL:
+            params[0] = dist.params[0]
+        return Dist(dist.family, tuple(params))
+
+    def expr(self, expr: Expr) -> Expr:
+        if type(expr) is Poly:
+            return Poly({m: self._coefficient(m == ONE, c) for m, c in expr.terms.items()}, None)
+        if isinstance(expr, NUMBERS):
+            return self.numbers.fresh(sign_of(expr))
+        return expr
+
+    def _coefficient(self, alone: bool, c: Expr) -> Expr:
+        if not alone and (not isinstance(c, Scalar) and c in (1.0, -1.0)):
+            return c
+        if isinstance(c, Unknown):
+            return c
+        return self.numbers.fresh(sign_of(c)) if not alone else c
+
+
+def _leaves(value: Value) -> list[Expr]:
+    """Random expressions outside of tails."""
+    found: list[Expr] = []
+    map_leaves(value, lambda expr: found.append(expr) or expr)  # type: ignore[func-returns-value]
+    return found
+
+
+def describe(value: Value) -> str:
+    """Elements of one kind look the same: unknown numbers by sign, the rest as it is."""
+    if isinstance(value, Unknown):
+        return value.sign
+    if type(value) is tuple:
+        return f"({describe(value[0])}, {describe(value[1])})"
+    if type(value) is Cons or type(value) is Tail:
+        items, rest = split(value)
+        end = "" if rest is None else " | " + " ".join(sorted(describe(e) for e in rest.elements))
+        return f"[{' '.join(describe(i) for i in items)}{end}]"
+    return repr(value)

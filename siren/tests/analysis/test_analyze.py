@@ -1,0 +1,112 @@
+"""What the analysis says of small programs, and why."""
+
+import pytest
+
+from siren.analysis import analyze
+from siren.errors import PlanError
+from siren.syntax import parse
+
+WALK = """
+val step = fun (y, xs) ->
+  let symbolic x <- gaussian(List.hd(xs), 1.) in
+  let () = observe(gaussian({mean}, 1.), y) in
+  x :: xs
+in
+let xs = fold(step, ys, [0.]) in
+{answer}
+"""
+
+
+def verdict(text: str, method: str = "ssi", **plan: str):
+    return analyze(parse(text), method, plan, {"ys": [1.0, 2.0]})
+
+
+def reason(text: str, method: str = "ssi", **plan: str) -> str:
+    found = verdict(text, method, **plan)
+    assert isinstance(found.problem, PlanError)
+    return found.problem.message
+
+
+def test_a_smoother_can_be_kept_where_edges_turn_around() -> None:
+    text = WALK.format(mean="x", answer="xs")
+    assert verdict(text, "ssi").satisfiable
+    assert verdict(text, "bp").satisfiable
+    assert "one path" in reason(text, "ds")
+
+
+def test_a_filter_can_be_kept_by_all() -> None:
+    text = WALK.format(mean="2. * x + 1.", answer="List.hd(xs)")
+    assert all(verdict(text, method).satisfiable for method in ("ssi", "ds", "bp"))
+
+
+def test_the_place_that_forces_a_draw_is_named() -> None:
+    problem = verdict(WALK.format(mean="x * x", answer="xs")).problem
+    assert problem is not None and problem.span is not None and problem.span.line == 3
+    assert "not linear in `x`" in problem.message
+    (note,) = problem.notes
+    assert note.span is not None and note.span.line == 4
+
+
+def test_a_walk_that_nothing_observes() -> None:
+    text = """
+    val step = fun (y, x) -> let symbolic x <- gaussian(x, 1.) in x in
+    let x = fold(step, ys, 0.) in x
+    """
+    assert verdict(text, "ssi").satisfiable
+    assert verdict(text, "bp").satisfiable
+
+
+def test_two_steps_back() -> None:
+    text = """
+    val step = fun (y, xs) ->
+      let symbolic x <- gaussian(0.9 * List.hd(xs) - 0.2 * List.hd(List.tl(xs)), 1.) in
+      let () = observe(gaussian(x, 1.), y) in
+      x :: xs
+    in
+    let xs = fold(step, ys, [0., 0.]) in xs
+    """
+    assert verdict(text, "ssi").satisfiable
+    assert not verdict(text, "ds").satisfiable
+
+
+def test_equal_conditions_are_decided_alike() -> None:
+    text = """
+    let sample s <- bernoulli(0.5) in
+    let symbolic x <- gaussian(0., 1.) in
+    let symbolic g <- gamma(1., 1.) in
+    let mean = if s then x else 0. in
+    let variance = if {condition} then 1. else 1. / g in
+    let () = observe(gaussian(mean, variance), 1.) in
+    (x, g)
+    """
+    assert verdict(text.format(condition="s")).satisfiable
+    assert not verdict(text.format(condition="not s")).satisfiable
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds", "bp"])
+def test_data_may_be_zero(method: str) -> None:
+    """Under ds and bp, y = 0 makes `b` the only parent, and what follows differs."""
+    text = """
+    val step = fun (y, (a, b)) ->
+      let () = observe(gaussian(y * a + b, 1.), 2.) in
+      (a, b)
+    in
+    let symbolic a <- gaussian(0., 1.) in
+    let b <- gaussian(0., 1.) in
+    let (a, b) = fold(step, ys, (a, b)) in
+    (a, b)
+    """
+    assert verdict(text, method).satisfiable
+    assert verdict(text, method, b="symbolic").satisfiable == (method == "ssi")
+
+
+def test_a_plan_without_promises_is_kept() -> None:
+    assert verdict("let x <- gaussian(0., 1.) in if x < 0. then 1. else 2.").satisfiable
+    assert verdict("let symbolic x <- gaussian(0., 1.) in x", x="sample").satisfiable
+
+
+def test_what_is_not_understood_is_rejected() -> None:
+    text = WALK.format(mean="x", answer="List.hd(List.rev(xs))")
+    assert "cannot be shown" in reason(text)
+    endless = "val f = fun x -> if x < 0. then f(x) else x in let symbolic y <- gaussian(0., 1.) in f(y)"
+    assert not verdict(endless).satisfiable
