@@ -82,6 +82,7 @@ def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
     finally:
         server.should_exit = True
         thread.join(20)
+        bound.close()
     assert not thread.is_alive()
     assert not server.scheduler.alive
     assert engine.pool.free_slots == engine.pool.slots

@@ -46,25 +46,25 @@ def command(
         if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "pydantic", "prometheus_client"):
             raise
         raise PastaError(f"{error.name} is not installed, and this command needs it", HINT) from None
-    bound = bind(host, port)
-    engine = load_engine(model, device=device, dtype=dtype, context=context, slots=slots)
-    settings = Settings(
-        host=host,
-        api_key=api_key,
-        max_running=max_running,
-        max_queue=queue,
-        max_tokens=max_tokens,
-        aliases=() if model is None else (model,),
-    )
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{bound.getsockname()[1]}"
+    with bind(host, port) as bound:
+        engine = load_engine(model, device=device, dtype=dtype, context=context, slots=slots)
+        settings = Settings(
+            host=host,
+            api_key=api_key,
+            max_running=max_running,
+            max_queue=queue,
+            max_tokens=max_tokens,
+            aliases=() if model is None else (model,),
+        )
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{bound.getsockname()[1]}"
 
-    def announce() -> None:
-        say(f"serving {engine.name} at {address}/v1 (Ctrl-C ends it)")
-        if api_key is None and not settings.is_local:
-            say("warning: other machines can reach this server, and it asks for no API key")
+        def announce() -> None:
+            say(f"serving {engine.name} at {address}/v1 (Ctrl-C ends it)")
+            if api_key is None and not settings.is_local:
+                say("warning: other machines can reach this server, and it asks for no API key")
 
-    Server(engine, settings, announce).run_on(bound)
+        Server(engine, settings, announce).run_on(bound)
     say("the server has ended")
 
 

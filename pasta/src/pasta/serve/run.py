@@ -58,7 +58,6 @@ class Server(uvicorn.Server):
         finally:
             self.scheduler.shut_down()
             self.scheduler.join(TAIL_S)
-            bound.close()
 
 
 def bind(host: str, port: int) -> socket.socket:

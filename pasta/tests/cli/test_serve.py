@@ -1,0 +1,79 @@
+"""`pasta serve` as a program: it says where it serves, ends on a signal, and refuses in one line."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from cli_support import PASTA, refused
+
+
+@contextmanager
+def program(*arguments, **environment):
+    with subprocess.Popen(
+        [*PASTA, "serve", *arguments, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    ) as process:
+        try:
+            for raw in process.stderr:
+                if address := re.search(r"serving tiny at (\S+)/v1 ", raw.decode()):
+                    break
+            else:
+                raise AssertionError("it ended before it served")
+            yield process, address[1]
+        finally:
+            process.kill()
+
+
+def test_it_serves_until_ctrl_c(tiny):
+    with program(tiny, "--api-key", "k") as (process, url):
+        key = {"Authorization": "Bearer k"}
+        assert httpx.get(f"{url}/v1/models").status_code == 401
+        for model in ("tiny", tiny):
+            body = {"model": model, "messages": [{"role": "user", "content": "Why?"}], "max_tokens": 3}
+            answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=key, timeout=60)
+            assert answer.json()["usage"]["completion_tokens"] == 3
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stdout.read() == b""
+        assert process.stderr.read().decode().splitlines() == ["the server has ended"]
+
+
+def test_an_end_in_the_middle_is_a_clear_one(tiny):
+    with program(tiny, PASTA_API_KEY="k") as (process, url):
+        body = {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 2000, "stream": True}
+        with httpx.stream(
+            "POST", f"{url}/v1/chat/completions", json=body, headers={"Authorization": "Bearer k"}, timeout=60
+        ) as response:
+            lines = response.iter_lines()
+            next(lines)
+            process.kill()
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
+
+
+def test_a_port_that_is_taken(pasta):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        refused(pasta("serve", "no-such-model", "--port", port), 1, f"port {port}", "taken", "--port")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--port", "70000"], 2, ["port is 70000"]),
+        (["--max-running", "0"], 2, ["max_running"]),
+        (["--queue", "-1"], 2, ["queue"]),
+        (["--host", "no such host"], 2, ["no such host"]),
+        (["--api-key", " "], 1, ["API key"]),
+        (["/no/such/model", "--port", "0"], 1, ["/no/such/model"]),
+    ],
+)
+def test_refusals(pasta, arguments, code, words):
+    refused(pasta("serve", *arguments), code, *words)

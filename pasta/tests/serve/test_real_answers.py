@@ -1,0 +1,42 @@
+"""The default model over HTTP: what is streamed, what is returned and what `generate` gives are the same."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from serve_support import serving, text_of
+
+from pasta.decode import generate
+from pasta.engine.load import load
+
+PROMPTS = [
+    "Name three fruits and describe each.",
+    "Why is the sky blue?",
+    "Nenne drei Städte in Deutschland.",
+    "Give two tips for sleeping well.",
+]
+TOKENS = 40
+
+
+@pytest.fixture(scope="module")
+def expected(default_folder):
+    """The engine, and what it answers without a server."""
+    engine = load(device="cpu", slots=8192)
+    results = {prompt: generate(engine, prompt, max_new_tokens=TOKENS) for prompt in PROMPTS}
+    assert len(results[PROMPTS[0]].threads) > 1, "the default model decodes in parallel"
+    return engine, results
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+def test_streamed_is_unstreamed_is_generate(expected, clients):
+    engine, results = expected
+    with serving(engine) as running, ThreadPoolExecutor(clients) as pool:
+
+        def ask(number):
+            fields = {"messages": [{"role": "user", "content": PROMPTS[number // 2]}], "max_tokens": TOKENS}
+            if number % 2:
+                return text_of(running.chunks(**fields))
+            return running.chat(**fields).json()["choices"][0]["message"]["content"]
+
+        asked = range(2 if clients == 1 else 2 * len(PROMPTS))
+        answers = list(pool.map(ask, asked))
+        assert answers == [results[PROMPTS[number // 2]].text for number in asked]
