@@ -219,7 +219,7 @@ class AbstractSSI(Abstract, SSI):
         self.after()
 
     def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
-        return variable in self.closed
+        return variable in self.closed or (variable not in live and self.dist(variable).known)
 
     def gather(self, expr: Op) -> Expr:
         names = variables(expr)

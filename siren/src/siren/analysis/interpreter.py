@@ -169,7 +169,7 @@ class Interpreter(Evaluator):
             return self.numbers.fresh(value.sign)
         if type(value) is tuple:
             return self._copy(value[0]), self._copy(value[1])
-        if type(value) is Past or type(value) is Poly or type(value) is Op:
+        if type(value) is Past:
             raise Undecided("an old random element of a list of unknown length is read again")
         if type(value) is Cons:
             items, rest = split(value)
@@ -205,7 +205,7 @@ class Interpreter(Evaluator):
             return accumulator
         if self._pending:
             raise Undecided("a loop over data stands inside an expression; give it a `let` of its own")
-        if has_past(rest):
+        if has_past(rest) or list(_expressions(rest)):
             raise Undecided("old random elements of a list of unknown length are read again")
         return self._loop(node, rest, accumulator)
 

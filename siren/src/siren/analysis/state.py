@@ -37,11 +37,13 @@ class State:
 
 
 def map_leaves(value: Value, change: Callable[[Expr], Value]) -> Value:
-    """The value with its random expressions changed. What lies in a `Tail` holds none."""
+    """The value with its random expressions changed."""
     if type(value) is tuple:
         return map_leaves(value[0], change), map_leaves(value[1], change)
-    if type(value) is Cons:
+    if type(value) is Cons or type(value) is Tail:
         items, rest = split(value)
+        if rest is not None:
+            rest = Tail(tuple(map_leaves(element, change) for element in rest.elements))
         return assemble([map_leaves(item, change) for item in items], rest)
     return change(value) if type(value) is Poly or type(value) is Op else value
 
@@ -108,7 +110,7 @@ class _Writer:
             return ("pair", self.value(value[0]), self.value(value[1]))
         if type(value) is Cons or type(value) is Tail:
             items, rest = split(value)
-            end = None if rest is None else frozenset(_Writer(self.graph).value(e) for e in rest.elements)
+            end = None if rest is None else tuple(self.value(e) for e in rest.elements)
             return ("list", tuple(self.value(item) for item in items), end)
         return self.expr(value)
 

@@ -83,7 +83,7 @@ class Widening:
                 for element in rest.elements:
                     kind = self._kind(element, live)
                     kinds.setdefault(describe(kind), kind)
-                rest = Tail(tuple(kinds.values()))
+                rest = Tail(tuple(kinds[text] for text in sorted(kinds)))
             return assemble([self._put_away(item, live) for item in items], rest)
         return value
 
@@ -98,6 +98,8 @@ class Widening:
             return self.numbers.fresh(sign_of(value))
         if type(value) is Poly or type(value) is Op:
             names = variables(value)
+            if all(v in live for v in names):
+                return value  # the same variable is at hand elsewhere, and its fate is followed there
             return Past(names[0].name, all(self.engine.is_settled(v, live) for v in names))
         return value
 
@@ -134,9 +136,11 @@ class Widening:
 
 def _leaves(value: Value) -> list[Expr]:
     """Random expressions outside of tails."""
-    found: list[Expr] = []
-    map_leaves(value, lambda expr: found.append(expr) or expr)  # type: ignore[func-returns-value]
-    return found
+    if type(value) is tuple:
+        return _leaves(value[0]) + _leaves(value[1])
+    if type(value) is Cons:
+        return [leaf for item in split(value)[0] for leaf in _leaves(item)]
+    return [value] if type(value) is Poly or type(value) is Op else []
 
 
 def describe(value: Value) -> str:
