@@ -66,6 +66,20 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
         time.sleep(0.005)
 
 
+class Slow(threading.Event):
+    """Holds an engine's steps back until it is set."""
+
+    def __init__(self, engine: NativeEngine):
+        super().__init__()
+        step = engine.step
+
+        def slow() -> Any:
+            self.wait(20)
+            return step()
+
+        engine.step = slow  # type: ignore[method-assign]
+
+
 @contextlib.contextmanager
 def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
     """A server over an engine. When it ends, everything must be free again."""

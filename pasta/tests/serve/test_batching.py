@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from serve_support import ASK, CHAT, events_of, serving, text_of, until
+from serve_support import ASK, CHAT, Slow, events_of, serving, text_of, until
 
 from pasta.decode import generate, make_request
+from pasta.errors import UsageError
 from pasta.events import Moment
 from pasta.result import Result
 from pasta.serve.scheduler import EngineFailed, QueueFull, Scheduler, ShuttingDown, slots_needed
@@ -22,20 +23,6 @@ LONG = {
     "temperature": 1.0,
     "seed": 2,
 }
-
-
-class Slow(threading.Event):
-    """Holds an engine's steps back until it is set."""
-
-    def __init__(self, engine):
-        super().__init__()
-        step = engine.step
-
-        def slow():
-            self.wait(20)
-            return step()
-
-        engine.step = slow
 
 
 def test_a_client_that_leaves_frees_every_slot():
@@ -189,9 +176,14 @@ def test_all_choices_or_none():
     engine = tiny_engine()
     scheduler = Scheduler(engine, engine.pool.slots, max_running=1, max_queue=1)
     request = make_request(engine, "Why?", max_new_tokens=2)
-    with pytest.raises(QueueFull):
+    with pytest.raises(UsageError, match="3 answers"):
         scheduler.submit([request] * 3, lambda index, update: None)
-    assert scheduler.waiting == scheduler.running == 0
+    slow = Slow(engine)
+    scheduler.submit([request], lambda index, update: None)
+    with pytest.raises(QueueFull):
+        scheduler.submit([request] * 2, lambda index, update: None)
+    slow.set()
+    until(lambda: scheduler.waiting == scheduler.running == 0)
     assert len(gather(scheduler, [request] * 2)) == 2
     scheduler.shut_down()
 

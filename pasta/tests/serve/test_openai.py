@@ -1,9 +1,10 @@
 """The `openai` package as a client: what it parses and raises is what its users rely on."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serve_support import ASK, FORKING, serving
+from serve_support import ASK, FORKING, Slow, serving, until
 
 from pasta.decode import generate
 from support import tiny_engine
@@ -66,14 +67,20 @@ def test_errors_have_their_types(client):
 
 def test_keys_and_queues():
     engine = tiny_engine()
+    slow = Slow(engine)
     with serving(engine, api_key="k", max_running=1, max_queue=1) as running:
         url = f"{running.url}/v1"
         with openai.OpenAI(base_url=url, api_key="wrong", max_retries=0) as stranger:
             with pytest.raises(openai.AuthenticationError):
                 stranger.models.list()
             friend = stranger.with_options(api_key="k")
-            with pytest.raises(openai.RateLimitError) as full:
-                friend.chat.completions.create(model=MODEL, messages=ASK, n=3, max_tokens=1)
+            with ThreadPoolExecutor(1) as pool:
+                both = pool.submit(friend.chat.completions.create, model=MODEL, messages=ASK, n=2, max_tokens=1)
+                until(lambda: running.server.scheduler.waiting == 1)
+                with pytest.raises(openai.RateLimitError) as full:
+                    friend.chat.completions.create(model=MODEL, messages=ASK, max_tokens=1)
+                slow.set()
+                assert len(both.result().choices) == 2
         assert full.value.response.headers["retry-after"] == "1"
 
 

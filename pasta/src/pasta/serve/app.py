@@ -24,6 +24,7 @@ from pasta.serve.errors import ApiError, from_pasta, from_validation
 from pasta.serve.front import Front
 from pasta.serve.guard import Guard
 from pasta.serve.metrics import Metrics
+from pasta.serve.page import PATHS, page_routes
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
 from pasta.serve.scheduler import Scheduler
 from pasta.serve.settings import Settings
@@ -99,8 +100,9 @@ def make_app(engine: NativeEngine, scheduler: Scheduler, settings: Settings) -> 
     async def prometheus() -> Response:
         return Response(metrics.text(), media_type=metrics.content_type)
 
-    paths = frozenset("/ /v1/chat/completions /v1/completions /v1/models /tokenize /health /version /metrics".split())
-    app.add_middleware(Guard, settings=settings, metrics=metrics, paths=paths)
+    app.include_router(page_routes())
+    paths = "/v1/chat/completions /v1/completions /v1/models /tokenize /health /version /metrics".split()
+    app.add_middleware(Guard, settings=settings, metrics=metrics, paths=PATHS.union(paths))
     return app
 
 

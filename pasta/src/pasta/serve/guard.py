@@ -12,9 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pasta.serve.errors import ApiError
 from pasta.serve.metrics import Metrics
+from pasta.serve.page import PATHS
 from pasta.serve.settings import Settings
 
-OPEN = frozenset(("/", "/health"))  # what a load balancer and a browser need before they have a key
+OPEN = PATHS | {"/health"}  # what a browser and a load balancer need before they have a key
 REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 LOCAL = frozenset(("localhost", "127.0.0.1", "[::1]"))
 READ_ON = 16 << 20  # bytes of a refused body that are still read, so that the client gets to read the answer

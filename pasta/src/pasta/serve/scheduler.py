@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pasta.decode import Decoder
 from pasta.engine.base import Engine
 from pasta.engine.pool import PAGE
-from pasta.errors import PastaError
+from pasta.errors import PastaError, UsageError
 from pasta.events import Moment
 from pasta.interpreter import Limits
 from pasta.job import Job, Request
@@ -84,6 +84,8 @@ class Scheduler:
     def submit(self, requests: Sequence[Request], tell: Callable[[int, Update], None]) -> list[Ticket]:
         """Takes all of the requests or none. `tell(index, update)` is called in the worker's thread."""
         tickets = [Ticket(request, lambda update, i=i: tell(i, update)) for i, request in enumerate(requests)]  # type: ignore[misc]
+        if len(tickets) > self._limit:
+            raise UsageError(f"{len(tickets)} answers are asked for, and the server takes {self._limit} at the most")
         with self._wake:
             if self._deadline is not None:
                 raise ShuttingDown
