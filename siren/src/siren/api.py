@@ -45,7 +45,7 @@ def run(
     values = {name: plain(name, value) for name, value in (data or {}).items()}
     try:
         require_valid(tree, values)
-        _require_known(tree, plan)
+        require_known(tree, plan)
         raw = runtime.run(
             tree, data=values, base=base, method=method, particles=particles, seed=seed, resample=resample,
             ess=ess, plan=plan, mean=mean, progress=progress, recorder=recorder,
@@ -75,7 +75,7 @@ def stream(
     values = {name: plain(name, value) for name, value in (data or {}).items()}
     try:
         require_valid(tree, {"data", *values})
-        _require_known(tree, plan)
+        require_known(tree, plan)
         for raw in runtime.stream(
             tree, iter(rows), data=values, method=method, particles=particles, seed=seed,
             resample=resample, ess=ess, plan=plan, mean=mean,
@@ -94,7 +94,7 @@ def load(program: str | Path | ast.Program) -> tuple[ast.Program, Path]:
     return parse(program), Path()
 
 
-def _require_known(tree: ast.Program, plan: Mapping[str, str] | None) -> None:
+def require_known(tree: ast.Program, plan: Mapping[str, str] | None) -> None:
     """A plan for a variable that is not there would be silently without effect."""
     known = random_variables(tree)
     for name in plan or ():

@@ -266,7 +266,10 @@ class Interpreter(Evaluator):
             raise Undecided(
                 f"the answer keeps every `{past.name}`, and an early one may be drawn or draw another"
             )
-        self.engine.site = Site("the answer of the program", self.program.body.span)
+        last = self.program.body
+        while isinstance(last, (ast.Let, ast.Assume)):
+            last = last.body
+        self.engine.site = Site("the answer of the program", last.span)
         for expr in sorted(_expressions(value), key=lambda e: -max(v.serial for v in variables(e))):
             self._settle(expr)
 

@@ -11,6 +11,7 @@ import typer
 from siren.cli.bench import bench
 from siren.cli.check import check
 from siren.cli.fmt import fmt
+from siren.cli.plans import plans
 from siren.cli.run import run
 from siren.errors import SirenError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(check)
+app.command()(plans)
 app.command()(fmt)
 app.command()(bench)
 

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 
 from siren import api
+from siren.cli.arguments import Method, read_plan
 from siren.cli.progress import Progress
 from siren.cli.show import show_result, show_stream
 from siren.data import read_binding, standard_input, warn_if_headerless
@@ -19,12 +20,6 @@ from siren.record import Recorder
 from siren.result import Result
 from siren.syntax import ast, parse_file
 from siren.syntax.traverse import everything, walk
-
-
-class Method(StrEnum):
-    ssi = "ssi"
-    ds = "ds"
-    bp = "bp"
 
 
 class Resampling(StrEnum):
@@ -87,7 +82,7 @@ def run(
     _warn_about_headers(program, file)
     bindings = dict(read_binding(text) for text in data or [])
     _warn_about_unused(program, bindings)
-    chosen = _read_plan(plan)
+    chosen = read_plan(plan)
     if stream:
         results = api.stream(
             program, standard_input(), data=bindings, particles=particles, method=method.value, seed=seed,
@@ -122,20 +117,6 @@ def _write_extras(
     for path in (plot, record):
         if path:
             print(f"wrote {path}", file=sys.stderr)
-
-
-def _read_plan(text: str | None) -> dict[str, Literal["symbolic", "sample"]] | None:
-    if text is None:
-        return None
-    plan = {}
-    for part in text.split(","):
-        name, _, annotation = (piece.strip() for piece in part.partition("="))
-        if not name or annotation not in ("symbolic", "sample"):
-            raise typer.BadParameter(
-                f"cannot read `{part.strip()}`; write x=symbolic,r=sample", param_hint="--plan"
-            )
-        plan[name] = cast(Literal["symbolic", "sample"], annotation)
-    return plan
 
 
 def _check_endings(plot: Path | None, record: Path | None) -> None:
