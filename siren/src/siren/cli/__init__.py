@@ -13,6 +13,7 @@ from siren.cli.check import check
 from siren.cli.fmt import fmt
 from siren.cli.plans import plans
 from siren.cli.run import run
+from siren.cli.tune import tune
 from siren.errors import SirenError
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(check)
 app.command()(plans)
+app.command()(tune)
 app.command()(fmt)
 app.command()(bench)
 

@@ -1,0 +1,69 @@
+"""Choosing a plan by measuring, and writing it into the program."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from siren.cli import app
+from siren.errors import SirenError
+from siren.plans import plans_of
+from siren.syntax import parse, parse_file
+from siren.syntax.traverse import everything
+from siren.tune import annotated, tune
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+WALK = """\
+val step = fun (y, xs) ->
+  let x <- gaussian(List.hd(xs), 1.) in
+  let () = observe(gaussian(x, 1.), y) in
+  let () = resample() in
+  x :: xs
+in
+let xs = fold(step, ys, [0.]) in
+xs
+"""
+DATA = {"ys": [0.3, 1.0, 1.6, 0.2, -0.4, 0.8, 1.1, 2.0, 2.4, 1.9]}
+
+
+def test_a_plan_that_is_exact_wins() -> None:
+    tuned = tune(parse(WALK), error=0.05, methods=("ssi",), data=DATA, budget=2)
+    assert tuned.reached and tuned.best.plan == {"x": "symbolic"} and tuned.best.error < 1e-9
+    sampled = [trial for trial in tuned.trials if trial.plan == {"x": "sample"}]
+    assert sampled and all(trial.error > 0.05 for trial in sampled)
+
+
+def test_a_demand_that_cannot_be_met() -> None:
+    tuned = tune(parse(WALK), seconds=1e-9, methods=("ds",), data=DATA, budget=1)
+    assert not tuned.reached and tuned.best.seconds == min(trial.seconds for trial in tuned.trials)
+    with pytest.raises(SirenError, match="not for both"):
+        tune(parse(WALK), seconds=1.0, error=1.0)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.si")), ids=lambda path: path.name)
+def test_a_written_plan_is_the_plan(path: Path) -> None:
+    program = parse_file(path)
+    for plan in list(plans_of(program))[:4]:
+        text = annotated(program, plan)
+        written = {
+            node.name: node.annotation for node in everything(parse(text)) if hasattr(node, "annotation")
+        }
+        assert written == plan
+        assert len(text.splitlines()) == len(program.source.text.splitlines())
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "walk.si"
+    file.write_text(WALK)
+    (tmp_path / "ys.csv").write_text("y\n" + "\n".join(map(str, DATA["ys"])) + "\n")
+    options = ["--target-error", "0.1", "-m", "ssi", "--budget", "1", "--data", f"ys={tmp_path / 'ys.csv'}:y"]
+    done = CliRunner().invoke(app, ["tune", str(file), *options, "--json", "--write"])
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    assert found["reached"] and found["best"]["plan"] == {"x": "symbolic"}
+    assert "let symbolic x <- gaussian" in file.read_text()
+    shown = CliRunner().invoke(app, ["tune", str(file), *options])
+    assert "x symbolic" in shown.stdout
+    assert CliRunner().invoke(app, ["tune", str(file)]).exit_code == 2
