@@ -198,3 +198,16 @@ def test_half_a_request_is_nothing(tiny):
         raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
         raw.sendall(b"Content-Length: 100\r\n\r\n{")
     assert tiny.http.get("/health").status_code == 200
+
+
+def test_messages_that_the_template_refuses():
+    engine = tiny_engine()
+    engine.vocabulary.tokenizer.chat_template = (
+        "{% if messages[0].role != 'user' %}{{ raise_exception('begin with a user') }}{% endif %}hello"
+    )
+    with serving(engine) as running:
+        system = [{"role": "system", "content": "x"}]
+        refused(running.chat(messages=system, max_tokens=1), saying="begin with a user")
+        spelled = [{"role": "user", "content": "<sync/>"}]  # the template loses it, so that it cannot be kept text
+        refused(running.chat(messages=spelled, max_tokens=1), saying="special token")
+        assert running.chat(max_tokens=1).status_code == 200

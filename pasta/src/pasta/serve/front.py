@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from pasta.decode import make_request
 from pasta.engine.native import NativeEngine
+from pasta.errors import PastaError
 from pasta.interpreter import Limits
 from pasta.job import Request
 from pasta.serve.errors import ApiError
@@ -68,7 +69,10 @@ class Front:
     # -- tokens -----------------------------------------------------------------------------------------
 
     async def _in_thread(self, encode: Callable[[T], list[int]], what: T) -> list[int]:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, encode, what)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, encode, what)
+        except PastaError as error:  # whatever it is, it is about what the client sent
+            raise ApiError(400, str(error)) from None
 
     def _encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         return self._vocabulary.encode_chat(messages)

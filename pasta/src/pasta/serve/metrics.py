@@ -22,7 +22,9 @@ class Metrics:
     def __init__(self, scheduler: Scheduler, pool: KvPool):
         own = self._registry = CollectorRegistry()
         self.requests = Counter("pasta_requests", "HTTP requests.", ["path", "status"], registry=own)
-        self.cancelled = Counter("pasta_cancelled", "Requests whose client went away.", registry=own)
+        self.cancelled = Counter(
+            "pasta_cancelled", "Requests that were ended early, mostly because their client went away.", registry=own
+        )
         self._prompt = Counter("pasta_prompt_tokens", "Tokens of prompts.", registry=own)
         self._completion = Counter("pasta_completion_tokens", "Tokens decoded, tags included.", registry=own)
         self.first = Histogram(
