@@ -2,6 +2,7 @@
 
 import pytest
 
+import siren
 from siren.analysis import analyze
 from siren.errors import PlanError
 from siren.syntax import parse
@@ -110,3 +111,42 @@ def test_what_is_not_understood_is_rejected() -> None:
     assert "cannot be shown" in reason(text)
     endless = "val f = fun x -> if x < 0. then f(x) else x in let symbolic y <- gaussian(0., 1.) in f(y)"
     assert not verdict(endless).satisfiable
+
+
+def breaks(text: str, method: str, **data: list[float]) -> bool:
+    """Whether a run breaks the plan."""
+    try:
+        siren.run(text, method=method, data=data or None, particles=10, seed=0)
+    except PlanError:
+        return True
+    return False
+
+
+def test_a_coefficient_of_zero_changes_who_is_a_parent() -> None:
+    """Only if y = 0 does `b` stay random, and then `c` is in its way."""
+    text = """
+    let a <- gaussian(0., 1.) in
+    let b <- gaussian(0., 1.) in
+    let () = observe(gaussian(List.hd(ys) * a + b, 1.), 2.) in
+    let symbolic c <- gaussian(b, 1.) in
+    let () = observe(gaussian(c, 1.), 1.) in
+    let () = observe(gaussian(b, 1.), 1.) in
+    c
+    """
+    assert not breaks(text, "ds", ys=[1.0]) and breaks(text, "ds", ys=[0.0])
+    assert not verdict(text, "ds").satisfiable
+
+
+def test_the_order_of_exchanges_decides_who_is_drawn() -> None:
+    """An observation of x2 turns the edge around, and then x2 is in the way instead of x1."""
+    text = """
+    let x1 <- gaussian(0., 1.) in
+    let symbolic x2 <- gaussian(x1, 1.) in
+    let () = {first} in
+    let () = observe(gaussian(x1 * x2, 1.), 1.) in
+    x2
+    """
+    kept = text.format(first="()")
+    broken = text.format(first="observe(gaussian(x2, 1.), 1.)")
+    assert not breaks(kept, "ssi") and breaks(broken, "ssi")
+    assert not verdict(broken).satisfiable
