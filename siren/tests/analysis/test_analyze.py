@@ -57,6 +57,22 @@ def test_a_walk_that_nothing_observes() -> None:
     assert verdict(text, "bp").satisfiable
 
 
+def test_a_name_bound_again_is_another_variable() -> None:
+    text = """
+    val step = fun (y, x) ->
+      let symbolic x <- gaussian(x, 1.) in
+      let () = observe(gaussian(x, 1.), y) in
+      x
+    in
+    let symbolic x <- gaussian(0., 1.) in
+    let x = fold(step, ys, x) in
+    x
+    """
+    assert all(verdict(text, method).satisfiable for method in ("ssi", "ds", "bp"))
+    kept = text.replace("let x = fold(step, ys, x) in\n    x", "let z = fold(step, ys, x) in (x, z)")
+    assert kept != text and not verdict(kept, "ds").satisfiable
+
+
 def test_two_steps_back() -> None:
     text = """
     val step = fun (y, xs) ->

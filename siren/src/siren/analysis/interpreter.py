@@ -14,7 +14,7 @@ from siren.analysis.widen import FRONT, Widening, describe
 from siren.errors import RunError, Span
 from siren.inference.engine import Site
 from siren.inference.population import Population
-from siren.runtime.effects import LOOP
+from siren.runtime.effects import LOOP, bound
 from siren.runtime.evaluator import Env, Evaluator
 from siren.runtime.values import EXPRESSIONS, Cons, Value, combine
 from siren.symbolic.algebra import ite
@@ -50,6 +50,7 @@ class Interpreter(Evaluator):
         self._pending = 0
         self._known_loops: dict[Hashable, tuple[list[object], list[State]]] = {}
         self._exits = 0
+        self._rebound: set[str] = set()
 
     def _rows(self, path: str) -> Value:
         return Tail((Tail((self.numbers.fresh(),)),))
@@ -73,8 +74,21 @@ class Interpreter(Evaluator):
         finally:
             self._pending -= 1
 
+    def _owned(self, node: ast.Expr, env: Env) -> Value:
+        while isinstance(node, (ast.Let, ast.Assume)):
+            if isinstance(node, ast.Let):
+                # The names that this `let` binds are other variables in its body.
+                self._rebound = bound(node.pattern)
+                self._bind(node.pattern, self._last(node.value, env, node.body), env)
+            else:
+                env[node.name] = self._assume(node, env)
+            node = node.body
+        return self._last(node, env, None)
+
     def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None) -> Value:
-        self._frames.append((env, self.effects.needs(body) if body is not None else frozenset()))
+        rebound, self._rebound = self._rebound, set()
+        needed = self.effects.needs(body) - rebound if body is not None else frozenset()
+        self._frames.append((env, needed))
         try:
             if isinstance(node, ast.Fold) and LOOP in self.effects.of(node.start):
                 with self._half_done():
