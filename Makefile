@@ -31,7 +31,8 @@ test: $(PASTA)/.ready $(SIREN_READY) ## Run the tests of both projects
 	@failed=; \
 	for project in pasta $(if $(HAS_SIREN),siren); do \
 	    echo "== $$project"; \
-	    (cd $$project && ../.venv/$$project/bin/python -m pytest -q $(ARGS)) || failed="$$failed $$project"; \
+	    (cd $$project && OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} ../.venv/$$project/bin/python -m pytest -q $(ARGS)) \
+	        || failed="$$failed $$project"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 

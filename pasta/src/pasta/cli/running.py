@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -54,13 +56,24 @@ def load_engine(name: str | None, **options: Any) -> NativeEngine:
     """Loads a model, and says so on stderr where it takes long."""
     from pasta.models import resolve
 
-    resolve(name)  # fetching has a bar of its own
+    if name is None or not (Path(name) / "adapter_config.json").is_file():  # an adapter names its base itself
+        resolve(name)  # fetching has a bar of its own
     with patiently(f"loading {name or 'the default model'}"):
         from pasta.engine.load import load
 
         if options.get("device") is not None:
             check_device(options["device"])
+        share_cores()
         return load(name, **options)
+
+
+def share_cores() -> None:
+    """Leaves busy cores alone: a torch thread that waits for one of them holds up all the others, many times a step."""
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ and hasattr(os, "getloadavg"):
+        free = (os.cpu_count() or 1) - round(os.getloadavg()[0])
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), free)))
 
 
 def check_device(device: str) -> None:

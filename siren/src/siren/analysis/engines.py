@@ -14,6 +14,7 @@ import numpy as np
 
 from siren.analysis.number import ANY, NONNEGATIVE, POSITIVE, Numbers, Unknown
 from siren.analysis.paths import Undecided
+from siren.errors import Span
 from siren.inference.bp import BP
 from siren.inference.ds import DS, MARGINALIZED
 from siren.inference.engine import Engine
@@ -48,7 +49,7 @@ class Abstract(Engine):
     def _check(self, dist: Dist, observed: bool = False) -> None:
         """Wrong parameters are found when the program runs."""
 
-    def assume(self, name, annotation, dist, span):  # type: ignore[no-untyped-def]
+    def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Expr:
         result = super().assume(name, annotation, self.decided(dist), span)
         self.after()
         return result

@@ -273,10 +273,10 @@ class Interpreter(Evaluator):
 
     # The answer ---------------------------------------------------------------------------------------------
 
-    def answer(self, value: Value, any_symbolic: bool) -> None:
+    def answer(self, value: Value) -> None:
         """Ask of each part of the answer what a run asks: the distributions of its variables."""
         past = _unsettled(value)
-        if past is not None and any_symbolic:
+        if past is not None:
             raise Undecided(
                 f"the answer keeps every `{past.name}`, and an early one may be drawn or draw another"
             )

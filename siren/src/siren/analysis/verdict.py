@@ -115,7 +115,7 @@ def _follow(
     def whole() -> None:
         engine.resume([])
         env = {name: _shape(value, numbers) for name, value in data.items()}
-        interpreter.answer(interpreter.run(env), any_symbolic=True)
+        interpreter.answer(interpreter.run(env))
 
     for _ in numbers.paths.explore(whole):
         pass
