@@ -9,8 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pasta.errors import PastaError, UsageError
-from pasta.lang import MAX_TOKENS, Node, Promise, Response, Sync, Text, parse
-from pasta.layout import IGNORE, Block, Layout, Positions, SegmentTable, Thread, Tree, flatten, lay_out, read, spell
+from pasta.lang import MAX_TOKENS, Node, Promise, Response, Sync, Text, parse, statistics
+from pasta.layout import (
+    IGNORE,
+    Block,
+    Layout,
+    Positions,
+    SegmentTable,
+    Thread,
+    Tree,
+    critical_path,
+    flatten,
+    lay_out,
+    read,
+    spell,
+)
 from pasta.models.loading import read_tokenizer
 from pasta.vocab import MAX_LENGTH, Vocabulary
 from support import byte_tokenizer
@@ -316,6 +329,16 @@ def test_a_mask_is_causal_and_transitive(response: Response) -> None:
     assert mask.diagonal().all() and mask[:, : len(PROMPT)][len(PROMPT) :].all()
     reached = mask.astype(int) @ mask.astype(int) > 0
     assert (reached == mask).all()
+
+
+@settings(deadline=None)
+@given(responses)
+def test_the_critical_path_is_that_of_the_text(response: Response) -> None:
+    """`lang` counts on the text and `layout` on the tokens: one definition, read twice."""
+    measured = statistics(response, lambda text: len(BYTES.encode(text)))
+    tree = spell(response, BYTES)
+    assert critical_path(tree, TAGS) == measured.critical_path
+    assert sum(1 for _ in flatten(tree)) == measured.total_tokens
 
 
 def test_what_cannot_be_spelled_is_refused() -> None:
