@@ -10,7 +10,7 @@ from pasta.errors import UsageError
 from pasta.events import Moment
 from pasta.interpreter import Limits
 from pasta.job import Job, Request
-from pasta.layout import Positions, Tree
+from pasta.layout import Positions, Tree, flatten
 from pasta.result import Result
 
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conversation, or token ids
@@ -207,7 +207,5 @@ def encode_prompt(model: Engine, prompt: Prompt) -> tuple[int, ...]:
 
 def _unlimited(tree: Tree, options: Mapping[str, Any]) -> dict[str, Any]:
     """A script has its own end: no limit but those asked for may cut it."""
-    from pasta.layout import flatten
-
     length = sum(1 for _ in flatten(tree)) + 2
     return {"max_new_tokens": length, "max_thread_tokens": length, "max_depth": 100, **options}

@@ -13,7 +13,7 @@ from pasta.engine.pool import PAGE, KvPool, Pages
 
 
 def pool_of(slots: int) -> KvPool:
-    return KvPool(slots, torch.float32, torch.device("cpu"))
+    return KvPool(slots, torch.device("cpu"))
 
 
 def slots_of(pages: Pages) -> list[int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pasta.cli.options import AsJson, Context, Device, Dtype, MaxThreads, Model, Scheme
 from pasta.cli.running import check_least, check_text, load_engine, make_console, read_prompt, write, write_json
 from pasta.errors import UsageError
 
@@ -19,13 +20,11 @@ if TYPE_CHECKING:
 
 def command(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT|-", help="The question; - reads standard input.")],
-    model: Annotated[
-        str | None, typer.Option(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub.")
-    ] = None,
+    model: Model = None,
     system: Annotated[str | None, typer.Option(help="A system message before the question.")] = None,
     sequential: Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")] = False,
     max_new_tokens: Annotated[int, typer.Option(help="Decoded in all threads together.")] = 512,
-    max_threads: Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")] = 16,
+    max_threads: MaxThreads = 16,
     temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Draw among the K likeliest; 0 is off.")] = 0,
     top_p: Annotated[float, typer.Option(help="Draw among the likeliest that make up P; 1 is off.")] = 1.0,
@@ -33,13 +32,11 @@ def command(
     seed: Annotated[int, typer.Option(help="The same seed draws the same answer.")] = 0,
     parallelism: Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")] = 0.0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
-    positions: Annotated[
-        str | None, typer.Option(metavar="SCHEME", help="predicted or fixed:K; by default, as trained.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
-    context: Annotated[int | None, typer.Option(help="Use no more positions than this.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    positions: Scheme = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    context: Context = None,
+    as_json: AsJson = False,
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a timeline for ui.perfetto.dev (.json or .json.gz).")
     ] = None,

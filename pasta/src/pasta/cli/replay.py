@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pasta.cli.options import AsJson, Context, Device, Dtype, MaxThreads, Model, Scheme
 from pasta.cli.running import check_least, check_text, decode, load_engine, make_console, patiently, write_json
 from pasta.errors import PastaError, UsageError
 from pasta.examples import EXAMPLES
@@ -63,17 +64,13 @@ def command(
         ),
     ],
     prompt: Annotated[str | None, typer.Option(help="What the response answers.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub.")
-    ] = None,
-    max_threads: Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")] = 16,
-    positions: Annotated[
-        str | None, typer.Option(metavar="SCHEME", help="predicted or fixed:K; by default, as trained.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
-    context: Annotated[int | None, typer.Option(help="Use no more positions than this.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    model: Model = None,
+    max_threads: MaxThreads = 16,
+    positions: Scheme = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    context: Context = None,
+    as_json: AsJson = False,
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a timeline of both for ui.perfetto.dev.")
     ] = None,

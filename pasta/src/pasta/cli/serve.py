@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pasta.cli.options import Context, Device, Dtype
 from pasta.cli.running import check_least, load_engine
 from pasta.errors import PastaError
 
@@ -28,9 +29,9 @@ def command(
     queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, all threads together.")] = 2048,
     slots: Annotated[int, typer.Option(help="Size of the KV pool in tokens, all requests together.")] = 16384,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int8 on a CPU.")] = None,
-    context: Annotated[int | None, typer.Option(help="Use no more positions than this.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    context: Context = None,
 ) -> None:
     """Serve a model to any client of OpenAI's API, its requests decoded side by side."""
     check_least(max_running=max_running, max_tokens=max_tokens, slots=slots)

@@ -40,11 +40,6 @@ class CudaRequest(Request):
         """The bit sets of these segments, (n, WORDS)."""
         sees = self.table.sees
         if len(sees) > self._spread_segments:
-            if len(sees) > 32 * WORDS:
-                raise OutOfSlots(
-                    f"an answer may have {32 * WORDS} segments, and this one forked and joined more often",
-                    hint="lower max_depth, or the parallelism",
-                )
             while len(sees) > len(self.words):
                 self.words = np.concatenate([self.words, np.zeros_like(self.words)])
             for segment in range(self._spread_segments, len(sees)):
@@ -70,13 +65,12 @@ class StepGraph:
     """A captured step of one shape."""
 
     def __init__(self, engine: CudaEngine, shape: Shape):
-        self.shape = shape
         rows = shape.rows
         host = torch.zeros(shape.size, dtype=torch.int32, pin_memory=True)
-        self.plan = host.numpy()
-        self.columns = self.plan[: 7 * rows].reshape(7, rows)
-        self.sees = self.plan[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS)
-        self.tiles = self.plan[(7 + WORDS) * rows :].reshape(4, shape.tiles)
+        plan = host.numpy()
+        self.columns = plan[: 7 * rows].reshape(7, rows)
+        self.sees = plan[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS)
+        self.tiles = plan[(7 + WORDS) * rows :].reshape(4, shape.tiles)
         self.bias = self.columns[6].view(np.float32)
         self.columns[2] = engine.trash  # what is not used yet writes where nobody reads
         device = torch.zeros_like(host, device=engine.model.device)
@@ -168,7 +162,27 @@ class CudaEngine(NativeEngine):
     # -- requests --------------------------------------------------------------------------------------
 
     def _new_request(self, sampling: Sampling) -> Request:
+        if not self._free_rows:
+            raise OutOfSlots(f"{MAX_REQUESTS} requests run already", hint="run fewer requests at once")
         return CudaRequest(self.pool, sampling, self._free_rows.pop())
+
+    def fork(self, thread: Handle) -> Handle:
+        child = super().fork(thread)
+        self._check_segments(thread.request)
+        return child
+
+    def join(self, thread: Handle, children: Sequence[Handle]) -> None:
+        super().join(thread, children)
+        self._check_segments(thread.request)
+
+    @staticmethod
+    def _check_segments(request: Request) -> None:
+        """Here rather than at the step: then it is this request that ends, and the others go on."""
+        if len(request.table.sees) > 32 * WORDS:
+            raise OutOfSlots(
+                f"an answer may have {32 * WORDS} segments, and this one forked and joined more often",
+                hint="lower max_depth, or the parallelism",
+            )
 
     def close(self, thread: Handle) -> None:
         request = thread.request

@@ -106,7 +106,7 @@ class NativeEngine:
         self.vocabulary = vocabulary
         self.name = name
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
-        self.pool = KvPool(slots or min(self.context, 8192), model.dtype, model.device)
+        self.pool = KvPool(slots or min(self.context, 8192), model.device)
         self._rows: dict[Request, list[Row]] = {}
         size = int(model.get_output_embeddings().weight.shape[0])
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None

@@ -19,10 +19,9 @@ PAGE = 64
 class KvPool:
     """Keys and values of every layer, in pages of `PAGE` slots."""
 
-    def __init__(self, slots: int, dtype: torch.dtype, device: torch.device):
+    def __init__(self, slots: int, device: torch.device):
         self.pages = max(1, -(-slots // PAGE))
         self.pages_each = self.pages  # how many one request may hold
-        self.dtype = dtype
         self.device = device
         self._free = list(range(self.pages))  # a heap: low pages first, so that requests tend to be contiguous
         self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}

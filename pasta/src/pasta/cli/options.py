@@ -1,0 +1,17 @@
+"""Options that several commands share, said once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str | None, typer.Option(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub.")
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")]
+Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int8 on a CPU.")]
+Context = Annotated[int | None, typer.Option(help="Use no more positions than this.")]
+MaxThreads = Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")]
+Scheme = Annotated[str | None, typer.Option(metavar="SCHEME", help="predicted or fixed:K; by default, as trained.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
