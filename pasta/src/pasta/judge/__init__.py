@@ -1,0 +1,1 @@
+"""Judges: which of two answers to a prompt is better, and how surely."""
