@@ -28,14 +28,19 @@ def command(
     max_running: Annotated[int, typer.Option(help="Requests that decode at once.")] = 16,
     queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, all threads together.")] = 2048,
-    slots: Annotated[int, typer.Option(help="Size of the KV pool in tokens, all requests together.")] = 16384,
+    slots: Annotated[
+        int | None,
+        typer.Option(help="Size of the KV pool in tokens, all requests together [half of a GPU's free memory; 16384]."),
+    ] = None,
     device: Device = None,
     dtype: Dtype = None,
     context: Context = None,
 ) -> None:
     """Serve a model to any client of OpenAI's API, its requests decoded side by side."""
-    check_least(max_running=max_running, max_tokens=max_tokens, slots=slots)
+    check_least(max_running=max_running, max_tokens=max_tokens)
     check_least(queue=queue + 1)
+    if slots is not None:
+        check_least(slots=slots)
     if context is not None:
         check_least(context=context)
     if api_key is not None and (not api_key.strip() or not api_key.isascii() or not api_key.isprintable()):

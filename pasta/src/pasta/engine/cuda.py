@@ -6,7 +6,7 @@ when it first occurs. All that changes from step to step travels in one small bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from pasta.vocab import Vocabulary
 WORDS = 16  # of 32 bits: the segments that an answer may have
 MAX_REQUESTS = 4096
 MAX_PAGES = 2048  # of one request
+PREFILL = 16_384  # tokens of prompts that run together
 
 
 class CudaRequest(Request):
@@ -157,7 +158,7 @@ class CudaEngine(NativeEngine):
         self.graph_memory = torch.cuda.graph_pool_handle()
         self._graphs: dict[Shape, StepGraph] = {}
         self._free_rows = list(range(MAX_REQUESTS))
-        self._in_flight: tuple[StepGraph | None, list[Row], list[tuple[Row, torch.Tensor]]] | None = None
+        self._in_flight: tuple[StepGraph | None, list[Row], list[tuple[list[list[Row]], torch.Tensor]]] | None = None
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -200,16 +201,17 @@ class CudaEngine(NativeEngine):
         if self._in_flight is not None or not self._rows:
             return
         waiting, self._rows = self._rows, {}
-        prompts: list[tuple[Row, torch.Tensor]] = []
+        prompts: list[list[Row]] = []
         decoding: dict[Request, list[Row]] = {}
         for request, rows in waiting.items():
             self._send_pages(request)
             if len(rows) > 4 and len(rows) == request.pages.used:
-                prompts.append((rows[-1], self._prefill(rows)))
+                prompts.append(rows)
             else:
                 decoding[request] = rows
+        filled = [(batch, self._prefill(batch)) for batch in in_batches(prompts)]
         graph = self._launch_graph(decoding) if decoding else None
-        self._in_flight = (graph, [row for rows in decoding.values() for row in rows], prompts)
+        self._in_flight = (graph, [row for rows in decoding.values() for row in rows], filled)
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Handle, int]]:
@@ -218,9 +220,9 @@ class CudaEngine(NativeEngine):
             return []
         (graph, rows, prompts), self._in_flight = self._in_flight, None
         out: list[tuple[Handle, int]] = []
-        if prompts:
-            decided = [row for row, _ in prompts]
-            tokens = self._choose(torch.cat([logits for _, logits in prompts]), decided)
+        for batch, logits in prompts:
+            decided = [rows[-1] for rows in batch]
+            tokens = self._choose(logits, decided)
             out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
         if graph is not None:
             graph.done.synchronize()
@@ -283,29 +285,49 @@ class CudaEngine(NativeEngine):
             self.page_table[request.row, place] = fresh.to(self.page_table.device, non_blocking=True)
             request.pages.sent = len(request.pages.pages)
 
-    def _prefill(self, rows: list[Row]) -> torch.Tensor:
-        """Runs a prompt, with flash attention; returns the logits after its last token."""
+    def _prefill(self, prompts: list[list[Row]]) -> torch.Tensor:
+        """Runs prompts together, with flash attention; returns the logits after the last token of each."""
         device = self.model.device
+        rows = [row for prompt in prompts for row in prompt]
         plan = torch.tensor([[row.token, row.position, row.slot, row.segment] for row in rows], dtype=torch.int32)
         tokens, positions, slots, segment = plan.to(device).T.contiguous().unbind()
         kernels.place(self.segments, slots, segment)
+        # The projections take the tokens side by side; attention wants a rectangle, the prompts' ends filled up.
+        # It is causal, so that nothing real looks at what fills.
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        across = torch.arange(max(len(prompt) for prompt in prompts), device=device)
+        starts = lengths.cumsum(0) - lengths
+        spread = starts[:, None] + across.minimum(lengths[:, None] - 1)
+        gathered = (across < lengths[:, None]).flatten().nonzero()[:, 0]
+        places = slots.long()[spread]
         group = self.decoder.heads // self.decoder.kv_heads
-        places = slots.long()
 
         def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
-            keys, values = (part[places].transpose(0, 1)[None] for part in self.store[layer])
+            keys, values = (part[places].transpose(1, 2) for part in self.store[layer])
             out = scaled_dot_product_attention(
-                query.transpose(0, 1)[None],
+                query[spread].transpose(1, 2),
                 keys,
                 values,
                 is_causal=True,
                 enable_gqa=group > 1,
                 scale=self.decoder.scale,
             )
-            return out[0].transpose(0, 1).reshape(len(rows), -1)
+            return out.transpose(1, 2).flatten(0, 1)[gathered].flatten(1)
 
         hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
-        return self.decoder.logits(hidden[-1:])
+        return self.decoder.logits(hidden[starts + lengths - 1])
+
+
+def in_batches(prompts: list[list[Row]]) -> Iterator[list[list[Row]]]:
+    """Prompts of like length together, not too many at once."""
+    batch: list[list[Row]] = []
+    for prompt in sorted(prompts, key=len):
+        if batch and (len(batch) + 1) * len(prompt) > PREFILL:
+            yield batch
+            batch = []
+        batch.append(prompt)
+    if batch:
+        yield batch
 
 
 def power_of_two(count: int) -> int:

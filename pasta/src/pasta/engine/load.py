@@ -36,7 +36,7 @@ def load(
         dtype: `float32`, `bfloat16`, `float16`; None picks float32 on a CPU, the checkpoint's own on a GPU.
             `int8` rounds the weights of the projections: faster on a CPU, and no longer exact.
         context: Use no more positions than this.
-        slots: The size of the KV pool in tokens, all requests together.
+        slots: The size of the KV pool in tokens, all requests together; None takes half of a GPU's free memory.
         tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.
     """
     if dtype is not None and dtype not in DTYPES:

@@ -5,8 +5,10 @@ All that was fed since the last step, threads of all requests together, runs in 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +16,7 @@ from transformers import PreTrainedModel
 
 from pasta.engine.attention import IMPLEMENTATION, Group, Step
 from pasta.engine.base import OutOfSlots, Sampling, uniform
-from pasta.engine.pool import KvPool, Pages
+from pasta.engine.pool import KvPool, Pages, affordable_slots
 from pasta.engine.sampling import choose
 from pasta.engine.support import check_supported, context_length
 from pasta.grammar import Expect, Grammar
@@ -29,22 +31,20 @@ class Request:
         self.sampling = sampling
         self.pages = Pages(pool)
         self.table = SegmentTable()
-        self._segments = np.empty(256, dtype=np.int32)  # by slot, in the request's own order
+        self._segments = array("i")  # by slot, in the request's own order
         self._sees = np.zeros((8, 8), dtype=bool)  # the table's bit sets, spread out
         self._known = 0
 
     def append(self, segment: int) -> int:
         """Takes a slot for a token of this segment; returns where it lies in the pool."""
         slot = self.pages.append()
-        if self.pages.used > len(self._segments):
-            self._segments = np.resize(self._segments, 2 * len(self._segments))
-        self._segments[self.pages.used - 1] = segment
+        self._segments.append(segment)
         return slot
 
     def visible(self, rows: Sequence[Row]) -> np.ndarray:
         """(rows, slots): what each of these tokens may attend to."""
         self._spread()
-        segments = self._segments[: self.pages.used]
+        segments = np.frombuffer(self._segments, dtype=np.int32)
         visible = self._sees[[row.segment for row in rows]][:, segments]
         if len(rows) > 1:
             visible &= np.arange(self.pages.used) <= np.array([row.index for row in rows])[:, None]
@@ -73,9 +73,8 @@ class Handle:
     drawn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A token waiting for the next step."""
+class Row(NamedTuple):
+    """A token waiting for the next step. (A tuple, because a step of many threads makes many of them.)"""
 
     handle: Handle
     token: int
@@ -106,7 +105,7 @@ class NativeEngine:
         self.vocabulary = vocabulary
         self.name = name
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
-        self.pool = KvPool(slots or min(self.context, 8192), model.device)
+        self.pool = KvPool(slots or affordable_slots(model.config, model.dtype, model.device), model.device)
         self._rows: dict[Request, list[Row]] = {}
         size = int(model.get_output_embeddings().weight.shape[0])
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
@@ -134,7 +133,10 @@ class NativeEngine:
         request, segment = thread.request, thread.thread.segment
         index = request.pages.used
         slot = request.append(segment)
-        self._rows.setdefault(request, []).append(Row(thread, token, position, expect, slot, index, segment, banned))
+        rows = self._rows.get(request)
+        if rows is None:
+            rows = self._rows[request] = []
+        rows.append(Row(thread, token, position, expect, slot, index, segment, banned))
 
     def fork(self, thread: Handle) -> Handle:
         child = Handle(thread.request, thread.thread.fork(), (*thread.path, thread.forks))

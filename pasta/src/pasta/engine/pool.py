@@ -10,10 +10,22 @@ import heapq
 
 import numpy as np
 import torch
+from transformers import PretrainedConfig
 
 from pasta.engine.base import OutOfSlots
 
 PAGE = 64
+SLOTS = 16_384  # of a pool in main memory, which is taken page by page as it is used
+
+
+def affordable_slots(config: PretrainedConfig, dtype: torch.dtype, device: torch.device) -> int:
+    """How large a pool may be: on a GPU half of the memory that is free, the rest is for steps and other work."""
+    if device.type != "cuda":
+        return SLOTS
+    free, _ = torch.cuda.mem_get_info(device)
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    return max(PAGE, free // 2 // (2 * config.num_hidden_layers * heads * size * dtype.itemsize))
 
 
 class KvPool:
