@@ -245,7 +245,7 @@ class CudaEngine(NativeEngine):
         count = len(rows)
         graph.columns[:6, :count] = list(
             zip(
-                *[(row.token, row.position, row.slot, row.index, row.expect or 0, row.segment) for row in rows],
+                *[(row.token, row.position, row.slot, row.place, row.expect or 0, row.segment) for row in rows],
                 strict=True,
             )
         )

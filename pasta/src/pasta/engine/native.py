@@ -47,7 +47,7 @@ class Request:
         segments = np.frombuffer(self._segments, dtype=np.int32)
         visible = self._sees[[row.segment for row in rows]][:, segments]
         if len(rows) > 1:
-            visible &= np.arange(self.pages.used) <= np.array([row.index for row in rows])[:, None]
+            visible &= np.arange(self.pages.used) <= np.array([row.place for row in rows])[:, None]
         return visible
 
     def _spread(self) -> None:
@@ -81,7 +81,7 @@ class Row(NamedTuple):
     position: int
     expect: Expect | None
     slot: int  # in the pool
-    index: int  # in the request
+    place: int  # in the request
     segment: int
     banned: Sequence[int] = ()
 

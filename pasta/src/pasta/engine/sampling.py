@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
@@ -15,18 +14,25 @@ def choose(logits: torch.Tensor, ways: Sequence[Sampling], draws: Sequence[float
 
     A row's token depends on its own logits, way and draw alone.
     """
-    tokens = logits.argmax(-1)
-    groups: dict[Sampling, list[int]] = {}
+    groups: dict[tuple[float, int, float, float], list[int]] = {}
     for row, way in enumerate(ways):
-        if way.temperature > 0:
-            groups.setdefault(replace(way, seed=0, parallelism=0.0), []).append(row)
-    for way, rows in groups.items():
-        probabilities = distribution(logits[rows], way)
-        ladder = probabilities.double().cumsum(-1)
-        draw = torch.tensor([draws[row] for row in rows], dtype=torch.float64, device=logits.device)
-        # `right=True`: a token of probability 0 has no width on the ladder, and is never drawn.
-        tokens[rows] = torch.searchsorted(ladder, draw[:, None] * ladder[:, -1:], right=True)[:, 0]
+        groups.setdefault((way.temperature, way.top_k, way.top_p, way.min_p), []).append(row)
+    if len(groups) == 1:  # as in bulk runs: all rows as they lie
+        return list(_choose_alike(logits, ways[0], draws).tolist())
+    tokens = torch.empty(len(logits), dtype=torch.long, device=logits.device)
+    for rows in groups.values():
+        places = torch.tensor(rows, device=logits.device)
+        tokens[places] = _choose_alike(logits[places], ways[rows[0]], [draws[row] for row in rows])
     return list(tokens.tolist())
+
+
+def _choose_alike(logits: torch.Tensor, way: Sampling, draws: Sequence[float]) -> torch.Tensor:
+    if way.temperature == 0:
+        return logits.argmax(-1)
+    ladder = distribution(logits, way).double().cumsum_(-1)
+    draw = torch.tensor(draws, dtype=torch.float64).to(logits.device, non_blocking=True)
+    # `right=True`: a token of probability 0 has no width on the ladder, and is never drawn.
+    return torch.searchsorted(ladder, draw[:, None] * ladder[:, -1:], right=True)[:, 0]
 
 
 def distribution(logits: torch.Tensor, way: Sampling) -> torch.Tensor:
