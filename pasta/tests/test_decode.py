@@ -168,3 +168,18 @@ def test_prompts_that_cannot_be_answered(prompt):
 def test_bad_options(engine, bad):
     with pytest.raises(UsageError):
         generate(engine, "Why?", **bad)
+
+
+def test_an_unwatched_run_gives_the_same_answers_and_no_moments() -> None:
+    engine = tiny_engine()
+    results = []
+    for watched in (True, False):
+        decoder = Decoder(engine, watched=watched)
+        jobs = [decoder.submit(make_request(engine, f"Say {n}", max_new_tokens=40, temperature=1.0)) for n in range(3)]
+        moments = 0
+        while decoder.busy:
+            moments += len(decoder.step())
+        assert bool(moments) == watched
+        results.append([(job.result().annotated, job.result().critical_path) for job in jobs])
+    assert results[0] == results[1]
+    assert engine.pool.free_slots == engine.pool.slots

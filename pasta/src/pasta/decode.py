@@ -17,18 +17,23 @@ Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conv
 
 
 class Decoder:
-    """Runs many requests over one engine, all in the same steps. Requests come and go at any step."""
+    """Runs many requests over one engine, all in the same steps. Requests come and go at any step.
 
-    def __init__(self, engine: Engine):
+    With `watched=False` nothing is told of the steps: no moments, no texts as they come, and no stop strings.
+    Bulk runs want only results, and telling costs more than decoding.
+    """
+
+    def __init__(self, engine: Engine, *, watched: bool = True):
         self.engine = engine
-        self._jobs: list[Job] = []
+        self.watched = watched
+        self._jobs: dict[Job, int] = {}  # and how many of its threads are in the table below
         self._threads: dict[Any, tuple[Job, int]] = {}
 
     def submit(self, request: Request) -> Job:
         """Takes a request in; its prompt runs in the next step."""
         job = Job(request, self.engine)
         job.open()
-        self._jobs.append(job)
+        self._jobs[job] = 0
         self._know(job)
         return job
 
@@ -48,9 +53,11 @@ class Decoder:
             if job.finished:
                 self._drop(job)
         self.engine.launch()
-        moments = []
+        moments: list[tuple[Job, Moment]] = []
         for job in decoded:
-            if job.error is None:
+            if not self.watched:
+                job.forget()
+            elif job.error is None:
                 moments.append((job, job.report()))
                 if job.finished:
                     self._drop(job)
@@ -67,13 +74,16 @@ class Decoder:
         return bool(self._jobs)
 
     def _know(self, job: Job) -> None:
-        for thread, handle in job.handles.items():
-            self._threads[handle] = (job, thread)
+        known = self._jobs[job]
+        if known < len(job.handles):  # a thread's number is its place among the handles
+            for thread in range(known, len(job.handles)):
+                self._threads[job.handles[thread]] = (job, thread)
+            self._jobs[job] = len(job.handles)
 
     def _drop(self, job: Job) -> None:
         if job not in self._jobs:
             return
-        self._jobs.remove(job)
+        del self._jobs[job]
         for handle in job.handles.values():
             self._threads.pop(handle, None)
         self.engine.close(job.handle)

@@ -39,7 +39,10 @@ class Expect(IntEnum):
 
     @classmethod
     def text(cls, *, child: bool, promise: bool, sync: bool) -> Expect:
-        return cls(promise | sync << 1 | child << 2)
+        return _TEXTS[promise | sync << 1 | child << 2]
+
+
+_TEXTS = tuple(Expect)[:8]  # a tuple is read faster than an enumeration is called, and each token asks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
