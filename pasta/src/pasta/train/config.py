@@ -27,8 +27,35 @@ def told(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
+class Settings:
+    """What every configuration can do: be read from a mapping or a file, and be written down."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """From what a file or the flags say; `learning-rate` and `learning_rate` are the same."""
+        known = typing.get_type_hints(cls)
+        given: dict[str, Any] = {}
+        for key, value in values.items():
+            name = str(key).replace("-", "_")
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                raise UsageError(f"unknown setting {key!r}", hint=f"did you mean {near[0]}?" if near else None)
+            given[name] = coerce(name, value, known[name])
+        return cls(**given)
+
+    @classmethod
+    def from_file(cls, path: str, **flags: Any) -> Self:
+        """From a YAML file; what the flags say goes before it."""
+        return cls.from_mapping({**read_yaml(path), **flags})
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True, slots=True)
-class SftConfig:
+class SftConfig(Settings):
     """Supervised finetuning on annotated responses."""
 
     # what
@@ -38,7 +65,7 @@ class SftConfig:
     eval_data: str | None = told(None, "Held-out responses in the same form; their loss is reported.")
     limit: int = told(0, "Use so many examples at most; 0: all.")
     strip_tags: bool = told(False, "Train on the same answers without their tags (the paper's Baseline-SFT).")
-    positions: str = told("predicted", "How a parent reserves places for a block: predicted, or fixed:K.")
+    positions: str = told("predicted", "Where a parent goes on past a block: predicted, fixed:K, or stitched (for servers).")
 
     # how
     method: Method = told("full", "full: all weights; lora: LoRA, built in; peft: LoRA by the peft library.")
@@ -97,27 +124,6 @@ class SftConfig:
     @property
     def peak_learning_rate(self) -> float:
         return LEARNING_RATES[self.method] if self.learning_rate is None else self.learning_rate
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """From what a file or the flags say; `learning-rate` and `learning_rate` are the same."""
-        known = typing.get_type_hints(cls)
-        given: dict[str, Any] = {}
-        for key, value in values.items():
-            name = str(key).replace("-", "_")
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                raise UsageError(f"unknown setting {key!r}", hint=f"did you mean {near[0]}?" if near else None)
-            given[name] = coerce(name, value, known[name])
-        return cls(**given)
-
-    @classmethod
-    def from_file(cls, path: str, **flags: Any) -> Self:
-        """From a YAML file; what the flags say goes before it."""
-        return cls.from_mapping({**read_yaml(path), **flags})
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 def read_yaml(path: str) -> dict[str, Any]:
