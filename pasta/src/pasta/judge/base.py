@@ -38,8 +38,8 @@ class LongerIsBetter:
         return [_longer(len(c.answer), len(c.reference)) for c in comparisons]
 
 
-KINDS = """reward:FOLDER_OR_HUB_NAME   a reward model; one that `pasta train judge` made knows its folds and its length term
-reward-raw:FOLDER           the same, the length term left in
+KINDS = """reward:FOLDER_OR_HUB_NAME   a reward model; one of `pasta train judge` is controlled for length
+reward-raw:FOLDER           the same, not controlled for length
 features:FILE               a linear judge over counted features, made by `pasta train judge`
 llm:MODEL@BASE_URL          a large model behind an OpenAI-compatible server, asked as AlpacaEval asks
 length                      the longer answer wins: a baseline"""

@@ -1,0 +1,45 @@
+"""`python -m pasta.judge train …` and `score …`: the same without the command line's packages, for bare machines."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import typing
+from pathlib import Path
+
+from pasta.errors import PastaError
+from pasta.judge.config import JudgeConfig
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m pasta.judge", description=__doc__)
+    tasks = parser.add_subparsers(dest="task", required=True)
+    train = tasks.add_parser("train")
+    kinds = typing.get_type_hints(JudgeConfig)
+    for field in dataclasses.fields(JudgeConfig):
+        plain = next((k for k in (int, float) if k in (kinds[field.name], *typing.get_args(kinds[field.name]))), str)
+        flag = "--" + field.name.replace("_", "-")
+        train.add_argument(flag, type=plain, help=field.metadata["help"], default=argparse.SUPPRESS)
+    score = tasks.add_parser("score")
+    score.add_argument("judge", help="folder of `pasta train judge`")
+    score.add_argument("source", help="JSON lines with prompt and answer, and maybe reference")
+    score.add_argument("target", help="where the scored lines go")
+    options = vars(parser.parse_args())
+    task = options.pop("task")
+    try:
+        from pasta.judge.train import score_file, train_judge
+
+        if task == "score":
+            score_file(**options)
+        else:
+            config = JudgeConfig(**options)
+            train_judge(config)
+            print((Path(config.out) / "report.md").read_text("utf-8"))
+    except PastaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What `pasta train judge` is told."""
+
+# ruff: noqa: RUF009  (`told` makes a field)
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pasta.errors import UsageError
+from pasta.train.config import told
+
+Method = Literal["lora", "full"]
+LEARNING_RATES = {"lora": 5e-4, "full": 5e-5}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeConfig:
+    """A reward model trained on preferences, one a fold of the prompts."""
+
+    data: str = told("", "Preferences, JSON lines: instruction, generator, output, preference (1 to 2).")
+    out: str = told("", "Folder for the judge: a model a fold, judge.json, held-out rewards, the report.")
+    model: str = told("default", "The base model: a folder, a .gguf file or a Hugging Face id.")
+    reference: str = told("gpt4_1106_preview", "The generator that all others were compared with.")
+    folds: int = told(2, "Parts of the prompts; each part is scored by a model that was trained on the others.")
+    limit: int = told(0, "Use so many prompts at most; 0: all.")
+    method: Method = told("lora", "lora: low-rank updates, a small file a fold; full: all weights.")
+    lora_rank: int = told(24, "Rank of the updates.")
+    learning_rate: float | None = told(None, "Peak learning rate; by default 5e-4 (lora) or 5e-5 (full).")
+    epochs: float = told(2.0, "Passes over the data.")
+    minutes: float = told(0.0, "Time for the training of all folds together; 0: no limit.")
+    group: int = told(14, "Answers to one prompt that are compared with each other, and with the reference.")
+    prompts: int = told(8, "Groups in a step.")
+    spoiled: float = told(0.25, "Weight of answers spoiled on purpose, beside GPT-4's preferences; 0: none.")
+    temper: float = told(0.5, "How far GPT-4's log odds are believed, 0 to 1.")
+    max_length: int = told(640, "Tokens of prompt and answer; longer ones lose their middle.")
+    tokens: int = told(16384, "Tokens in one forward pass, padding included.")
+    seed: int = told(0, "Of the order, the groups and the spoiled answers.")
+    device: str | None = told(None, "cpu or cuda; by default a GPU where there is one.")
+    score: str | None = told(None, "JSON lines with prompt and answer (or instruction and output) to score afterwards.")
+    scores: str | None = told(None, "Where the scored lines go; by default scores.jsonl in the judge's folder.")
+
+    def __post_init__(self) -> None:
+        for name in ("data", "out"):
+            if not getattr(self, name):
+                raise UsageError(f"{name} is missing", f"pass --{name}")
+        if self.folds < 2:
+            raise UsageError(f"folds is {self.folds}, expected 2 or more", "a judge must not score what it was taught")
+        for name in ("group", "prompts", "lora_rank"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
+        if self.max_length < 64 or self.tokens < self.max_length:
+            raise UsageError(f"max_length is {self.max_length}, expected 64 to tokens ({self.tokens})")
+        if self.method not in LEARNING_RATES:
+            raise UsageError(f"method is {self.method!r}", "use lora or full")
+
+    @property
+    def peak_learning_rate(self) -> float:
+        return LEARNING_RATES[self.method] if self.learning_rate is None else self.learning_rate

@@ -1,0 +1,164 @@
+"""Judges that are reward models: any of Hugging Face's sequence classifiers, and those that this project trains."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import CorruptModel, UnknownModel
+from pasta.judge.base import Comparison
+from pasta.judge.encode import Encoder, Pair
+from pasta.judge.groups import sigmoid
+from pasta.judge.preferences import prompt_key
+
+RECORD = "judge.json"
+LONGEST = 2048  # tokens of prompt and answer, for a model that does not say
+
+
+def open_reward(name: str, length_control: bool = True, device: str | None = None) -> RewardModel | FoldedReward:
+    if (Path(name) / RECORD).is_file():
+        return FoldedReward.read(Path(name), length_control, device)
+    return RewardModel(name, device=device)
+
+
+class _Rewarding:
+    """Compares by the difference of two rewards, each computed once."""
+
+    name: str
+
+    def rewards(self, pairs: Sequence[Pair]) -> list[float]:
+        raise NotImplementedError
+
+    def compare(self, comparisons: Sequence[Comparison]) -> list[float]:
+        pairs = list(
+            dict.fromkeys(pair for c in comparisons for pair in ((c.prompt, c.reference), (c.prompt, c.answer)))
+        )
+        reward = dict(zip(pairs, self.rewards(pairs), strict=True))
+        return [sigmoid(reward[c.prompt, c.answer] - reward[c.prompt, c.reference]) for c in comparisons]
+
+
+class RewardModel(_Rewarding):
+    """A sequence classifier with one output, from a folder, an adapter's folder or the hub; read at its first use."""
+
+    def __init__(self, source: str, *, device: str | None = None, max_length: int | None = None):
+        self.name = f"reward:{source}"
+        self.source = source
+        self.device = device
+        self.max_length = max_length
+
+    def rewards(self, pairs: Sequence[Pair]) -> list[float]:
+        from pasta.judge.learn import score
+
+        model, encoder = self._loaded
+        return score(model, encoder, pairs)
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Encoder]:
+        import torch
+
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+        model, tokenizer = self._adapted() if (Path(self.source) / "adapter_config.json").is_file() else self._whole()
+        if model.config.num_labels != 1:
+            raise UnknownModel(f"{self.source} gives {model.config.num_labels} numbers an answer, expected one reward")
+        longest = self.max_length or min(LONGEST, getattr(model.config, "max_position_embeddings", LONGEST))
+        encoder = Encoder(tokenizer, longest)
+        if model.config.pad_token_id is None:
+            model.config.pad_token_id = encoder.pad
+        return model.to(device, dtype).eval(), encoder
+
+    def _whole(self) -> tuple[Any, Any]:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        from pasta.models.loading import quiet
+
+        try:
+            with quiet():
+                tokenizer = AutoTokenizer.from_pretrained(self.source)
+                model, report = AutoModelForSequenceClassification.from_pretrained(
+                    self.source, output_loading_info=True
+                )
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise UnknownModel(
+                f"{self.source} does not read as a reward model: {reason}", "a folder, or an id"
+            ) from error
+        if report["missing_keys"]:  # transformers would go on with random numbers in their place
+            missing = sorted(report["missing_keys"])
+            raise CorruptModel(f"{self.source} lacks {missing[0]}: it is a base model, not a reward model")
+        return model, tokenizer
+
+    def _adapted(self) -> tuple[Any, Any]:
+        from pasta.judge.learn import make_model
+        from pasta.train.adapter import apply_adapter, base_of
+        from pasta.vocab import Vocabulary
+
+        model, tokenizer = make_model(base_of(self.source))
+        apply_adapter(model, Vocabulary(tokenizer, []), self.source)
+        return model, tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A model of a trained judge, and how its numbers become log odds."""
+
+    folder: str
+    length_slope: float  # reward that a model's own answer gains with each e-fold of its length, all else equal
+    scale: float  # of the reward without that
+    raw_scale: float  # of the reward as it is
+
+    def log_odds(self, reward: float, characters: int, length_control: bool) -> float:
+        if length_control:
+            return self.scale * (reward - self.length_slope * math.log(characters + 1))
+        return self.raw_scale * reward
+
+
+class FoldedReward(_Rewarding):
+    """What `pasta train judge` makes: a prompt is scored by the model that was not trained on it.
+
+    All models together, averaged, score a prompt that none has seen.
+    """
+
+    def __init__(
+        self, folder: Path, folds: Sequence[Fold], prompts: dict[str, int], max_length: int,
+        length_control: bool = True, device: str | None = None,
+    ):  # fmt: skip
+        self.name = f"{'reward' if length_control else 'reward-raw'}:{folder}"
+        self.folds = tuple(folds)
+        self.prompts = prompts
+        self.length_control = length_control
+        self.models = [
+            RewardModel(_weights(folder / fold.folder), device=device, max_length=max_length) for fold in folds
+        ]
+
+    @classmethod
+    def read(cls, folder: Path, length_control: bool = True, device: str | None = None) -> FoldedReward:
+        try:
+            record = json.loads((folder / RECORD).read_text("utf-8"))
+            folds = [Fold(**fold) for fold in record["folds"]]
+            return cls(folder, folds, dict(record["prompts"]), int(record["max_length"]), length_control, device)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CorruptModel(f"{folder / RECORD} does not read: {error}", "train the judge again") from error
+
+    def rewards(self, pairs: Sequence[Pair]) -> list[float]:
+        """Log odds, up to a constant of the prompt."""
+        total, votes = [0.0] * len(pairs), [0] * len(pairs)
+        own = [self.prompts.get(prompt_key(prompt)) for prompt, _ in pairs]
+        for number, (fold, model) in enumerate(zip(self.folds, self.models, strict=True)):
+            mine = [index for index, fold_of in enumerate(own) if fold_of in (None, number)]
+            if not mine:
+                continue
+            for index, reward in zip(mine, model.rewards([pairs[index] for index in mine]), strict=True):
+                total[index] += fold.log_odds(reward, len(pairs[index][1]), self.length_control)
+                votes[index] += 1
+        return [sum_ / count for sum_, count in zip(total, votes, strict=True)]
+
+
+def _weights(folder: Path) -> str:
+    """The whole model where it is there, else its adapter."""
+    return str(folder if (folder / "config.json").is_file() else folder / "adapter")

@@ -1,0 +1,230 @@
+"""`pasta train judge`: a reward model a fold, its rewards of the prompts it has not seen, and the report on them."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pasta.data.rows import read_rows, write_rows
+from pasta.errors import UsageError
+from pasta.judge.agreement import Array, Board, fit_scale, length_slope
+from pasta.judge.config import JudgeConfig
+from pasta.judge.encode import Encoder, Pair
+from pasta.judge.features import FeatureJudge, fit
+from pasta.judge.groups import elsewhere, sigmoid
+from pasta.judge.preferences import Contest, deal, prompt_key, read_contests
+from pasta.judge.report import compose, markdown
+from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
+from pasta.judge.spoil import KINDS, spoil
+
+
+SAMPLE = 256  # held-out answers that the saved model is tried on
+
+
+def train_judge(config: JudgeConfig) -> dict[str, Any]:
+    """Trains, scores, measures and writes everything; returns the report."""
+    begun = time.monotonic()
+    out = Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)
+    contests = read_contests(config.data, config.reference, config.limit)
+    if len(contests) < 2 * config.folds:
+        raise UsageError(f"{config.data} has {len(contests)} prompts, expected {2 * config.folds} or more")
+    prompts = deal(contests, config.folds)
+    parts = [[c for c in contests if prompts[prompt_key(c.prompt)] == k] for k in range(config.folds)]
+    say(f"{len(contests)} prompts, {sum(len(c.answers) for c in contests)} answers, {config.folds} folds")
+
+    linear = [fit(others(parts, k), config.temper, config.spoiled, config.seed) for k in range(config.folds)]
+    counted = [
+        [[one.reward(pair) for pair in pairs_of(c)] for c in part] for one, part in zip(linear, parts, strict=True)
+    ]
+    feature_folds = [make_fold("", part, as_arrays(part_)) for part, part_ in zip(parts, counted, strict=True)]
+    FeatureJudge(linear, feature_folds, prompts).write(out / "features.json")
+    say(f"features: fitted, {time.monotonic() - begun:.0f} s")
+
+    rewards, folds, training, spoiled = [], [], [], []
+    for k, part in enumerate(parts):
+        say(f"fold {k}: training on {len(contests) - len(part)} prompts")
+        held_out, record, tested = train_fold(config, k, others(parts, k), part, out / f"fold-{k}")
+        rewards.append(held_out)
+        folds.append(make_fold(f"fold-{k}", part, as_arrays(held_out)))
+        training.append(record)
+        spoiled.append(tested)
+    write_rows(str(out / "held-out.jsonl"), held_out_rows(parts, rewards, counted))
+    about = {"base": config.model, "max_length": config.max_length, "training": training}
+    judge = {**about, "folds": [asdict(fold) for fold in folds], "prompts": prompts}
+    (out / RECORD).write_text(json.dumps(judge, indent=1) + "\n", "utf-8")
+
+    report = write_report(out, parts, rewards, counted, folds, feature_folds, {**about, "spoiled": total(spoiled)})
+    if config.score:
+        score_file(str(out), config.score, config.scores or str(out / "scores.jsonl"), config.device)
+    say(f"{time.monotonic() - begun:.0f} s in all")
+    return report
+
+
+def train_fold(
+    config: JudgeConfig, number: int, learned: Sequence[Contest], held_out: Sequence[Contest], folder: Path
+) -> tuple[list[list[float]], dict[str, float], dict[str, tuple[int, int]]]:
+    """Rewards of the held-out answers by prompt, what the training did, and hits and pairs by kind of spoiling."""
+    import torch
+
+    from pasta.judge.learn import add_updates, make_model, save, score, train
+
+    device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model, tokenizer = make_model(config.model, config.seed + number)
+    model.to(device)
+    if config.method == "lora":
+        add_updates(model, config.lora_rank)
+    encoder = Encoder(tokenizer, config.max_length)
+    record = train(model, encoder, learned, config, config.minutes / config.folds)
+    begun = time.monotonic()
+    pairs = [pair for contest in held_out for pair in pairs_of(contest)]
+    rewards = iter(score(model, encoder, pairs, 2 * config.tokens))
+    by_prompt = [[next(rewards) for _ in pairs_of(contest)] for contest in held_out]
+    made = spoiled_pairs(held_out, config.seed)
+    of_originals = score(model, encoder, [(prompt, good) for _, prompt, good, _ in made], 2 * config.tokens)
+    of_spoiled = score(model, encoder, [(prompt, bad) for _, prompt, _, bad in made], 2 * config.tokens)
+    tested: dict[str, tuple[int, int]] = {}
+    for (kind, *_), original, worse in zip(made, of_originals, of_spoiled, strict=True):
+        hits, count = tested.get(kind, (0, 0))
+        tested[kind] = (hits + (original > worse), count + 1)
+    save(model, tokenizer, folder, config.model)
+    again = RewardModel(str(folder), device=config.device, max_length=config.max_length).rewards(pairs[:SAMPLE])
+    before = [reward for rewards_ in by_prompt for reward in rewards_][: len(again)]
+    record["saved_and_trained"] = float(np.corrcoef(again, before)[0, 1])
+    say(
+        f"fold {number}: {len(pairs)} held-out answers scored, model saved (its rewards correlate by "
+        f"{record['saved_and_trained']:.4f} with those of the model in training), {time.monotonic() - begun:.0f} s"
+    )
+    return by_prompt, record, tested
+
+
+def write_report(
+    out: Path,
+    parts: Sequence[Sequence[Contest]],
+    rewards: Sequence[Sequence[Sequence[float]]],
+    counted: Sequence[Sequence[Sequence[float]]],
+    folds: Sequence[Fold],
+    feature_folds: Sequence[Fold],
+    about: dict[str, Any],
+) -> dict[str, Any]:
+    board = Board.of([contest for part in parts for contest in part])
+    judges = {
+        "reward": log_odds(parts, rewards, folds, True),
+        "reward-raw": log_odds(parts, rewards, folds, False),
+        "features": log_odds(parts, counted, feature_folds, True),
+        "features-raw": log_odds(parts, counted, feature_folds, False),
+        "length": board.length,
+    }
+    report = compose(board, judges, about)
+    (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    (out / "report.md").write_text(markdown(report), "utf-8")
+    return report
+
+
+def log_odds(
+    parts: Sequence[Sequence[Contest]],
+    rewards: Sequence[Sequence[Sequence[float]]],
+    folds: Sequence[Fold],
+    control: bool,
+) -> list[Array]:
+    """As the judge would give them, but scaled by what was fitted on other prompts."""
+    out = []
+    for k, (part, by_prompt) in enumerate(zip(parts, rewards, strict=True)):
+        elsewhere = folds[(k + 1) % len(folds)]
+        fold = Fold("", folds[k].length_slope, elsewhere.scale, elsewhere.raw_scale)
+        for contest, values in zip(part, by_prompt, strict=True):
+            texts = [answer for _, answer in pairs_of(contest)]
+            out.append(np.array([fold.log_odds(v, len(t), control) for v, t in zip(values, texts, strict=True)]))
+    return out
+
+
+def make_fold(folder: str, part: Sequence[Contest], rewards: Sequence[Array]) -> Fold:
+    board = Board.of(part)
+    slope = length_slope(board, rewards)
+    level = [r - slope * x for r, x in zip(rewards, board.length, strict=True)]
+    return Fold(folder, slope, fit_scale(board, level), fit_scale(board, rewards))
+
+
+def spoiled_pairs(contests: Sequence[Contest], seed: int) -> list[tuple[str, str, str, str]]:
+    """Kind, prompt, answer and spoiled answer: each kind once a prompt, where one of its answers allows it."""
+    rng = random.Random(seed + 7)
+    out = []
+    for contest in contests:
+        for kind in KINDS:
+            for answer in rng.sample(contest.answers, len(contest.answers)):
+                made = spoil(answer.text, rng, elsewhere(contest.prompt, contests, rng), kind)
+                if made is not None and made[1].strip():
+                    out.append((kind, contest.prompt, answer.text, made[1]))
+                    break
+    return out
+
+
+def score_file(judge: str, source: str, target: str, device: str | None = None) -> None:
+    """Adds `reward` (log odds, controlled for length), `reward_raw`, and `probability` where a line has a reference."""
+    rows = list(read_rows(source))
+    pairs = [(text_of(row, "prompt", "instruction"), text_of(row, "answer", "output", "response")) for row in rows]
+    references = [
+        (prompt, row["reference"]) for (prompt, _), row in zip(pairs, rows, strict=True) if "reference" in row
+    ]
+    asked = list(dict.fromkeys([*pairs, *references]))
+    controlled, raw = (FoldedReward.read(Path(judge), control, device) for control in (True, False))
+    raw.models = controlled.models  # read once
+    begun = time.monotonic()
+    level = dict(zip(asked, controlled.rewards(asked), strict=True))
+    plain = dict(zip(asked, raw.rewards(asked), strict=True))
+    for row, pair in zip(rows, pairs, strict=True):
+        row["reward"], row["reward_raw"] = round(level[pair], 4), round(plain[pair], 4)
+        if "reference" in row:
+            row["probability"] = round(sigmoid(level[pair] - level[pair[0], row["reference"]]), 4)
+    write_rows(target, rows)
+    say(f"{len(rows)} lines scored in {time.monotonic() - begun:.0f} s: {target}")
+
+
+def text_of(row: dict[str, Any], *names: str) -> str:
+    for name in names:
+        if isinstance(row.get(name), str):
+            return str(row[name])
+    raise UsageError(f"a line has no {names[0]}: {json.dumps(row)[:80]}", f"expected one of {', '.join(names)}")
+
+
+def pairs_of(contest: Contest) -> list[Pair]:
+    return [(contest.prompt, answer.text) for answer in (contest.reference, *contest.answers)]
+
+
+def others(parts: Sequence[Sequence[Contest]], left_out: int) -> list[Contest]:
+    return [contest for k, part in enumerate(parts) if k != left_out for contest in part]
+
+
+def as_arrays(rewards: Sequence[Sequence[float]]) -> list[Array]:
+    return [np.array(values) for values in rewards]
+
+
+def held_out_rows(parts: Any, rewards: Any, counted: Any) -> list[dict[str, Any]]:
+    return [
+        {"prompt": prompt_key(contest.prompt), "fold": k, "model": answer.model,
+         "reward": round(r, 4), "features": round(f, 4)}
+        for k, part in enumerate(parts)
+        for contest, by_reward, by_features in zip(part, rewards[k], counted[k], strict=True)
+        for answer, r, f in zip((contest.reference, *contest.answers), by_reward, by_features, strict=True)
+    ]  # fmt: skip
+
+
+def total(tested: Sequence[dict[str, tuple[int, int]]]) -> dict[str, dict[str, float]]:
+    out = {}
+    for kind in KINDS:
+        hits, pairs = (sum(fold.get(kind, (0, 0))[i] for fold in tested) for i in (0, 1))
+        if pairs:
+            out[kind] = {"pairs": pairs, "rate": hits / pairs}
+    return out
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
