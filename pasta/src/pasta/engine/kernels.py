@@ -11,6 +11,9 @@ import triton
 import triton.language as tl
 
 
+NOTHING = tl.constexpr(-1e30)  # the score of what is not seen: finite, since the difference of infinities is not a number
+
+
 @triton.jit
 def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -191,6 +194,10 @@ def _attend(
     column = tl.arange(0, BLOCK_SIZE)
     inside = column < SIZE
     q_head = head * GROUP + lane % GROUP
+    out = ((row * HEADS + q_head) * SPLITS + split).to(tl.int64)  # (row, query head, split)
+    if begin >= length:  # a short answer leaves splits without work
+        tl.store(peaks + out, tl.full([LANES], NOTHING, tl.float32), mask=real)
+        return
     q = tl.load(
         query + (row * HEADS + q_head)[:, None] * SIZE + column[None, :],
         mask=real[:, None] & inside[None, :],
@@ -198,7 +205,7 @@ def _attend(
     )
     bit = tl.arange(0, 32)
 
-    peak = tl.full([LANES], -1e30, tl.float32)
+    peak = tl.full([LANES], NOTHING, tl.float32)
     total = tl.zeros([LANES], tl.float32)
     sum_ = tl.zeros([LANES, BLOCK_SIZE], tl.float32)
     for start in range(begin, end, 32):
@@ -219,7 +226,7 @@ def _attend(
         )
         word = tl.load(visible + row * BLOCKS + start // 32, mask=real, other=0)
         seen = ((word[:, None] >> bit[None, :]) & 1) != 0
-        score = tl.where(seen, tl.dot(q, k, input_precision=PRECISION) * scale, -1e30)
+        score = tl.where(seen, tl.dot(q, k, input_precision=PRECISION) * scale, NOTHING)
         new_peak = tl.maximum(peak, tl.max(score, 1))
         shrink = tl.exp(peak - new_peak)
         # A row that has seen nothing yet has no peak, and would count what is hidden from it.
@@ -228,8 +235,6 @@ def _attend(
         total = total * shrink + tl.sum(weight, 1)
         peak = new_peak
 
-    # (row, query head, split)
-    out = ((row * HEADS + q_head) * SPLITS + split).to(tl.int64)
     tl.store(peaks + out, peak, mask=real)
     tl.store(sums + out, total, mask=real)
     tl.store(partial + out[:, None] * SIZE + column[None, :], sum_, mask=real[:, None] & inside[None, :])
@@ -242,10 +247,13 @@ def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, BLOCK_SIZE: tl.constex
     column = tl.arange(0, BLOCK_SIZE)
     inside = column < SIZE
     peak = tl.load(peaks + place * SPLITS + split)
+    seen = peak > NOTHING  # the others saw nothing, and may have written nothing
     weight = tl.exp(peak - tl.max(peak, 0))
-    total = tl.sum(tl.load(sums + place * SPLITS + split) * weight, 0)
+    total = tl.sum(tl.load(sums + place * SPLITS + split, mask=seen, other=0.0) * weight, 0)
     parts = tl.load(
-        partial + (place * SPLITS + split)[:, None] * SIZE + column[None, :], mask=inside[None, :], other=0.0
+        partial + (place * SPLITS + split)[:, None] * SIZE + column[None, :],
+        mask=seen[:, None] & inside[None, :],
+        other=0.0,
     )
     value = tl.sum(parts * weight[:, None], 0) / total
     tl.store(out + place * SIZE + column, value.to(out.dtype.element_ty), mask=inside)
@@ -268,9 +276,8 @@ class Attention:
         self.tile_rows = rows_in_a_tile(rows, self.group)
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
         self.blocks = max_pages * page // 32
-        wanted = max(1, 2 * processors // (tiles * kv_heads))
-        # More splits shorten a step of few rows, but each row's parts must be merged again.
-        self.splits = min(64 if rows <= 8 else 32, max(1, triton.next_power_of_2(wanted + 1) // 2))
+        wanted = max(1, 3 * processors // (tiles * kv_heads))  # more than twice: a short answer leaves some idle
+        self.splits = min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
         self.visible = torch.zeros(rows * self.blocks, dtype=torch.int32, device=device)
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
