@@ -39,11 +39,20 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Anew:
+    """What a thread holds from a position on, written anew as ordinary text."""
+
+    position: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
-    """A thread goes on, and sees what these finished children wrote."""
+    """A thread goes on, and sees what these finished children wrote: as they wrote it, or `anew`."""
 
     thread: int
     children: tuple[int, ...]
+    anew: Anew | None = None
 
 
 @dataclass(frozen=True, slots=True)

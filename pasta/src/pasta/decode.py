@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pasta.engine.base import Engine, OutOfSlots, Sampling
-from pasta.errors import UsageError
+from pasta.errors import PastaError, UsageError
 from pasta.events import Moment
 from pasta.interpreter import Limits
 from pasta.job import Job, Request
@@ -43,7 +43,11 @@ class Decoder:
         for handle, token in self.engine.step():
             if handle in self._threads:  # else it ended while the step was under way
                 job, thread = self._threads[handle]
-                decoded.setdefault(job, []).append((thread, token))
+                tokens = decoded.setdefault(job, [])
+                if isinstance(token, PastaError):
+                    job.error = token
+                else:
+                    tokens.append((thread, token))
         for job, tokens in decoded.items():
             try:
                 job.advance(tokens)
@@ -173,6 +177,7 @@ def make_request(
     stop: str | Sequence[str] = (),
     positions: Positions | str | None = None,
     script: Tree | None = None,
+    scope: str | None = None,
 ) -> Request:
     """Checks and gathers what `generate` and `stream` take."""
     ids = encode_prompt(model, prompt)
@@ -193,6 +198,7 @@ def make_request(
         positions=positions or model.positions,
         stop=tuple(text for text in stops if text),
         script=script,
+        scope=scope,
     )
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from pasta.commands import MAIN, Command, End, Finish, Fork, Join, Put, Wait
+from pasta.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
 from pasta.grammar import MAX_PROMISE_TOKENS, Expect, Grammar
-from pasta.layout import Block, Item, Positions, Tree
+from pasta.layout import Block, Item, Positions, Tree, flatten
 from pasta.vocab import MAX_LENGTH
 
 
@@ -70,6 +70,7 @@ class Interpreter:
         self.threads: list[Thread] = []
         self.sampled = 0
         self.finish_reason: str | None = None
+        self._prompt = 0
         self._running = 0
         self._queue: deque[int] = deque()
 
@@ -77,6 +78,7 @@ class Interpreter:
 
     def begin(self, prompt_length: int) -> Expect:
         """Opens the main thread after its prompt; returns what may come first."""
+        self._prompt = prompt_length
         main = Thread(MAIN, None, (), prompt_length, status=Status.RUNNING)
         self.threads.append(main)
         self._running = 1
@@ -130,6 +132,24 @@ class Interpreter:
             if index in thread.blocks:
                 items.append(Block(self.tree(thread.blocks[index])))
         return tuple(items)
+
+    def settled(self, thread_id: int) -> Anew | None:
+        """Layout `stitched`: what the thread's next sync writes anew, up to the first child that is not done."""
+        thread = self.threads[thread_id]
+        if not (self.positions.stitched and thread.open):
+            return None
+        first = next(index for index, child in thread.blocks.items() if child == thread.open[0])
+        tokens: list[int] = []
+        for index in range(first, len(thread.tokens)):
+            if index > first:
+                tokens.append(thread.tokens[index])
+            child = thread.blocks.get(index)
+            if child is None:
+                continue
+            if self.threads[child].status is not Status.DONE:
+                break
+            tokens += flatten(self.tree(child))
+        return Anew(thread.positions[first] + 1, tuple(tokens))
 
     # -- what a token does ----------------------------------------------------------------------------
 
@@ -232,7 +252,10 @@ class Interpreter:
             joins = thread.status is Status.READY
             thread.status = Status.RUNNING
             if joins:
-                out.append(Join(thread.id, tuple(thread.open)))
+                anew = self.settled(thread.id)
+                if anew is not None:
+                    thread.position = anew.position + len(anew.tokens)
+                out.append(Join(thread.id, tuple(thread.open), anew))
                 thread.open.clear()
                 self._put(thread, self.tags.sync, out)  # type: ignore[union-attr]
             else:
@@ -247,11 +270,10 @@ class Interpreter:
             return
         if thread.status is not Status.RUNNING or thread.promise is not None:
             return
-        full = thread.position >= limits.context - 1  # one place is left for a closing tag
-        if thread.parent is None:
-            if full:
-                self._close_all("length", out)
-        elif full or thread.sampled >= limits.max_thread_tokens:
+        full = self._room(thread) <= 1  # one place is left for a closing tag
+        if full and (thread.parent is None or self.positions.stitched):
+            self._close_all("length", out)
+        elif thread.parent is not None and (full or thread.sampled >= limits.max_thread_tokens):
             self._drop_decode(thread, out)
             self._put(thread, self.tags.close, out, decode=False, inserted=True)  # type: ignore[union-attr]
             self._end(thread, "length", out)
@@ -304,8 +326,15 @@ class Interpreter:
             len(thread.path) < limits.max_depth
             and limits.max_new_tokens - self.sampled > MAX_PROMISE_TOKENS
             and own - thread.sampled > MAX_PROMISE_TOKENS
-            and thread.position + MAX_PROMISE_TOKENS + reserved < limits.context
+            and self._room(thread) > MAX_PROMISE_TOKENS + reserved
         )
+
+    def _room(self, thread: Thread) -> int:
+        """How many more places the context has for a thread; in layout `stitched` a sync may gather all threads."""
+        if not self.positions.stitched:
+            return self.limits.context - thread.position
+        to_come = sum(not other.ended and other.status is not Status.RUNNING for other in self.threads)  # a tag each
+        return self.limits.context - self._prompt - sum(len(other.tokens) for other in self.threads) - to_come - 1
 
 
 def threads_of(tree: Tree) -> dict[tuple[int, ...], Sequence[int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasta.commands import MAIN, Command, End, Fork, Join, Put
+from pasta.commands import MAIN, Anew, Command, End, Fork, Join, Put
 from pasta.engine.base import Engine, Sampling
 from pasta.errors import PastaError
 from pasta.events import Delta, Event, Moment
@@ -28,6 +28,7 @@ class Request:
     positions: Positions = field(default_factory=Positions)
     stop: tuple[str, ...] = ()
     script: Tree | None = None  # tokens to put instead of those that the model would choose
+    scope: str | None = None  # requests of one scope share the KV of what their prompts begin with; None: with nobody
 
 
 class Job:
@@ -63,7 +64,7 @@ class Job:
 
     def open(self) -> None:
         expect = self.interpreter.begin(len(self.request.prompt))
-        self.handles[MAIN] = self._engine.open(self.request.prompt, expect, self.request.sampling)
+        self.handles[MAIN] = self._engine.open(self.request.prompt, expect, self.request.sampling, self.request.scope)
 
     def advance(self, decoded: Sequence[tuple[int, int]]) -> None:
         """Takes what one step decoded, a token for each running thread, and feeds the engine for the next."""
@@ -97,7 +98,8 @@ class Job:
         if self.error is not None:
             raise self.error
         stopped = self._stitcher.text if self._stitcher.stopped else None
-        return build_result(self.interpreter, self.request.prompt, self._engine, self.moments, stopped)
+        cached = self._engine.cached_tokens(self.handle)
+        return build_result(self.interpreter, self.request.prompt, self._engine, self.moments, stopped, cached)
 
     def _chosen(self, thread: int, token: int) -> int:
         if self._script is None:
@@ -112,9 +114,22 @@ class Job:
                     engine.feed(handles[thread], token, position, expect, banned)
                 case Fork(parent, child):
                     handles[child] = engine.fork(handles[parent])
-                case Join(thread, children):
+                case Join(thread, children, None):
                     engine.join(handles[thread], [handles[child] for child in children])
+                case Join(thread, _, Anew(position, tokens)):
+                    engine.rewrite(handles[thread], position, tokens)
+        self._prepare(commands)
         self._done += commands
+
+    def _prepare(self, commands: Sequence[Command]) -> None:
+        """Tells the engine what threads will hold after their syncs, as soon as it is certain."""
+        if not self.request.positions.stitched or self.finished:
+            return
+        for command in commands:
+            parent = self.interpreter.threads[command.thread].parent if isinstance(command, End) else None
+            anew = None if parent is None else self.interpreter.settled(parent)
+            if parent is not None and anew is not None:
+                self._engine.prepare(self.handles[parent], anew.position, anew.tokens)
 
     def _written(self, command: Command) -> Iterator[Delta]:
         match command:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pasta.contexts import START, Contexts
 from pasta.errors import PastaError, UsageError
 from pasta.lang import Node, Promise, Response, Sync, Text
 from pasta.vocab import MAX_LENGTH, Tags, Vocabulary
@@ -69,6 +70,10 @@ class Thread:
             written |= child.all_written()
         self._move(self.table.join(self.segment, written))
 
+    def go_back(self, segment: int) -> None:
+        """Goes on right after an earlier segment of its own, as if nothing had come since."""
+        self._move(self.table.join(segment, 0))
+
     def all_written(self) -> int:
         """This thread's segments and those of every thread below it."""
         written = self.written
@@ -89,22 +94,30 @@ class Positions:
     """How many places a parent leaves free for a block, whose length is not known yet.
 
     `predicted` (the paper's): ten for each of the promise's `tokens`. `fixed:K`: K, whatever it says.
-    Nothing is repaired at a sync.
+    Nothing is repaired at a sync. `stitched`: none; at a sync the thread's context is written anew as ordinary text,
+    each block at its place, which is what a server without fork and join can do.
     """
 
     gap: int | None = None
     unit: int = 10
+    stitched: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Positions:
         if text == "predicted":
             return cls()
+        if text == "stitched":
+            return cls(gap=0, stitched=True)
         kind, _, gap = text.partition(":")
         if kind == "fixed" and gap.isascii() and gap.isdigit() and int(gap) > 0:
             return cls(gap=int(gap))
-        raise UsageError(f"unknown position scheme {text!r}", hint="use 'predicted' or 'fixed:K', for example fixed:40")
+        raise UsageError(
+            f"unknown position scheme {text!r}", hint="use 'predicted', 'stitched' or 'fixed:K', for example fixed:40"
+        )
 
     def __str__(self) -> str:
+        if self.stitched:
+            return "stitched"
         return "predicted" if self.gap is None else f"fixed:{self.gap}"
 
     def reserve(self, length: int) -> int:
@@ -209,7 +222,11 @@ def require_tags(vocabulary: Vocabulary) -> Tags:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A prompt and its merged response, token by token. All lists run in merged order."""
+    """A prompt and its merged response, token by token.
+
+    All lists run in merged order; in layout `stitched`, in the order in which contexts grow, where a token has a place
+    in each context that holds it, and is a target in the one in which it is decoded.
+    """
 
     ids: tuple[int, ...]
     positions: tuple[int, ...]
@@ -230,6 +247,8 @@ def lay_out(prompt: Sequence[int], tree: Tree, tags: Tags | None, scheme: Positi
 
     The prompt's own tokens predict nothing, but for its last, which predicts the first of the response.
     """
+    if scheme.stitched:
+        return _lay_out_stitched(prompt, tree, tags, end)
     ids: list[int] = []
     positions: list[int] = []
     segments: list[int] = []
@@ -270,6 +289,43 @@ def lay_out(prompt: Sequence[int], tree: Tree, tags: Tags | None, scheme: Positi
     if end is not None and last is not None:
         targets[last] = end
     return Layout(tuple(ids), tuple(positions), tuple(segments), tuple(targets), tuple(main.table.sees))
+
+
+def _lay_out_stitched(prompt: Sequence[int], tree: Tree, tags: Tags | None, end: int | None) -> Layout:
+    """Every context that a thread decodes in: after a sync it is the text so far, each block at its place."""
+    contexts = Contexts()
+    targets: dict[int, int] = {}
+
+    def run(items: Sequence[Item], place: int, decoded: bool) -> int:
+        """Reads a thread from a place on; `decoded`: its first token is one that the place before predicts."""
+        begun, since = place, list[Item]()  # where it last was ordinary text, and what came since
+        for item in items:
+            if isinstance(item, Block):
+                run(item.items, place, decoded=False)
+                since.append(item)
+                continue
+            if decoded and place != START:
+                targets[place] = item
+            decoded = True
+            if tags is not None and item == tags.sync:
+                begun = place = contexts.put(contexts.put_all(begun, flatten(tuple(since))), item)
+                since = []
+            else:
+                place = contexts.put(place, item)
+                since.append(item)
+        return place
+
+    last = run(tree, contexts.put_all(START, prompt), decoded=True)
+    if end is not None and last != START:
+        targets[last] = end
+    segments, sees = contexts.segments()
+    return Layout(
+        ids=tuple(contexts.tokens),
+        positions=tuple(contexts.depths),
+        segments=tuple(segments),
+        targets=tuple(targets.get(place, IGNORE) for place in range(len(contexts.tokens))),
+        sees=tuple(sees),
+    )
 
 
 # -- speed --------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def engine_of(folder: str) -> NativeEngine:
     return NativeEngine(model.eval(), vocabulary_of(model, tokenizer), name=folder)
 
 
-@pytest.mark.parametrize("positions", ["predicted", "fixed:40"])
+@pytest.mark.parametrize("positions", ["predicted", "fixed:40", "stitched"])
 def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: str) -> None:
     engine = tiny_engine()
     vocabulary, scheme = engine.vocabulary, Positions.parse(positions)

@@ -13,5 +13,7 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a G
 Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int8 on a CPU.")]
 Context = Annotated[int | None, typer.Option(help="Use no more positions than this.")]
 MaxThreads = Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")]
-Scheme = Annotated[str | None, typer.Option(metavar="SCHEME", help="predicted or fixed:K; by default, as trained.")]
+Scheme = Annotated[
+    str | None, typer.Option(metavar="SCHEME", help="predicted, fixed:K or stitched; by default, as trained.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -50,8 +50,14 @@ class Engine(Protocol):
     positions: Positions  # the scheme that the model was trained with
     name: str  # of the model
 
-    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling) -> Any:
-        """A new request: the handle of its main thread, which holds the prompt and decodes after it."""
+    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling, scope: str | None = None) -> Any:
+        """A new request: the handle of its main thread, which holds the prompt and decodes after it.
+
+        Requests of the same scope may share what they compute, so far as it changes nothing; None shares with nobody.
+        """
+
+    def cached_tokens(self, thread: Any) -> int:
+        """How many of the prompt's tokens the request of this main thread found computed."""
 
     def feed(self, thread: Any, token: int, position: int, expect: Expect | None, banned: Sequence[int] = ()) -> None:
         """Puts a token into a thread; with `expect`, the next step decodes what comes after it, no `banned` token."""
@@ -62,11 +68,17 @@ class Engine(Protocol):
     def join(self, thread: Any, children: Sequence[Any]) -> None:
         """From now on the thread sees all that these finished children hold."""
 
+    def rewrite(self, thread: Any, position: int, tokens: Sequence[int]) -> None:
+        """Layout `stitched`, in place of a join: from this position on, the thread holds these tokens instead."""
+
+    def prepare(self, thread: Any, position: int, tokens: Sequence[int]) -> None:
+        """Layout `stitched`: how the thread's next `rewrite` will begin, for an engine that can work ahead."""
+
     def launch(self) -> None:
         """Starts the next step where that can go on beside the host's work."""
 
-    def step(self) -> list[tuple[Any, int]]:
-        """Runs all that was fed since the last step: (thread, token) for each that decodes."""
+    def step(self) -> Sequence[tuple[Any, int | PastaError]]:
+        """Runs all that was fed since the last step: (thread, token) for each that decodes, or why it cannot."""
 
     def close(self, thread: Any) -> None:
         """Ends the request whose main thread this is, and frees all that it held."""

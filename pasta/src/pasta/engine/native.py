@@ -71,6 +71,7 @@ class Handle:
     path: tuple[int, ...] = ()
     forks: int = 0
     drawn: int = 0
+    first_fork: int | None = None  # the segment that ends with its first open promise
 
 
 class Row(NamedTuple):
@@ -139,12 +140,26 @@ class NativeEngine:
         rows.append(Row(thread, token, position, expect, slot, index, segment, banned))
 
     def fork(self, thread: Handle) -> Handle:
+        if thread.first_fork is None:
+            thread.first_fork = thread.thread.segment
         child = Handle(thread.request, thread.thread.fork(), (*thread.path, thread.forks))
         thread.forks += 1
         return child
 
     def join(self, thread: Handle, children: Sequence[Handle]) -> None:
         thread.thread.join([child.thread for child in children])
+        thread.first_fork = None
+
+    def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        """Runs the tokens again in their new order. The old ones keep their slots, which nobody sees any more."""
+        assert thread.first_fork is not None
+        thread.thread.go_back(thread.first_fork)
+        thread.first_fork = None
+        for place, token in enumerate(tokens, position):
+            self.feed(thread, token, place, None)
+
+    def prepare(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        """Nothing: this layout is here for comparison, plain rather than fast."""
 
     def close(self, thread: Handle) -> None:
         self._rows.pop(thread.request, None)
