@@ -70,20 +70,26 @@ def make_engine(shape: str) -> CudaEngine:
     return CudaEngine(model, vocabulary, name=shape, slots=32_768)
 
 
-def step_seconds(engine: CudaEngine, threads: int, context: int, repeats: int = 40) -> float:
-    """One step of so many threads of one answer, from feeding it to having its tokens; the median."""
-    main = engine.open([5] * context, Expect.TEXT, Sampling())
-    engine.step()
-    handles = [main, *(engine.fork(main) for _ in range(threads - 1))]
-    times = []
-    for repeat in range(repeats + 5):
-        begin = time.perf_counter()
-        for handle in handles:
-            engine.feed(handle, 7, context + repeat, Expect.TEXT)
-        engine.step()
-        times.append(time.perf_counter() - begin)
-    engine.close(main)
-    return statistics.median(times[5:])
+def step_seconds(engine: CudaEngine, context: int, rounds: int = 10, repeats: int = 6) -> dict[int, float]:
+    """One step of so many threads of one answer, from feeding it to having its tokens; medians by threads.
+
+    The numbers of threads take turns, so that a host that is slow for a while is slow for all of them.
+    """
+    times: dict[int, list[float]] = {threads: [] for threads in THREADS}
+    for turn in range(rounds + 1):
+        for threads, measured in times.items():
+            main = engine.open([5] * context, Expect.TEXT, Sampling())
+            engine.step()
+            handles = [main, *(engine.fork(main) for _ in range(threads - 1))]
+            for repeat in range(repeats + 2):
+                begin = time.perf_counter()
+                for handle in handles:
+                    engine.feed(handle, 7, context + repeat, Expect.TEXT)
+                engine.step()
+                if turn > 0 and repeat > 1:  # what comes first captures the graph, or warms up
+                    measured.append(time.perf_counter() - begin)
+            engine.close(main)
+    return {threads: statistics.median(measured) for threads, measured in times.items()}
 
 
 def run_jobs(engine: CudaEngine, prompt: Sequence[int], scripts: Sequence[Tree], limit: int = 10_000) -> float:
@@ -191,10 +197,9 @@ def run(
         report["shapes"][shape] = entry
         say(f"{shape}: memory limit {least * 1e3:.3f} ms a step")
         for context in CONTEXTS:
-            base = 0.0
-            for threads in THREADS:
-                seconds = step_seconds(engine, threads, context)
-                base = base or seconds
+            steps = step_seconds(engine, context)
+            base = steps[1]
+            for threads, seconds in steps.items():
                 entry["steps"].append(
                     {"context": context, "threads": threads, "step_s": seconds, "ratio": seconds / base}
                 )

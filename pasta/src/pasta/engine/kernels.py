@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 
+TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
 NOTHING = tl.constexpr(-1e30)  # the score of what is not seen: finite, since the difference of infinities is not a number
 
 
@@ -326,7 +327,7 @@ class Attention:
 
 def rows_in_a_tile(rows: int, group: int) -> int:
     """How many threads of an answer share one reading of its keys."""
-    return min(rows, max(1, 64 // group))
+    return min(rows, max(1, TILE_LANES // group))
 
 
 @triton.jit
