@@ -5,22 +5,28 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from evaluate import block_text
 from files import read_lines, table, write_lines
-from text import MAX_ITEMS, most_overlap, refusal
+from text import refusal, repeats, sort_of
 
 from pasta.data import counter
 from pasta.data.annotate import annotate as run_annotator
+from pasta.data.example import Example
+from pasta.data.quality import flaw, form
+from pasta.data.structure import is_told
 from pasta.errors import UsageError
 from pasta.lang import parse
+from pasta.lang import plain as plain_of
 from pasta.train.model import find, read_model, vocabulary_of
 from pasta.vocab import Vocabulary
 
-MAX_BLOCK_OVERLAP = 0.6
+Row = dict[str, Any]
+MIN_PARALLELISM = 1.3
+PROSE = ("paragraphs", "plain")
 
 
 def annotate(
@@ -29,57 +35,47 @@ def annotate(
     *,
     annotator: str = "structure",
     sequential: float = 0.33,
+    untagged: float = 0.1,
     held_out: float = 0.02,
     seed: int = 0,
     annotated: str | None = None,
     minutes: float = 0.0,
     device: str | None = None,
 ) -> Path:
-    """From `samples.jsonl` to `annotated.jsonl` and `held-out.jsonl`.
+    """From `samples.jsonl` to `annotated.jsonl` and `held-out.jsonl`, and to `apar.jsonl` for comparison.
 
     Args:
         model: Whose tokens count.
         out: The folder of the recipe.
-        annotator: Which annotator marks the answers.
+        annotator: Which annotator marks the answers; after a comma, another for the prose that the first left alone.
         sequential: The share of answers without a fork, from which it learns when not to.
+        untagged: The share of list answers that lose their tags, so that it can still write a list by itself.
         held_out: The share of prompts kept for measuring.
         seed: Of the choice of those.
         annotated: A file that was annotated elsewhere, in place of annotating now.
-        minutes: Stop annotating after so long, and go on with what is marked; the next run does the rest.
+        minutes: Each annotator stops after so long, and what it marked is used; the next run does the rest.
         device: Where the annotator `independence` runs the model.
     """
     begun = time.monotonic()
     reasons: Counter[str] = Counter()
     if annotated is None:
-        kept = list(worth_learning(read_lines(out / "samples.jsonl"), reasons))
-        write_lines(out / "selected.jsonl", kept)
-        annotated = mark(
-            str(out / "selected.jsonl"), out / f"marked-{annotator}.jsonl", annotator, model, device, minutes
-        )
-    forking, plain = [], []
-    for row in read_lines(Path(annotated)):
-        blocks = [promise for promise, _ in parse(row["response"]).promises()]
-        reason = poor(blocks)
-        if reason is not None:
-            reasons[reason] += 1
-        else:
-            (forking if blocks else plain).append({"prompt": row["prompt"], "response": row["response"]})
-    shuffle = random.Random(seed)
-    shuffle.shuffle(plain)
-    wanted = round(len(forking) * sequential / (1 - sequential))
-    rows = forking + plain[:wanted]
-    shuffle.shuffle(rows)
+        forking, plain = marked_in_turn(annotator.split(","), model, out, device, minutes, reasons)
+    else:
+        forking, plain = sift(read_lines(Path(annotated)), reasons)
+    rows = mix(best_of_prompt(forking, plain), sequential, untagged, random.Random(seed))
     # A prompt is held out with all its answers, so that none of them was seen in training.
     prompts = sorted({row["prompt"] for row in rows})
-    shuffle.shuffle(prompts)
+    random.Random(seed).shuffle(prompts)
     away = set(prompts[: round(held_out * len(prompts))])
     write_lines(out / "annotated.jsonl", (row for row in rows if row["prompt"] not in away))
     write_lines(out / "held-out.jsonl", (row for row in rows if row["prompt"] in away))
+    write_lines(out / "apar.jsonl", (as_apar(row) for row in rows if row["prompt"] not in away))
+    forms = Counter(row["form"] for row in rows)
     table(
         str(out / "annotated.jsonl"),
         [
-            ("forking", len(forking)),
-            ("sequential", len(rows) - len(forking)),
+            ("rows", len(rows)),
+            *((f"  {name}", count) for name, count in forms.most_common()),
             ("held out", sum(row["prompt"] in away for row in rows)),
             *((f"left out: {reason}", count) for reason, count in reasons.most_common()),
             ("seconds", time.monotonic() - begun),
@@ -88,27 +84,97 @@ def annotate(
     return out / "annotated.jsonl"
 
 
-def worth_learning(rows: Iterable[dict[str, Any]], reasons: Counter[str]) -> Iterable[dict[str, Any]]:
+# -- what is good -------------------------------------------------------------------------------------
+
+
+def marked_in_turn(
+    annotators: Sequence[str], model: str, out: Path, device: str | None, minutes: float, reasons: Counter[str]
+) -> tuple[list[Row], list[Row]]:
+    """The answers that fork well by one annotator or another, and those that none would fork."""
+    rows = list(worth_learning(read_lines(out / "samples.jsonl"), reasons))
+    forking: list[Row] = []
+    left: list[Row] = []
+    for name in annotators:
+        write_lines(out / f"selected-{name}.jsonl", rows)
+        marked = mark(str(out / f"selected-{name}.jsonl"), out / f"marked-{name}.jsonl", name, model, device, minutes)
+        good, plain = sift(read_lines(Path(marked)), reasons)
+        forking += good
+        # Stories, code and short answers are left as they are; of the others, one answer to a prompt is tried again.
+        left = [row for row in left if row["form"] not in PROSE] + plain
+        forked = {row["prompt"] for row in forking}
+        again = (row for row in best_of_prompt([], plain) if row["form"] in PROSE and row["prompt"] not in forked)
+        rows = [{"prompt": row["prompt"], "response": row["response"]} for row in again]
+    return forking, left
+
+
+def worth_learning(rows: Iterable[Row], reasons: Counter[str]) -> Iterable[Row]:
     for row in rows:
-        reason = refusal(row["response"], row["finished"])
+        reason = refusal(row["response"], row["finished"], row["prompt"])
         if reason is None:
             yield {"prompt": row["prompt"], "response": row["response"]}
         else:
             reasons[reason] += 1
 
 
-def poor(blocks: list[Any]) -> str | None:
-    """Why an annotation would teach a bad habit."""
-    if not blocks:
-        return None
-    topics = [block.topic.lower() for block in blocks]
-    if len(set(topics)) < len(topics):
-        return "two blocks with one topic"
-    if len(blocks) > MAX_ITEMS:
-        return f"more than {MAX_ITEMS} blocks"
-    if most_overlap([block_text(block) for block in blocks]) > MAX_BLOCK_OVERLAP:
-        return "blocks with the same words"
-    return None
+def sift(rows: Iterable[Row], reasons: Counter[str]) -> tuple[list[Row], list[Row]]:
+    """Of annotated answers, those that fork well, and those that do not fork; both with what they are."""
+    forking: list[Row] = []
+    plain: list[Row] = []
+    for row in rows:
+        response = parse(row["response"])
+        slim = {"prompt": row["prompt"], "response": row["response"]}
+        figures = row.get("pasta") or {}
+        parallelism = figures["tokens"] / max(1, figures["critical_path"]) if "tokens" in figures else MIN_PARALLELISM
+        if not any(response.promises()):
+            example = Example(0, ({"role": "user", "content": row["prompt"]},), row["response"])
+            plain.append({**slim, "form": sort_of(row["response"], is_told(example))})
+        elif reason := flaw(row["prompt"], response):
+            reasons[reason] += 1
+        elif parallelism < MIN_PARALLELISM:
+            reasons["saves little"] += 1
+        else:
+            forking.append({**slim, "form": form(response), "parallelism": round(parallelism, 3)})
+    return forking, plain
+
+
+def best_of_prompt(forking: Sequence[Row], plain: Sequence[Row]) -> list[Row]:
+    """One answer to each prompt: that which forks furthest, or else that which repeats itself least."""
+    best: dict[str, Row] = {}
+    for row in sorted(forking, key=lambda row: -row["parallelism"]):
+        best.setdefault(row["prompt"], row)
+    for row in sorted(plain, key=lambda row: repeats(row["response"])):
+        best.setdefault(row["prompt"], row)
+    return list(best.values())
+
+
+def mix(rows: Sequence[Row], sequential: float, untagged: float, random: random.Random) -> list[Row]:
+    """All that fork, and as many that do not as are wanted, drawn evenly from their kinds."""
+    forking = [row for row in rows if "parallelism" in row]
+    kinds: dict[str, list[Row]] = {}
+    for row in rows:
+        if "parallelism" not in row:
+            kinds.setdefault(row["form"], []).append(row)
+    for group in kinds.values():
+        random.shuffle(group)
+    evenly = [row for turn in zip_longest(*kinds.values()) for row in turn if row is not None]
+    wanted = round(len(forking) * sequential / (1 - sequential))
+    for row in forking:
+        if row["form"] == "list" and random.random() < untagged:
+            row["response"] = plain_of(parse(row["response"]))
+            row["form"] = "list without tags"
+    chosen = [*forking, *evenly[:wanted]]
+    random.shuffle(chosen)
+    return chosen
+
+
+def as_apar(row: Row) -> Row:
+    """The same answer as APAR would learn it: lists and paragraphs fork, and nothing ever joins."""
+    by_pattern = row["form"] != "sentences"
+    text = row["response"].replace("<sync/>", "") if by_pattern else plain_of(parse(row["response"]))
+    return {**row, "response": text}
+
+
+# -- marking ------------------------------------------------------------------------------------------
 
 
 class TimeUp(Exception):
@@ -150,11 +216,13 @@ def make_annotator(name: str, model: str, device: str | None) -> tuple[Any, Any]
     if name == "independence":
         import torch
 
-        from pasta.data.independence import Independence
+        from pasta.data.independence import Budget, Independence
 
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         network, tokenizer = read_model(model, torch.bfloat16 if place != "cpu" else torch.float32)
         vocabulary = vocabulary_of(network, tokenizer)
-        return Independence(network.to(place).eval(), vocabulary, name=Path(model).name), counter(vocabulary)
+        budget = Budget(nats=0.3, limit=0.8, min_saved=30)
+        annotator = Independence(network.to(place).eval(), vocabulary, budget, name=Path(model).name)
+        return annotator, counter(vocabulary)
     hint = "run pasta annotate, and pass its file as --annotated"
     raise UsageError(f"the recipe cannot run the annotator {name!r}", hint=hint)

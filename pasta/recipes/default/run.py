@@ -40,8 +40,7 @@ def run_sample(options: argparse.Namespace) -> None:
 
     sample(
         options.model, need(options, "prompts"), options.out, **given(
-            options, "samples", "batch", "limit", "max_new_tokens", "temperature", "top_p", "repetition_penalty",
-            "seed", "device",
+            options, "samples", "batch", "limit", "max_new_tokens", "temperature", "top_p", "seed", "device",
         ), minutes=options.minutes,
     )  # fmt: skip
 
@@ -53,7 +52,7 @@ def run_annotate(options: argparse.Namespace) -> None:
         options.model,
         options.out,
         minutes=options.minutes,
-        **given(options, "annotator", "annotated", "sequential", "seed", "device"),
+        **given(options, "annotator", "annotated", "sequential", "untagged", "seed", "device"),
     )
 
 
@@ -78,6 +77,7 @@ def run_train(options: argparse.Namespace) -> None:
         **given(
             options, "epochs", "learning_rate", "batch_size", "max_length", "attention", "method", "seed", "limit",
             "lora_rank", "lora_alpha", "embeddings", "max_steps", "save_steps", "logging_steps", "compile",
+            "positions",
         ),
     }  # fmt: skip
     summary = train(SftConfig.from_mapping(settings))
@@ -183,17 +183,17 @@ def parser() -> argparse.ArgumentParser:
 
     sample = out.add_argument_group("sample")
     sample.add_argument("--prompts", help="JSON lines with `prompt`, `instruction` or `messages` (also .xz, .gz)")
-    sample.add_argument("--samples", type=int, help="answers a prompt (1)")
+    sample.add_argument("--samples", type=int, help="answers a prompt, where they have parts that could fork (1)")
     sample.add_argument("--batch", type=int, help="answers at once (1024)")
-    sample.add_argument("--max-new-tokens", type=int, help="tokens an answer (704)")
-    sample.add_argument("--temperature", type=float, help="(0.6)")
-    sample.add_argument("--top-p", type=float, help="(0.9)")
-    sample.add_argument("--repetition-penalty", type=float, help="(1.1)")
+    sample.add_argument("--max-new-tokens", type=int, help="tokens an answer (600)")
+    sample.add_argument("--temperature", type=float, help="(0.7)")
+    sample.add_argument("--top-p", type=float, help="(0.95)")
 
     annotate = out.add_argument_group("annotate")
-    annotate.add_argument("--annotator", help="structure or independence (structure)")
+    annotate.add_argument("--annotator", help="structure, independence, or both with a comma (structure)")
     annotate.add_argument("--annotated", help="a file made by `pasta annotate`, in place of annotating now")
     annotate.add_argument("--sequential", type=float, help="share of the answers without a fork (0.33)")
+    annotate.add_argument("--untagged", type=float, help="share of the list answers that lose their tags (0.1)")
 
     train = out.add_argument_group("train")
     train.add_argument("--data", help="annotated JSON lines (OUT/annotated.jsonl)")
@@ -207,6 +207,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--learning-rate", type=float)
     train.add_argument("--batch-size", type=int, help="rows at once (8)")
     train.add_argument("--max-length", type=int, help="tokens a row (2048)")
+    train.add_argument("--positions", help="predicted or fixed:K (predicted)")
     train.add_argument("--attention", help="flex or dense")
     train.add_argument("--compile", action="store_true", default=None)
     train.add_argument("--save-steps", type=int)

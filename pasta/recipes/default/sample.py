@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
+from evaluate import open_engine
 from files import append_lines, read_lines, read_prompts, table
 from text import kind, refusal
 
+from pasta.engine.base import Engine, Sampling
 from pasta.errors import PastaError
-from pasta.train.model import read_model, vocabulary_of
+from pasta.grammar import Expect
+
+TEXT = Expect.text(child=False, promise=False, sync=False)  # an answer without tags
+SAY_S, WRITE_S = 10.0, 2.0
+
+
+@dataclass(slots=True)
+class Answer:
+    """A prompt and what was decoded after it."""
+
+    index: int
+    sample: int
+    prompt: str
+    prompt_ids: list[int]
+    ids: list[int] = field(default_factory=list)
+    finished: bool = False
 
 
 def sample(
@@ -24,99 +42,122 @@ def sample(
     samples: int = 1,
     batch: int = 1024,
     limit: int = 0,
-    max_new_tokens: int = 704,
+    max_new_tokens: int = 600,
     max_prompt_tokens: int = 384,
-    temperature: float = 0.6,
-    top_p: float = 0.9,
-    repetition_penalty: float = 1.1,
+    temperature: float = 0.7,
+    top_p: float = 0.95,
     seed: int = 0,
     device: str | None = None,
 ) -> Path:
-    """Answers to every prompt, into `samples.jsonl`; goes on where an earlier run stopped."""
+    """Answers to every prompt, into `samples.jsonl`; goes on where an earlier run stopped.
+
+    A prompt whose answer holds a list or paragraphs is answered again, up to `samples` times.
+    """
     begun = time.monotonic()
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     path = out / "samples.jsonl"
-    network, tokenizer = read_model(model, torch.bfloat16 if place.type == "cuda" else torch.float32)
-    network = network.to(place).eval()
-    vocabulary = vocabulary_of(network, tokenizer)
-    if not vocabulary.eos:
+    engine = open_engine(model, device, batch * (max_prompt_tokens + max_new_tokens + 64))
+    if not engine.vocabulary.eos:
         raise PastaError("this model's tokenizer has no token that ends a response")
-    done = {(row["index"], row["sample"]) for row in read_lines(path)}
-    jobs: list[tuple[int, int, str, list[int]]] = []
-    for index, prompt in enumerate(read_prompts(prompts, limit)):
-        ids = vocabulary.encode_chat([{"role": "user", "content": prompt}])
-        if len(ids) <= max_prompt_tokens:
-            jobs += [(index, n, prompt, ids) for n in range(samples) if (index, n) not in done]
-    batches = in_batches(jobs, batch, seed)
-    longest = 0.0
-    written = tokens = 0
-    for number, rows in enumerate(batches):
-        if minutes and time.monotonic() - begun + longest > 60 * minutes:
-            print(f"time is up: {len(batches) - number} batches are left for the next run", flush=True)
-            break
-        started = time.monotonic()
-        torch.manual_seed(seed + len(done) + number)
-        answers = answer(
-            network, [ids for *_, ids in rows], vocabulary.eos, tokenizer.pad_token_id or 0,
-            max_new_tokens=max_new_tokens, do_sample=temperature > 0, temperature=temperature, top_p=top_p,
-            top_k=0, repetition_penalty=repetition_penalty,
-        )  # fmt: skip
-        append_lines(
-            path,
-            (
-                {
-                    "index": index,
-                    "sample": n,
-                    "prompt": prompt,
-                    "response": vocabulary.decode(ids).strip(),
-                    "finished": finished,
-                    "tokens": len(ids),
-                }
-                for (index, n, prompt, _), (ids, finished) in zip(rows, answers, strict=True)
-            ),
-        )
-        took = time.monotonic() - started
-        longest = max(longest, took)
-        written += len(rows)
-        tokens += sum(len(ids) for ids, _ in answers)
-        rate = sum(len(ids) for ids, _ in answers) / took
-        print(f"batch {number + 1}/{len(batches)}: {len(rows)} answers, {took:.0f} s, {rate:,.0f} tokens/s", flush=True)
-    report(path, written, tokens, time.monotonic() - begun)
+    waiting = still_to_do(engine, read_prompts(prompts, limit), list(read_lines(path)), samples, max_prompt_tokens)
+    random.Random(seed).shuffle(waiting)  # so that a run can stop anywhere
+
+    decoding = written = time.monotonic()
+    until = begun + 60 * minutes if minutes else float("inf")
+    ended: list[dict[str, Any]] = []
+    answers = tokens = 0
+    for answer in decode(engine, waiting, batch, max_new_tokens, Sampling(temperature, top_p=top_p, seed=seed), until):
+        ended.append(row := row_of(answer, engine))
+        if answer.sample + 1 < samples and is_worth_another(row):
+            waiting.append(Answer(answer.index, answer.sample + 1, answer.prompt, answer.prompt_ids))
+        answers += 1
+        tokens += len(answer.ids)
+        if (now := time.monotonic()) - written > WRITE_S:
+            append_lines(path, ended)
+            ended, written = [], now
+    append_lines(path, ended)
+    if answers < len(waiting):
+        print(f"time is up: {len(waiting) - answers} answers are left for the next run", flush=True)
+    report(path, answers, tokens, time.monotonic() - decoding)
     return path
 
 
-def in_batches(jobs: list[Any], size: int, seed: int) -> list[list[Any]]:
-    """Random prompts first to last, so that a run can stop anywhere; by length within a stretch of them."""
-    random.Random(seed).shuffle(jobs)
-    batches = []
-    for start in range(0, len(jobs), 4 * size):
-        stretch = sorted(jobs[start : start + 4 * size], key=lambda job: len(job[3]))
-        batches += [stretch[at : at + size] for at in range(0, len(stretch), size)]
-    return batches
+def decode(
+    engine: Engine, waiting: list[Answer], batch: int, max_new_tokens: int, ways: Sampling, until: float
+) -> Iterator[Answer]:
+    """Decodes `batch` answers at a time, each of which makes room for the next; yields them as they end.
+
+    Whoever takes them may put more into `waiting`.
+
+    This drives the engine by itself, without the interpreter: what has no tags has no threads.
+    """
+    eos = engine.vocabulary.eos
+    running: dict[Any, Answer] = {}
+    said = begun = time.monotonic()
+    tokens = taken = ended = 0
+    while (taken < len(waiting) or running) and (now := time.monotonic()) < until:
+        for answer in waiting[taken : taken + batch - len(running)]:
+            seed = hash((ways.seed, answer.index, answer.sample))  # of numbers: the same in every run
+            running[engine.open(answer.prompt_ids, TEXT, replace(ways, seed=seed))] = answer
+            taken += 1
+        for handle, token in engine.step():
+            answer = running[handle]
+            tokens += 1
+            answer.finished = token in eos
+            if not answer.finished:
+                answer.ids.append(token)
+            if answer.finished or len(answer.ids) == max_new_tokens:
+                engine.close(handle)
+                del running[handle]
+                ended += 1
+                yield answer
+            else:
+                engine.feed(handle, token, len(answer.prompt_ids) + len(answer.ids) - 1, TEXT)
+        engine.launch()
+        if now - said > SAY_S:
+            rate = tokens / (now - begun)
+            print(f"{ended}/{len(waiting)} answers, {len(running)} running, {rate:,.0f} tokens/s", flush=True)
+            said = now
+    for handle in running:
+        engine.close(handle)
 
 
-@torch.inference_mode()
-def answer(
-    network: Any, prompts: list[list[int]], eos: frozenset[int], pad: int, **options: Any
-) -> list[tuple[list[int], bool]]:
-    """The tokens of an answer to each prompt, and whether it ended by itself."""
-    width = max(map(len, prompts))
-    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=network.device)
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=network.device)
-    if not options["do_sample"]:
-        for name in ("temperature", "top_p", "top_k"):
-            options.pop(name)
-    output = network.generate(ids, attention_mask=mask, eos_token_id=sorted(eos), pad_token_id=pad, **options)
-    answers = []
-    for row in output[:, width:].tolist():
-        end = next((place for place, token in enumerate(row) if token in eos), None)
-        answers.append((row[:end], end is not None))
-    return answers
+def still_to_do(
+    engine: Engine, prompts: list[str], rows: list[dict[str, Any]], samples: int, max_prompt_tokens: int
+) -> list[Answer]:
+    """The next answer of each prompt, after those of earlier runs."""
+    last: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        if row["index"] not in last or row["sample"] > last[row["index"]]["sample"]:
+            last[row["index"]] = row
+    waiting = []
+    for index, prompt in enumerate(prompts):
+        row = last.get(index)
+        number = 0 if row is None else row["sample"] + 1
+        ids = engine.vocabulary.encode_chat([{"role": "user", "content": prompt}])
+        if len(ids) <= max_prompt_tokens and number < samples and (row is None or is_worth_another(row)):
+            waiting.append(Answer(index, number, prompt, ids))
+    return waiting
+
+
+def is_worth_another(row: dict[str, Any]) -> bool:
+    """Where an answer has parts that could fork, another answer to its prompt may have better ones."""
+    return kind(row["response"]) != "plain"
+
+
+def row_of(answer: Answer, engine: Engine) -> dict[str, Any]:
+    return {
+        "index": answer.index,
+        "sample": answer.sample,
+        "prompt": answer.prompt,
+        "response": engine.vocabulary.decode(answer.ids).strip(),
+        "finished": answer.finished,
+        "tokens": len(answer.ids),
+    }
 
 
 def report(path: Path, written: int, tokens: int, seconds: float) -> None:
     rows = list(read_lines(path))
-    good = [row for row in rows if refusal(row["response"], row["finished"]) is None]
+    good = [row for row in rows if refusal(row["response"], row["finished"], row["prompt"]) is None]
     kinds = [kind(row["response"]) for row in good]
     table(
         str(path),

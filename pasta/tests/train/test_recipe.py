@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -49,9 +51,12 @@ def test_sample_goes_on_where_it_stopped(tmp_path: Path, run: Run, data: str) ->
     assert sorted(row["index"] for row in first) == list(range(6))
     with (tmp_path / "samples.jsonl").open("a") as file:
         file.write('{"index": 99, "cut')  # a run that was killed
-    run("sample", *options, "--samples", "2")
+    with (tmp_path / "samples.jsonl").open("a") as file:
+        file.write("\n" + json.dumps({**first[0], "index": 6, "response": LIST}) + "\n")
+    run("sample", *options[:-1], "8", "--samples", "2")
     rows = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines() if line.endswith("}")]
-    assert sorted((row["index"], row["sample"]) for row in rows) == [(i, n) for i in range(6) for n in range(2)]
+    # The seventh prompt's answer has a list, so it is answered again; the eighth had none.
+    assert sorted((row["index"], row["sample"]) for row in rows) == [(i, 0) for i in range(7)] + [(6, 1), (7, 0)]
 
 
 def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
@@ -100,14 +105,46 @@ def test_annotate_by_independence_stops_in_time_and_goes_on(tmp_path: Path, run:
         (LIST, False, "not ended"),
         ("Yes.", True, "too short"),
         (f"{PLAIN}\n" * 3, True, "loops"),
-        ("\n".join(f"{n}. item number {n} is here" for n in range(1, 12)), True, "more than 8 items"),
-        ("\n".join(f"- the same start {n} of words" for n in "abcd"), True, "items with the same beginning"),
-        (f"```\n{PLAIN}\n```", True, "code"),
+        ("\n".join(f"{n}. item number {n} is here." for n in range(1, 12)), True, "more than 8 items"),
+        ("\n".join(f"- the same start {n} of words." for n in "abcd"), True, "items with the same beginning"),
+        (f"```\n{PLAIN}\n```", True, None),
+        (f"```\n{PLAIN}", True, "not ended"),
+        (f"{PLAIN} And then it", True, "without an end"),
+        (f"{PLAIN} Enjoy! 🎉", True, "emoji or hashtags"),
+        (f"{PLAIN} #weather #walk.", True, "emoji or hashtags"),
+        (f"{PLAIN} As I said, the weather today is mild and a little cloudy.", True, "repeats itself"),
     ],
 )
 def test_filters(text: str, finished: bool, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(RECIPE)
     assert import_module("text").refusal(text, finished) == reason
+
+
+def test_as_many_items_as_were_asked_for_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(RECIPE)
+    refusal = import_module("text").refusal
+    names = "Oslo Rome Paris Lima Cairo Tokyo Delhi Quito Accra Dakar".split()
+    ten = "\n".join(f"{n}. {name} is one." for n, name in enumerate(names, 1))
+    assert refusal(ten, True, "Name ten large cities.") is None
+    assert refusal(ten, True, "Name some cities.") == "more than 8 items"
+
+
+def test_the_mix_has_all_that_fork_and_draws_the_rest_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(RECIPE)
+    annotate = import_module("annotate")
+    block = '<promise topic="{0}" tokens=1/><async> {0}.</async>'
+    tagged = f"Two:\n\n1.{block.format('Salt')}\n2.{block.format('Oil')}"
+    forking = [{"prompt": f"{n}", "response": tagged, "form": "list", "parallelism": 2.0} for n in range(60)]
+    plain = [{"prompt": f"s{n}", "response": PLAIN, "form": "short"} for n in range(100)]
+    plain += [{"prompt": f"t{n}", "response": PLAIN, "form": "story or letter"} for n in range(10)]
+    best = annotate.best_of_prompt(forking, [*plain, {**plain[0], "prompt": "1"}])
+    rows = annotate.mix(best, 0.25, 0.5, random.Random(0))
+    forms = Counter(row["form"] for row in rows)
+    assert forms["short"] == forms["story or letter"] == 10  # a quarter of 80
+    assert forms["list"] + forms["list without tags"] == 60
+    assert 15 < forms["list without tags"] < 45
+    assert all(("<promise" in row["response"]) == (row["form"] == "list") for row in rows)
+    assert "<sync/>" not in annotate.as_apar({"response": tagged + "<sync/>\n\nBoth.", "form": "list"})["response"]
 
 
 def test_kinds(monkeypatch: pytest.MonkeyPatch) -> None:

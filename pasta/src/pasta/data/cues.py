@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pasta.data.topics import content_words
+from pasta.data.topics import content_words, stem
 
 #: A step that begins so comes after another step.
 _FOLLOWS = re.compile(
@@ -26,7 +26,7 @@ _LEANS = re.compile(
 _CONCLUDES = re.compile(
     r"\W*(?:in (?:conclusion|summary|short|all|the end|general|essence|sum)|to (?:conclude|sum|summari[sz]e)|"
     r"overall|all in all|ultimately|altogether|these|those|this|by (?:following|using|doing|implementing|taking|"
-    r"incorporating|combining)|with (?:these|this|those|all)|following these|remember|"
+    r"incorporating|combining|adopting|embracing|understanding)|with (?:these|this|those|all)|following these|remember|"
     r"i hope|hope|each of|all of|both|whichever|whatever|whether|note that|please note|if you|let me know|so)\b",
     re.IGNORECASE,
 )
@@ -55,15 +55,6 @@ def concludes(text: str) -> bool:
 def refers_back(text: str) -> bool:
     """Whether a text sums up, or points at, what stands before it."""
     return concludes(text) or _REFERS.search(text) is not None
-
-
-def stem(word: str) -> str:
-    """A word without its ending, crudely: enough to see that two pieces use the same one."""
-    word = word.casefold()
-    for ending in ("'s", "’s", "ing", "ies", "es", "ed", "ly", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word
 
 
 def overlap(text: str, earlier: str, known: str) -> float:

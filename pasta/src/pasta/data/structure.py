@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pasta.data.cues import follows, leans_back, overlap, refers_back
+from pasta.data.cues import concludes, follows, leans_back, overlap, refers_back
 from pasta.data.example import Decision, Example
 from pasta.data.pieces import Kind, Region, holds_fixed, regions
 from pasta.data.plan import Block, Count, Plan
@@ -87,7 +87,7 @@ class Structure:
         groups, reasons = [], []
         candidates = [(spans, self.limits.max_list_overlap) for spans in _lists(found)]
         candidates += [(spans, self.limits.max_section_overlap) for spans in _sections(text, found)]
-        if not _is_told(example):
+        if not is_told(example):
             paragraphs = _paragraphs(text, found, self.limits)
             candidates += [(spans, self.limits.max_paragraph_overlap) for spans in paragraphs]
         for spans, max_overlap in candidates:
@@ -179,8 +179,8 @@ def _paragraphs(text: str, found: Sequence[Region], limits: Limits) -> Iterator[
     run: list[Span] = []
     for index, region in enumerate(found[1:], start=1):
         words = text[region.start : region.end]
-        is_last = index == len(found) - 1
-        if region.kind is not Kind.SENTENCE or words.count("\n") > 1 or (is_last and refers_back(words)):
+        sums_up = concludes(words) or (index == len(found) - 1 and refers_back(words))
+        if region.kind is not Kind.SENTENCE or words.count("\n") > 1 or sums_up:
             if len(run) > 1:
                 yield run
             run = []
@@ -196,7 +196,7 @@ def _paragraphs(text: str, found: Sequence[Region], limits: Limits) -> Iterator[
         yield run
 
 
-def _is_told(example: Example) -> bool:
+def is_told(example: Example) -> bool:
     """Whether this is a story, a dialogue or a letter: there every paragraph goes on from the last."""
     text = example.text
     if _TELL.search(example.prompt) is not None or _LETTER.match(text) is not None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 
 from pasta.lang import MAX_TOPIC_WORDS, is_topic_character
 
@@ -36,6 +37,32 @@ STOPWORDS = frozenset(
     helping include includes including provide provides providing ensure sure try consider start finally overall
     additionally furthermore moreover example instance important several various different able need needs""".split()
 )
+#: Words that fit any block: alone they do not say what this one is about.
+GENERIC = frozenset(
+    """ability addition additional advantage advantages allow allows approach approaches aspect aspects bad benefit
+    benefits best better big build building case cases challenge challenges change changes choose choosing
+    common concept concepts conclusion consideration considerations content context create creating crucial deal
+    define detail details develop developing difference differences difficult easy effective element elements
+    enable enables encourage encourages enhance enhanced enhances essential event everyone everything example
+    examples experience fact factor factors facts feature features final form forms general goal goals good
+    great high idea ideas impact improve improved improves improving increase increased increases information
+    introduction issue issues item items key kind kinds know large level levels list little long lot lots main
+    major matter means mention method methods modern nature new notable number numbers offer offers option
+    options order overview part particular parts people perfect person piece place places plan point points
+    popular possible potential practice problem problems process processes promote promotes purpose question
+    questions range reality reason reasons recent recommend reduce reduced related remember result results right
+    role section sense set short side significant similar simple single situation small specific start starts
+    step steps story strategies strategy style suggest summary support supporting supports system term terms
+    thing things time times tip tips today topic topics traditional type types understand unique useful value
+    variety vital ways wide words work works world year years""".split()
+)
+#: After these stands what a sentence speaks of; after those, what it does.
+_BEFORE_NOUNS = frozenset(
+    "the a an its their our your his her my of in for with on about from by between as every".split()
+)
+_BEFORE_VERBS = frozenset("to can could will would may might must should not we you they it who which that".split())
+#: The last word of a name hardly ever ends so.
+_NO_NOUN = re.compile(r"(?:ly|ous|ful|ive|able|ible|ed|ic|less|ish|ary)$", re.IGNORECASE)
 #: What comes before one of these in the first words of a sentence is usually its subject.
 _VERBS = frozenset(
     "is are was were has have had can could will would may might must should does do did means allows".split()
@@ -45,21 +72,39 @@ _VERBS = frozenset(
 def choose_topics(blocks: Sequence[tuple[str, str]]) -> list[str] | None:
     """A topic for each sibling, given as (the annotator's proposal, the block's text); all different.
 
-    Returns None where the words do not tell them apart: then the blocks should not be blocks.
+    A topic that shares no word with a sibling's goes before one that does. Returns None where the words do not
+    tell the blocks apart: then they should not be blocks.
     """
     # A word that most siblings use tells none of them apart.
     shared = Counter(word for _, text in blocks for word in {word.casefold() for word in content_words(text)})
     chosen: list[str] = []
     taken: set[str] = set()
+    said: set[str] = set()
     for proposal, text in blocks:
-        for topic in _candidates(proposal, text, shared, common=max(1, len(blocks) // 2)):
-            if topic and topic.casefold() not in taken:
-                break
-        else:
+        candidates = _candidates(proposal, text, shared, common=max(1, len(blocks) // 2))
+        new = (topic for topic in candidates if topic and topic.casefold() not in taken)
+        if (topic := next(new, None)) is None:
             return None
+        if not (proposal or title_of(text)):  # else the block begins with it, so it is the topic
+            topic = next((other for other in chain([topic], new) if not said & words_of(other)), topic)
         taken.add(topic.casefold())
+        said |= words_of(topic)
         chosen.append(topic)
     return chosen
+
+
+def words_of(topic: str) -> set[str]:
+    """The words of a topic that tell something, without their endings."""
+    return {stem(word) for word in content_words(topic)}
+
+
+def stem(word: str) -> str:
+    """A word without its ending, crudely: enough to see that two pieces use the same one."""
+    word = word.casefold()
+    for ending in ("'s", "’s", "ing", "ies", "es", "ed", "ly", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
 
 
 def topic_of(text: str) -> str:
@@ -76,7 +121,7 @@ def clean(topic: str) -> str:
             words.append(kept)
     if len(words) > MAX_TOPIC_WORDS:  # drop the small words first: "the art of pizza making" is about art, pizza
         telling = [word for word in words if word.casefold() not in STOPWORDS]
-        words = telling or words
+        words = telling if len(telling) > 1 else words
     return " ".join(words[:MAX_TOPIC_WORDS])
 
 
@@ -84,7 +129,7 @@ def title_of(text: str) -> str:
     """The title that an item begins with, or nothing."""
     for pattern in _TITLES:
         found = pattern.match(text)
-        if found is not None and len(found["title"].split()) <= 8:
+        if found is not None and len(found["title"].split()) <= (12 if "*" in found[0] else 8):
             return found["title"]
     return ""
 
@@ -94,31 +139,38 @@ def content_words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text) if len(word) > 1 and word.casefold() not in STOPWORDS]
 
 
-def _phrase(sentence: str, shared: Counter[str], common: int) -> str:
-    """Words that stand together and tell the block from its siblings: "friendly introduction", not "starts with"."""
-    runs: list[list[str]] = [[]]
-    end = 0
-    for found in _WORD.finditer(sentence):
-        word = found[0]
-        if sentence[end : found.start()].strip(" ") or not content_words(word):
-            runs.append([])
-        if content_words(word):
-            runs[-1].append(word)
-        end = found.end()
-
-    def rank(run: list[str]) -> tuple[int, int]:
-        told = sum(shared[word.casefold()] <= common for word in run)
-        return (min(told, 1), min(len(run), MAX_TOPIC_WORDS - 1))
-
-    best = max(runs, key=rank)  # the first of the best
-    return " ".join(best[-MAX_TOPIC_WORDS:]) if rank(best) == (1, MAX_TOPIC_WORDS - 1) else ""
+def _phrases(sentence: str) -> Iterator[tuple[list[str], float]]:
+    """One to three telling words that stand together, and how much like a name they look: "gameplay mechanics", not
+    "runs smoothly".
+    """
+    words = list(_WORD.finditer(sentence))
+    telling = [bool(content_words(word[0])) for word in words]
+    joined = [sentence[one.end() : other.start()] == " " for one, other in pairwise(words)] + [False]
+    for start in range(len(words)):
+        before = words[start - 1][0].casefold() if start and joined[start - 1] else ""
+        for end in range(start, min(start + MAX_TOPIC_WORDS, len(words))):
+            if not telling[end] or (end > start and not joined[end - 1]):
+                break
+            goes_on = joined[end] and telling[end + 1]
+            likeness = (1.3 if before in _BEFORE_NOUNS else 0.5 if before in _BEFORE_VERBS else 1.0) * (
+                0.8 if goes_on else 1.2
+            )
+            if _NO_NOUN.search(words[end][0]):
+                likeness *= 0.4
+            yield [word[0] for word in words[start : end + 1]], likeness
 
 
 def _candidates(proposal: str, text: str, shared: Counter[str], common: int) -> Iterator[str]:
     """Topics for a block, best first. `shared` counts the siblings that use a word; more than `common` is many."""
+    here = [word for word in content_words(text) if not word.isdigit()]
+    salience = Counter(word.casefold() for word in here)
 
-    def telling(words: Iterable[str]) -> list[str]:
-        return [word for word in words if shared[word.casefold()] <= common]
+    def weight(word: str) -> float:
+        """How much a word tells: more if the block comes back to it, less for each sibling that has it too."""
+        word = word.casefold()
+        if word in GENERIC or shared[word] > common:
+            return 0.0
+        return min(salience[word], 3) ** 0.5 / max(1, shared[word])
 
     if proposal:
         yield clean(proposal)
@@ -128,15 +180,17 @@ def _candidates(proposal: str, text: str, shared: Counter[str], common: int) -> 
     words = _WORD.findall(sentence)
     for index, word in enumerate(words[:9]):
         if word.casefold() in _VERBS:
-            if subject := telling(content_words(" ".join(words[:index]))):
-                yield clean(" ".join(subject[-MAX_TOPIC_WORDS:]))
+            subject = content_words(" ".join(words[:index]))[-MAX_TOPIC_WORDS:]
+            if any(weight(word) >= 0.5 for word in subject):
+                yield clean(" ".join(word for word in subject if shared[word.casefold()] <= common))
             break
-    if phrase := _phrase(sentence, shared, common):
-        yield clean(phrase)
-    yield clean(" ".join(telling(content_words(sentence))[:MAX_TOPIC_WORDS]))
+    # A third word costs a step and tells little.
+    ranked = sorted(
+        (likeness * sum(map(weight, phrase)) - 0.5 * (len(phrase) > 2), -at, phrase)
+        for at, (phrase, likeness) in enumerate(_phrases(sentence))
+    )
+    yield from (clean(" ".join(phrase)) for worth, _, phrase in reversed(ranked) if worth > 0)
     # The same words as a sibling's: look for those that only this block has.
-    here = [word for word in content_words(text) if not word.isdigit()]
-    salience = Counter(word.casefold() for word in here)
     order = {word: index for index, word in reversed(list(enumerate(word.casefold() for word in here)))}
     best = sorted(salience, key=lambda word: (shared[word], -salience[word], order[word]))[:MAX_TOPIC_WORDS]
     spelled = {word.casefold(): word for word in here}
