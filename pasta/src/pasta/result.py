@@ -47,6 +47,7 @@ class Result:
     model: str
     tree: Tree
     moments: tuple[Moment, ...]
+    cached_tokens: int = 0  # of the prompt, which another request had computed
 
     @property
     def parallelism(self) -> float:
@@ -74,6 +75,7 @@ def build_result(
     engine: Engine,
     moments: Sequence[Moment],
     stopped: str | None,
+    cached_tokens: int = 0,
 ) -> Result:
     """`stopped` is the text where a stop string cut it."""
     vocabulary = engine.vocabulary
@@ -108,6 +110,7 @@ def build_result(
         model=engine.name,
         tree=tree,
         moments=tuple(moments),
+        cached_tokens=cached_tokens,
     )
 
 

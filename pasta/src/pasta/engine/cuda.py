@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
@@ -127,6 +128,8 @@ class StepGraph:
 class CudaEngine(NativeEngine):
     """`NativeEngine`, for models of the Llama kind on a CUDA device."""
 
+    chunk = PREFILL
+
     def __init__(
         self,
         model: PreTrainedModel,
@@ -200,16 +203,19 @@ class CudaEngine(NativeEngine):
         """Starts a step of what was fed, if none is under way; the host is free meanwhile."""
         if self._in_flight is not None or not self._rows:
             return
-        waiting, self._rows = self._rows, {}
+        waiting = self._take()
         prompts: list[list[Row]] = []
+        parts: list[list[Row]] = []
         decoding: dict[Request, list[Row]] = {}
         for request, rows in waiting.items():
             self._send_pages(request)
-            if len(rows) > 4 and len(rows) == request.pages.used:
-                prompts.append(rows)
+            if len(rows) > 4 and rows[-1].place < len(request.prompt):
+                (prompts if len(rows) == request.ran else parts).append(rows)
             else:
                 decoding[request] = rows
         filled = [(batch, self._prefill(batch)) for batch in in_batches(prompts)]
+        filled += [([rows], self._prefill_part(rows)) for rows in parts]
+        self._keep(waiting)  # whoever finds it runs after it, in the order of the stream
         graph = self._launch_graph(decoding) if decoding else None
         self._in_flight = (graph, [row for rows in decoding.values() for row in rows], filled)
 
@@ -221,8 +227,11 @@ class CudaEngine(NativeEngine):
         (graph, rows, prompts), self._in_flight = self._in_flight, None
         out: list[tuple[Handle, int]] = []
         for batch, logits in prompts:
-            decided = [rows[-1] for rows in batch]
-            tokens = self._choose(logits, decided)
+            deciding = [index for index, rows in enumerate(batch) if rows[-1].expect is not None]
+            if not deciding:  # the beginnings of longer prompts
+                continue
+            decided = [batch[index][-1] for index in deciding]
+            tokens = self._choose(logits[deciding], decided)
             out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
         if graph is not None:
             graph.done.synchronize()
@@ -272,7 +281,7 @@ class CudaEngine(NativeEngine):
             assert isinstance(request, CudaRequest)
             for first in range(start, start + len(group), tile_rows):
                 count = min(tile_rows, start + len(group) - first)
-                tiles.append((first, count, request.row, request.pages.used))
+                tiles.append((first, count, request.row, request.ran))
             start += len(group)
         return Shape(bucket, power_of_two(len(tiles))), tiles
 
@@ -316,6 +325,31 @@ class CudaEngine(NativeEngine):
 
         hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
         return self.decoder.logits(hidden[starts + lengths - 1])
+
+    def _prefill_part(self, rows: list[Row]) -> torch.Tensor:
+        """Runs a part of a prompt whose beginning is in the pool; returns the logits after its last token."""
+        device = self.model.device
+        request = rows[0].handle.request
+        plan = torch.tensor([[row.token, row.position, row.slot, row.segment] for row in rows], dtype=torch.int32)
+        tokens, positions, slots, segment = plan.to(device).T.contiguous().unbind()
+        kernels.place(self.segments, slots, segment)
+        held = request.pages.select(request.ran)
+        group = self.decoder.heads // self.decoder.kv_heads
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            keys, values = (part[held].transpose(0, 1)[None] for part in self.store[layer])
+            out = scaled_dot_product_attention(
+                query.transpose(0, 1)[None],
+                keys,
+                values,
+                attn_mask=causal_lower_right(len(rows), request.ran),
+                enable_gqa=group > 1,
+                scale=self.decoder.scale,
+            )
+            return out[0].transpose(0, 1).flatten(1)
+
+        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
+        return self.decoder.logits(hidden[-1:])
 
 
 def in_batches(prompts: list[list[Row]]) -> Iterator[list[list[Row]]]:

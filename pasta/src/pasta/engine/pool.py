@@ -2,17 +2,23 @@
 
 A request's tokens lie in its pages in the order in which they were decoded, all threads interleaved. A fork
 copies nothing and a join moves nothing: both only change who looks at which slot.
+
+Requests that begin alike share full pages, which nobody writes to again. A page that no request holds any more stays
+where it is, if it is a prompt's beginning, until its room is needed: the one that was let go first goes first.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
 from transformers import PretrainedConfig
 
 from pasta.engine.base import OutOfSlots
+from pasta.engine.prefixes import Prefixes
 
 PAGE = 64
 SLOTS = 16_384  # of a pool in main memory, which is taken page by page as it is used
@@ -36,6 +42,9 @@ class KvPool:
         self.pages_each = self.pages  # how many one request may hold
         self.device = device
         self._free = list(range(self.pages))  # a heap: low pages first, so that requests tend to be contiguous
+        self._holders = [0] * self.pages  # how many requests hold each
+        self._idle: dict[int, None] = {}  # kept, and held by none; in the order in which they were let go
+        self.prefixes = Prefixes(PAGE)
         self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @property
@@ -44,7 +53,13 @@ class KvPool:
 
     @property
     def free_slots(self) -> int:
-        return len(self._free) * PAGE
+        """What requests could have: kept pages that none of them holds are given up for the asking."""
+        return (len(self._free) + len(self._idle)) * PAGE
+
+    @property
+    def kept_slots(self) -> int:
+        """What the next prompts may find computed."""
+        return len(self.prefixes) * PAGE
 
     def layer(self, index: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The keys and values of one layer, (heads, slots, size), made at first use in its own shape."""
@@ -58,16 +73,40 @@ class KvPool:
         return torch.zeros(heads, self.slots, size, dtype=like.dtype, device=self.device)
 
     def take(self) -> int:
+        """A page that is nobody's, for one request."""
         if not self._free:
+            self._evict()
+        page = heapq.heappop(self._free)
+        self._holders[page] = 1
+        return page
+
+    def hold(self, pages: Sequence[int]) -> None:
+        """One more request holds these pages, which are kept."""
+        for page in pages:
+            self._holders[page] += 1
+            self._idle.pop(page, None)
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        """A request lets go of its pages: the last first, so that a prompt's beginning outlives its end."""
+        for page in reversed(pages):
+            self._holders[page] -= 1
+            if self._holders[page] == 0:
+                if page in self.prefixes:
+                    self._idle[page] = None
+                else:
+                    heapq.heappush(self._free, page)
+
+    def _evict(self) -> None:
+        """Frees the page that was let go first, and what can only be found through it."""
+        if not self._idle:
             raise OutOfSlots(
                 f"the KV pool of {self.slots} slots is full",
                 hint="lower max_new_tokens, run fewer requests at once, or give the engine more slots",
             )
-        return heapq.heappop(self._free)
-
-    def give_back(self, pages: list[int]) -> None:
-        for page in pages:
-            heapq.heappush(self._free, page)
+        for page in self.prefixes.forget(next(iter(self._idle))):
+            if self._holders[page] == 0:  # else it goes when its request does
+                del self._idle[page]
+                heapq.heappush(self._free, page)
 
 
 class Pages:
@@ -95,12 +134,20 @@ class Pages:
         self.used += 1
         return slot
 
-    def select(self) -> slice | torch.Tensor:
-        """The used slots in order: a slice where they lie together, which costs nothing to read through."""
+    def adopt(self, pages: Sequence[int]) -> None:
+        """Begins with full pages that are kept."""
+        self._pool.hold(pages)
+        self.pages = list(pages)
+        self.used = len(pages) * PAGE
+        self._contiguous = all(after == page + 1 for page, after in pairwise(pages))
+
+    def select(self, count: int | None = None) -> slice | torch.Tensor:
+        """The first slots in order: a slice where they lie together, which costs nothing to read through."""
+        count = self.used if count is None else count
         if self._contiguous:
             start = self.pages[0] * PAGE
-            return slice(start, start + self.used)
-        slots = np.add.outer(np.array(self.pages) * PAGE, np.arange(PAGE)).ravel()[: self.used]
+            return slice(start, start + count)
+        slots = np.add.outer(np.array(self.pages) * PAGE, np.arange(PAGE)).ravel()[:count]
         return torch.from_numpy(slots).to(self._pool.device)
 
     def free(self) -> None:
