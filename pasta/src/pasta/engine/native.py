@@ -1,6 +1,7 @@
 """The native engine: any transformers decoder with full attention, on PyTorch.
 
-All that was fed since the last step, threads of all requests together, runs in one forward pass.
+All that was fed since the last step, threads of all requests together, runs in one forward pass; of prompts no more
+than a chunk, so that a long one does not keep the others waiting.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from transformers import PreTrainedModel
 
 from pasta.engine.attention import IMPLEMENTATION, Group, Step
 from pasta.engine.base import OutOfSlots, Sampling, uniform
-from pasta.engine.pool import KvPool, Pages, affordable_slots
+from pasta.engine.pool import PAGE, KvPool, Pages, affordable_slots
 from pasta.engine.sampling import choose
 from pasta.engine.support import check_supported, context_length
 from pasta.grammar import Expect, Grammar
@@ -30,6 +31,11 @@ class Request:
     def __init__(self, pool: KvPool, sampling: Sampling):
         self.sampling = sampling
         self.pages = Pages(pool)
+        self.ran = 0  # slots that hold their keys and values, those of the step at hand included
+        self.reused = 0  # of them, slots that another request computed
+        self.prompt: Sequence[int] = ()
+        self.scope: str | None = None  # who may share with it; None: nobody
+        self.plain: list[int] = []  # the tokens that see all before them and nothing else
         self.table = SegmentTable()
         self._segments = array("i")  # by slot, in the request's own order
         self._sees = np.zeros((8, 8), dtype=bool)  # the table's bit sets, spread out
@@ -41,13 +47,20 @@ class Request:
         self._segments.append(segment)
         return slot
 
+    def adopt(self, pages: Sequence[int]) -> None:
+        """Begins with pages that hold the prompt's beginning."""
+        self.pages.adopt(pages)
+        self.ran = self.reused = self.pages.used
+        self.plain = list(self.prompt[: self.reused])
+        self._segments.extend([0] * self.reused)
+
     def visible(self, rows: Sequence[Row]) -> np.ndarray:
         """(rows, slots): what each of these tokens may attend to."""
         self._spread()
-        segments = np.frombuffer(self._segments, dtype=np.int32)
+        segments = np.frombuffer(self._segments, dtype=np.int32)[: self.ran]
         visible = self._sees[[row.segment for row in rows]][:, segments]
         if len(rows) > 1:
-            visible &= np.arange(self.pages.used) <= np.array([row.place for row in rows])[:, None]
+            visible &= np.arange(self.ran) <= np.array([row.place for row in rows])[:, None]
         return visible
 
     def _spread(self) -> None:
@@ -90,6 +103,8 @@ class Row(NamedTuple):
 class NativeEngine:
     """Decodes on the machine it runs on. `slots` is the size of the KV pool, in tokens."""
 
+    chunk = 256  # tokens of prompts in one step
+
     def __init__(
         self,
         model: PreTrainedModel,
@@ -114,16 +129,22 @@ class NativeEngine:
 
     # -- threads --------------------------------------------------------------------------------------
 
-    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling) -> Handle:
+    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling, scope: str | None = None) -> Handle:
         request = self._new_request(sampling)
+        request.prompt, request.scope = prompt, scope
         handle = Handle(request, Thread(request.table))
+        if scope is not None:
+            request.adopt(self.pool.prefixes.find(scope, prompt))
         try:
-            for position, token in enumerate(prompt):
-                self.feed(handle, token, position, expect if position == len(prompt) - 1 else None)
+            for position in range(request.reused, len(prompt)):
+                self.feed(handle, prompt[position], position, expect if position == len(prompt) - 1 else None)
         except OutOfSlots:
             self.close(handle)
             raise
         return handle
+
+    def cached_tokens(self, thread: Handle) -> int:
+        return thread.request.reused
 
     def _new_request(self, sampling: Sampling) -> Request:
         return Request(self.pool, sampling)
@@ -174,27 +195,54 @@ class NativeEngine:
     def step(self) -> list[tuple[Handle, int]]:
         if not self._rows:
             return []
-        waiting, self._rows = self._rows, {}
+        waiting = self._take()
         rows = [row for group in waiting.values() for row in group]
         deciding = [index for index, row in enumerate(rows) if row.expect is not None]
         logits = self._forward(rows, deciding, self._groups(waiting))
+        self._keep(waiting)
         if not deciding:
             return []
         decided = [rows[index] for index in deciding]
         tokens = self._choose(logits, decided)
         return [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
 
+    def _take(self) -> dict[Request, list[Row]]:
+        """What the next step runs: every token of an answer, and a chunk of the prompts, first come first served."""
+        fed, self._rows = self._rows, {}
+        left = self.chunk
+        waiting: dict[Request, list[Row]] = {}
+        for request, rows in fed.items():
+            if request.ran < len(request.prompt):
+                rows, later = rows[:left], rows[left:]
+                left -= len(rows)
+                if later:
+                    self._rows[request] = later
+                if not rows:
+                    continue
+            request.ran += len(rows)
+            waiting[request] = rows
+        return waiting
+
+    def _keep(self, waiting: dict[Request, list[Row]]) -> None:
+        """Lets later requests find the full pages of what just ran, as far as a fresh prompt would compute the same."""
+        for request, rows in waiting.items():
+            if request.scope is not None and rows[0].segment == 0:
+                before = len(request.plain) // PAGE
+                request.plain += [row.token for row in rows if row.segment == 0]
+                if len(request.plain) // PAGE > before:
+                    self.pool.prefixes.keep(request.scope, request.plain, request.pages.pages)
+
     def _groups(self, waiting: dict[Request, list[Row]]) -> tuple[Group, ...]:
         groups = []
         start = 0
         for request, rows in waiting.items():
             end = start + len(rows)
-            fresh = len(rows) == request.pages.used and len(request.table.sees) == 1
+            fresh = len(rows) == request.ran and len(request.table.sees) == 1
             mask = None
             if not fresh:
                 visible = request.visible(rows)
                 mask = None if visible.all() else torch.from_numpy(visible).to(self.model.device)
-            groups.append(Group(slice(start, end), request.pages.select(), mask, causal=fresh))
+            groups.append(Group(slice(start, end), request.pages.select(request.ran), mask, causal=fresh))
             start = end
         return tuple(groups)
 
