@@ -94,7 +94,10 @@ def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -
 
     if size <= small.MAX_WIDTH:
         layer = torch.randn(80, size, device="cuda").to(dtype) / size**0.5
-        assert error(small.linear(x, layer), x.double() @ layer.double().T) < bound
+        result = x.double() @ layer.double().T
+        assert error(small.linear(x, layer), result) < bound
+        gate, up = result.chunk(2, 1)
+        assert error(small.gate_up(x, layer), torch.nn.functional.silu(gate) * up) < bound
 
     gate_up = torch.randn(rows, 2 * size, device="cuda").to(dtype)
     out = torch.full_like(x, torch.nan)
@@ -105,7 +108,7 @@ def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -
 @pytest.mark.parametrize("dtype,bound", CASES)
 @pytest.mark.parametrize("size", [64, 96, 128])
 def test_rotation(dtype: torch.dtype, bound: float, size: int) -> None:
-    from pasta.engine import kernels, reference
+    from pasta.engine import kernels, reference, small
 
     torch.manual_seed(size)
     rows, heads, kv_heads, slots = 6, 4, 2, 40
@@ -122,6 +125,13 @@ def test_rotation(dtype: torch.dtype, bound: float, size: int) -> None:
     assert error(query, reference.rotate(parts[0], *exact, positions.long())) < bound
     assert error(keys[places.long()], reference.rotate(parts[1], *exact, positions.long())) < bound
     assert error(values[places.long()], parts[2]) == 0
+
+    x, layer = torch.randn(rows, 80, device="cuda").to(dtype), torch.randn(qkv.shape[1], 80, device="cuda").to(dtype)
+    small.qkv(x, layer, query, keys, values, rotation, positions, places)
+    parts = (x.double() @ layer.double().T).view(rows, -1, size).split([heads, kv_heads, kv_heads], 1)
+    assert error(query, reference.rotate(parts[0], *exact, positions.long())) < bound
+    assert error(keys[places.long()], reference.rotate(parts[1], *exact, positions.long())) < bound
+    assert error(values[places.long()], parts[2]) < bound
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])

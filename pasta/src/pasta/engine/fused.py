@@ -76,20 +76,29 @@ class FusedDecoder:
         """The last hidden states, normalised, (rows, hidden)."""
         residual = embedding(tokens, self.embedding)
         rows = residual.shape[0]
-        narrow = small.linear if self.small and rows <= small.MAX_ROWS else linear
+        small_step = self.small and rows <= small.MAX_ROWS
+        narrow = small.linear if small_step else linear
         normed = torch.empty_like(residual)
         x: torch.Tensor | None = None
         for index, layer in enumerate(self.layers):
             kernels.add_norm(x, residual, layer.norm, self.eps, normed)
-            qkv = linear(normed, layer.qkv, layer.qkv_bias)
             query = torch.empty(rows, self.heads, self.size, dtype=self.dtype, device=self.device)
-            kernels.rotate_store(qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps)
+            if small_step and layer.qkv_bias is None and layer.head_norms is None and self.size % 16 == 0:
+                small.qkv(normed, layer.qkv, query, *store[index], self.rotation, positions, slots)
+            else:
+                qkv = linear(normed, layer.qkv, layer.qkv_bias)
+                kernels.rotate_store(
+                    qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps
+                )
             gathered = attend(index, query)
             x = narrow(gathered, layer.out) if layer.out_bias is None else linear(gathered, layer.out, layer.out_bias)
             kernels.add_norm(x, residual, layer.mlp_norm, self.eps, normed)
-            gate_up = linear(normed, layer.gate_up)
-            hidden = torch.empty(rows, gate_up.shape[1] // 2, dtype=self.dtype, device=self.device)
-            kernels.silu_mul(gate_up, hidden)
+            if small_step:
+                hidden = small.gate_up(normed, layer.gate_up)
+            else:
+                gate_up = linear(normed, layer.gate_up)
+                hidden = torch.empty(rows, gate_up.shape[1] // 2, dtype=self.dtype, device=self.device)
+                kernels.silu_mul(gate_up, hidden)
             x = narrow(hidden, layer.down)
         kernels.add_norm(x, residual, self.norm, self.eps, normed)
         return normed

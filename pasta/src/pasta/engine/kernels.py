@@ -10,9 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-
 TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
-NOTHING = tl.constexpr(-1e30)  # the score of what is not seen: finite, since the difference of infinities is not a number
+NOTHING = tl.constexpr(-1e30)  # the score of what is not seen; finite, because infinities have no difference
 
 
 @triton.jit

@@ -1,7 +1,8 @@
-"""A linear layer for models so small that a step is bound by its kernels' latency rather than by memory.
+"""Linear layers for models so small that a step is bound by its kernels' latency rather than by memory.
 
-For few rows and narrow inputs it takes less time than cuBLAS, which is built for larger ones. (Fusing the
-normalisation into it, or the activation, was tried and lost: see docs/performance.md.)
+For few rows and narrow inputs they take less time than cuBLAS, which is built for larger ones, and what follows a
+layer column by column is done before its result is stored. (What comes before one, the normalisation, was tried too
+and lost: see docs/performance.md.)
 """
 
 from __future__ import annotations
@@ -39,11 +40,123 @@ def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     rows, width = x.shape
     columns = weight.shape[0]
     out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
-    block_rows = min(MAX_ROWS, max(16, triton.next_power_of_2(rows)))
+    block_rows = _block_rows(rows)
     wide = width >= 1024
     _linear[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
         x, weight, out, rows, WIDTH=width, COLUMNS=columns,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=256 if wide else 128,
-        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3 if wide else 4,
+        PRECISION=_precision(x), num_warps=4, num_stages=3 if wide else 4,
     )  # fmt: skip
     return out
+
+
+@triton.jit
+def _gate_up(
+    x, weight, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    real_row, real_column = (row < rows)[:, None], (column < COLUMNS)[None, :]
+    gate = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
+    up = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
+    for start in tl.range(0, WIDTH, BLOCK_WIDTH):
+        k = start + tl.arange(0, BLOCK_WIDTH)
+        inside = k < WIDTH
+        place = weight + column[None, :] * WIDTH + k[:, None]
+        real = inside[:, None] & real_column
+        value = tl.load(x + row[:, None] * WIDTH + k[None, :], mask=real_row & inside[None, :], other=0.0)
+        gate = tl.dot(value, tl.load(place, mask=real, other=0.0), gate, input_precision=PRECISION)
+        up = tl.dot(value, tl.load(place + COLUMNS * WIDTH, mask=real, other=0.0), up, input_precision=PRECISION)
+    # Rounded where separate kernels would store.
+    gate = gate.to(out.dtype.element_ty).to(tl.float32)
+    silu = (gate * tl.sigmoid(gate)).to(out.dtype.element_ty)
+    tl.store(
+        out + row[:, None] * COLUMNS + column[None, :], silu * up.to(out.dtype.element_ty), mask=real_row & real_column
+    )
+
+
+def gate_up(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """silu(x @ gate.T) * (x @ up.T), where gate and up are the halves of `weight`."""
+    rows, width = x.shape
+    columns = weight.shape[0] // 2
+    out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
+    block_rows = _block_rows(rows)
+    _gate_up[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
+        x, weight, out, rows, WIDTH=width, COLUMNS=columns,
+        BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=128, PRECISION=_precision(x), num_warps=4, num_stages=4,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _qkv(
+    x, weight, query, keys, values, cosines, sines, positions, slots, rows,
+    WIDTH: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """A program takes columns of one head that are rotated together: some of its low half, and their partners."""
+    half: tl.constexpr = SIZE // 2
+    pairs: tl.constexpr = BLOCK_COLUMNS // 2
+    head = tl.program_id(0)
+    pair = tl.program_id(1) * pairs
+    row = tl.program_id(2) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+    lane = tl.arange(0, BLOCK_COLUMNS)
+    column = head * SIZE + pair + lane // 2 + half * (lane % 2)  # low, high, low, high, …
+    real_row = (row < rows)[:, None]
+    result = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
+    for start in tl.range(0, WIDTH, BLOCK_WIDTH):
+        k = start + tl.arange(0, BLOCK_WIDTH)
+        inside = k < WIDTH
+        w = tl.load(weight + column[None, :] * WIDTH + k[:, None], mask=inside[:, None], other=0.0)
+        value = tl.load(x + row[:, None] * WIDTH + k[None, :], mask=real_row & inside[None, :], other=0.0)
+        result = tl.dot(value, w, result, input_precision=PRECISION)
+    low, high = tl.split(tl.reshape(result.to(query.dtype.element_ty), [BLOCK_ROWS, pairs, 2]))
+    lane = pair + tl.arange(0, pairs)
+    slot = tl.load(slots + row, mask=row < rows, other=0).to(tl.int64)
+    if head < HEADS + KV_HEADS:
+        position = tl.load(positions + row, mask=row < rows, other=0).to(tl.int64)
+        cosine = tl.load(cosines + position[:, None] * half + lane[None, :])
+        sine = tl.load(sines + position[:, None] * half + lane[None, :])
+        # Rounded as transformers rounds: each product, then the sum.
+        rotated = (low * cosine).to(low.dtype) - (high * sine).to(low.dtype)
+        high = (high * cosine).to(low.dtype) + (low * sine).to(low.dtype)
+        low = rotated
+    if head < HEADS:
+        target = query + (row * HEADS + head) * SIZE
+    elif head < HEADS + KV_HEADS:
+        target = keys + (slot * KV_HEADS + head - HEADS) * SIZE
+    else:
+        target = values + (slot * KV_HEADS + head - HEADS - KV_HEADS) * SIZE
+    tl.store(target[:, None] + lane[None, :], low, mask=real_row)
+    tl.store(target[:, None] + half + lane[None, :], high, mask=real_row)
+
+
+def qkv(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    rotation: tuple[torch.Tensor, torch.Tensor],
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+) -> None:
+    """`kernels.rotate_store` of x @ weight.T."""
+    rows, width = x.shape
+    _, heads, size = query.shape
+    kv_heads = keys.shape[1]
+    block_rows = _block_rows(rows)
+    _qkv[(heads + 2 * kv_heads, size // 16, triton.cdiv(rows, block_rows))](
+        x, weight, query, keys, values, *rotation, positions, slots, rows,
+        WIDTH=width, HEADS=heads, KV_HEADS=kv_heads, SIZE=size,
+        BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=128, PRECISION=_precision(x), num_warps=4, num_stages=4,
+    )  # fmt: skip
+
+
+def _block_rows(rows: int) -> int:
+    return min(MAX_ROWS, max(16, triton.next_power_of_2(rows)))
+
+
+def _precision(x: torch.Tensor) -> str:
+    return "ieee" if x.dtype == torch.float32 else "tf32"
