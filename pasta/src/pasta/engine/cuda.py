@@ -38,7 +38,7 @@ class CudaRequest(Request):
         self.words = np.zeros((8, WORDS), dtype=np.int32)
         self._spread_segments = 0
 
-    def bits(self, segments: Sequence[int]) -> np.ndarray:
+    def bits(self, segments: np.ndarray) -> np.ndarray:
         """The bit sets of these segments, (n, WORDS)."""
         sees = self.table.sees
         if len(sees) > self._spread_segments:
@@ -234,14 +234,12 @@ class CudaEngine(NativeEngine):
             tokens = self._choose(logits[deciding], decided)
             out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
         if graph is not None:
-            graph.done.synchronize()
             deciding = [index for index, row in enumerate(rows) if row.expect is not None]
             decided = [rows[index] for index in deciding]
             # The graph chooses greedily; what is rare is chosen from its logits.
-            if any(row.banned or row.handle.request.sampling.temperature > 0 for row in decided):
-                tokens = self._choose(graph.logits[deciding], decided)
-            else:
-                tokens = graph.tokens[deciding].tolist()
+            rare = any(row.banned or row.handle.request.sampling.temperature > 0 for row in decided)
+            graph.done.synchronize()
+            tokens = self._choose(graph.logits[deciding], decided) if rare else graph.tokens[deciding].tolist()
             out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
         return out
 
@@ -252,18 +250,15 @@ class CudaEngine(NativeEngine):
         if graph is None:
             graph = self._graphs[shape] = StepGraph(self, shape)
         count = len(rows)
-        graph.columns[:6, :count] = list(
-            zip(
-                *[(row.token, row.position, row.slot, row.place, row.expect or 0, row.segment) for row in rows],
-                strict=True,
-            )
-        )
+        _, tokens, positions, expects, slots, places, segments, _ = zip(*rows, strict=True)
+        states = [expect or 0 for expect in expects]
+        graph.columns[:6, :count] = (tokens, positions, slots, places, states, segments)
         graph.columns[2, count:] = self.trash  # rows that are not used write where nobody reads
         start = 0
         for request, group in waiting.items():
             assert isinstance(request, CudaRequest)
             end = start + len(group)
-            graph.sees[start:end] = request.bits([row.segment for row in group])
+            graph.sees[start:end] = request.bits(graph.columns[5, start:end])
             graph.bias[start:end] = request.sampling.parallelism
             start = end
         graph.tiles[:, : len(tiles)] = np.array(tiles, dtype=np.int32).T
