@@ -19,6 +19,7 @@ from pasta.grammar import Expect
 
 TEXT = Expect.text(child=False, promise=False, sync=False)  # an answer without tags
 SAY_S, WRITE_S = 10.0, 2.0
+RUN, MAX_AGAIN = 8, 24  # tokens in a row, and how many such runs may come again
 
 
 @dataclass(slots=True)
@@ -31,6 +32,19 @@ class Answer:
     prompt_ids: list[int]
     ids: list[int] = field(default_factory=list)
     finished: bool = False
+    _seen: set[tuple[int, ...]] = field(default_factory=set)
+    _again: int = 0
+
+    def add(self, token: int) -> None:
+        self.ids.append(token)
+        run = tuple(self.ids[-RUN:])
+        self._again += run in self._seen
+        self._seen.add(run)
+
+    @property
+    def loops(self) -> bool:
+        """Whether it goes round in circles: it would not be learned from, so its place is given to another."""
+        return self._again > MAX_AGAIN
 
 
 def sample(
@@ -104,8 +118,8 @@ def decode(
             tokens += 1
             answer.finished = token in eos
             if not answer.finished:
-                answer.ids.append(token)
-            if answer.finished or len(answer.ids) == max_new_tokens:
+                answer.add(token)
+            if answer.finished or len(answer.ids) == max_new_tokens or answer.loops:
                 engine.close(handle)
                 del running[handle]
                 ended += 1

@@ -83,6 +83,7 @@ class Independence:
                 max_units=budget.max_units,
                 min_tokens=budget.min_tokens,
                 max_prompt=budget.max_prompt,
+                hints=budget.hiding is Hiding.topic,
             )
             if sum(unit.is_block for unit in answer.units) < 2:
                 yield Decision(example.row, Plan(), "fewer than two pieces that could be blocks")

@@ -7,7 +7,7 @@ table forks off before `start`: one forward pass under the layout's mask answers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -61,16 +61,17 @@ def lay_out_probes(number: int, answer: Answer, probes: Sequence[Probe], hiding:
     targets: list[int] = []
     scored: list[tuple[Probe | None, int, int, int]] = []
 
-    def put(tokens: Iterable[int], position: int, segment: int, score: bool) -> int:
-        for token in tokens:
-            if score:
-                targets[-1] = token
-            ids.append(token)
-            positions.append(position)
-            segments.append(segment)
+    def put(tokens: Sequence[int], position: int, segment: int, score: bool) -> int:
+        count = len(tokens)
+        if score and count:
+            targets[-1:] = tokens
             targets.append(IGNORE)
-            position += 1
-        return position
+        else:
+            targets.extend([IGNORE] * count)
+        ids.extend(tokens)
+        positions.extend(range(position, position + count))
+        segments.extend([segment] * count)
+        return position + count
 
     # Probes of a run see what stands before the gap of its first unit, but for one token, which each of them
     # reads again: a block's first token is foreseen by the token before it, and that one must be its own.
@@ -80,14 +81,15 @@ def lay_out_probes(number: int, answer: Answer, probes: Sequence[Probe], hiding:
     begin = list(accumulate((len(tokens) for tokens in base), initial=len(answer.prompt)))
     cuts = {begin[start] - 1: start for start in starts}
     flat = [*answer.prompt, *(token for tokens in base for token in tokens)]
-    for index, token in enumerate(flat):
-        if index in cuts:
-            start = cuts[index]
-            before, wanted = main, 1 + sum(probe.start == start for probe in probes)
-            while len(children[start]) < wanted:  # both ends of a fork see what was before it, and not each other
-                children[start] += table.fork(before)
-            main = children[start].pop()
-        put((token,), index, main, False)
+    at = 0
+    for index in sorted(cuts):
+        at = put(flat[at:index], at, main, False)
+        start = cuts[index]
+        before, wanted = main, 1 + sum(probe.start == start for probe in probes)
+        while len(children[start]) < wanted:  # both ends of a fork see what was before it, and not each other
+            children[start] += table.fork(before)
+        main = children[start].pop()
+    put(flat[at:], at, main, False)
     for number_of_unit, unit in enumerate(answer.units):
         first = begin[number_of_unit] + len(unit.gap)
         targets[first - 1 : first - 1 + unit.length] = unit.ids
@@ -97,7 +99,7 @@ def lay_out_probes(number: int, answer: Answer, probes: Sequence[Probe], hiding:
         segment = children[probe.start].pop()
         anchor = begin[probe.start] - 1
         position = put((flat[anchor],), anchor, segment, False)
-        position = put(_context(answer, probe, hiding), position, segment, False)
+        position = put(tuple(_context(answer, probe, hiding)), position, segment, False)
         if hiding is Hiding.gap:
             position = begin[probe.first] + len(answer.units[probe.first].gap)
         for index in range(probe.first, probe.last + 1):

@@ -46,7 +46,9 @@ class Answer:
         return len(self.tail) + sum(len(unit.gap) + unit.length for unit in self.units)
 
 
-def cut(example: Example, vocabulary: Vocabulary, *, max_units: int, min_tokens: int, max_prompt: int) -> Answer:
+def cut(
+    example: Example, vocabulary: Vocabulary, *, max_units: int, min_tokens: int, max_prompt: int, hints: bool = True
+) -> Answer:
     """Cuts an answer into sentences and list items; into paragraphs, where that would be too many."""
     text = example.text
     found = pieces(text)
@@ -64,7 +66,7 @@ def cut(example: Example, vocabulary: Vocabulary, *, max_units: int, min_tokens:
             and len(body.split()) >= MIN_BLOCK_WORDS
             and not holds_fixed(body)
         )
-        hint = tuple(vocabulary.encode(f" [{topic_of(body)}]"))
+        hint = tuple(vocabulary.encode(f" [{topic_of(body)}]")) if hints else ()
         is_prose = piece.kind is Kind.SENTENCE
         units.append(
             Unit(
