@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -95,9 +98,7 @@ def marked_in_turn(
     forking: list[Row] = []
     left: list[Row] = []
     for name in annotators:
-        write_lines(out / f"selected-{name}.jsonl", rows)
-        marked = mark(str(out / f"selected-{name}.jsonl"), out / f"marked-{name}.jsonl", name, model, device, minutes)
-        good, plain = sift(read_lines(Path(marked)), reasons)
+        good, plain = sift(marked(rows, out / "marked", name, model, device, minutes), reasons)
         forking += good
         # Stories, code and short answers are left as they are; of the others, one answer to a prompt is tried again.
         left = [row for row in left if row["form"] not in PROSE] + plain
@@ -181,27 +182,45 @@ class TimeUp(Exception):
     pass
 
 
-def mark(source: str, target: Path, annotator: str, model: str, device: str | None, minutes: float) -> str:
+def marked(rows: Sequence[Row], folder: Path, name: str, *how: Any) -> Iterator[Row]:
+    """The rows, annotated. Patterns need a core for each share of the rows; a model takes all of them itself."""
+    shares = min(os.cpu_count() or 1, 1 + len(rows) // 500) if name == "structure" else 1
+    jobs = [(rows[share::shares], folder / f"{name}-{share}.jsonl", name, *how) for share in range(shares)]
+    if shares == 1:
+        files = [mark(*jobs[0])]
+    else:
+        with ProcessPoolExecutor(shares, multiprocessing.get_context("fork")) as pool:
+            files = list(pool.map(mark, *zip(*jobs, strict=True)))
+    for file in files:
+        yield from read_lines(file)
+
+
+def mark(rows: Sequence[Row], target: Path, annotator: str, model: str, device: str | None, minutes: float) -> Path:
     """Annotates, and returns the file that holds what was marked so far."""
-    begun = time.monotonic()
-    said = begun
+    source = target.with_suffix(".source.jsonl")
+    before = list(read_lines(source))
+    write_lines(source, rows)
+    begun = said = time.monotonic()
 
     def progress(done: int, rows: int, report: Any) -> None:
         nonlocal said
         now = time.monotonic()
         if now - said > 10:
             said = now
-            print(f"{done}/{rows} answers, {report.annotated} marked", flush=True)
+            print(f"{target.stem}: {done}/{rows} answers, {report.annotated} marked", flush=True)
         if minutes and now - begun > 60 * minutes:
             raise TimeUp
 
+    same = before == list(rows[: len(before)])  # else these are other answers, and what was marked is of no use
     try:
-        report = run_annotator(source, str(target), *make_annotator(annotator, model, device), progress=progress)
+        report = run_annotator(
+            str(source), str(target), *make_annotator(annotator, model, device), overwrite=not same, progress=progress
+        )
         print("\n".join(report.lines()), flush=True)
     except TimeUp:
-        print("time is up: the rest is left for the next run", flush=True)
-        return f"{target}.part"
-    return str(target)
+        print(f"{target.stem}: time is up, and the rest is left for the next run", flush=True)
+        return target.with_name(f"{target.name}.part")
+    return target
 
 
 def make_annotator(name: str, model: str, device: str | None) -> tuple[Any, Any]:

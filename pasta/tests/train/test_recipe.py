@@ -94,7 +94,7 @@ def test_annotate_by_independence_stops_in_time_and_goes_on(tmp_path: Path, run:
     options = ("--annotator", "independence")
     assert "time is up" in run("annotate", *options, "--minutes", "1e-9")
     assert "time is up" not in run("annotate", *options)
-    assert len(lines(tmp_path / "marked-independence.jsonl")) == 20
+    assert len(lines(tmp_path / "marked" / "independence-0.jsonl")) == 20
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,18 @@ def test_annotate_by_independence_stops_in_time_and_goes_on(tmp_path: Path, run:
 def test_filters(text: str, finished: bool, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(RECIPE)
     assert import_module("text").refusal(text, finished) == reason
+
+
+def test_each_core_marks_a_share_of_the_rows(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"index": 0, "sample": 0, "response": LIST, "finished": True}
+    samples = [json.dumps({**row, "prompt": f"List {i}?"}) for i in range(600)]
+    (tmp_path / "samples.jsonl").write_text("\n".join(samples) + "\n")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    run("annotate", "--untagged", "0")
+    assert [len(lines(tmp_path / "marked" / f"structure-{share}.jsonl")) for share in (0, 1)] == [300, 300]
+    rows = lines(tmp_path / "annotated.jsonl") + lines(tmp_path / "held-out.jsonl")
+    assert len({row["prompt"] for row in rows}) == len(rows) == 600
+    assert all("<promise" in row["response"] for row in rows)
 
 
 def test_as_many_items_as_were_asked_for_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
