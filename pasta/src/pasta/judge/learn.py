@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging
 
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair, batches, padded
 from pasta.judge.groups import Group, Preference, epoch
 from pasta.judge.preferences import Contest
-from pasta.models.loading import quiet
 from pasta.train.adapter import A, B, save_adapter
 from pasta.train.lora import attach, updates
-from pasta.train.model import find
+from pasta.train.model import find, no_bars
 from pasta.train.trainer import Clock
 
 WARMUP = 0.05
 ALPHA_PER_RANK = 2.0
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without bars, and without the warning that the head is new: it is meant to be."""
+    was = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with no_bars():
+            yield
+    finally:
+        logging.set_verbosity(was)
 
 
 def make_model(base: str, seed: int = 0) -> tuple[PreTrainedModel, Any]:

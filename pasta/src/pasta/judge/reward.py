@@ -75,7 +75,7 @@ class RewardModel(_Rewarding):
     def _whole(self) -> tuple[Any, Any]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        from pasta.models.loading import quiet
+        from pasta.judge.learn import quiet
 
         try:
             with quiet():

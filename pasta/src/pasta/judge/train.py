@@ -25,7 +25,6 @@ from pasta.judge.report import compose, markdown
 from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
 from pasta.judge.spoil import KINDS, spoil
 
-
 SAMPLE = 256  # held-out answers that the saved model is tried on
 
 
