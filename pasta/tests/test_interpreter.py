@@ -147,6 +147,10 @@ def test_random_scripts(data: st.DataObject, limit: Limits, scheme: Positions, r
     assert all(thread.status is Status.DONE for thread in interpreter.threads)
     assert len(threads_of(tree)) == len(interpreter.threads)
 
+    # An answer is called whole only if each of its threads is.
+    cut = any(thread.reason == "length" for thread in interpreter.threads)
+    assert interpreter.finish_reason == ("length" if cut else "stop")
+
     # Budgets are kept.
     assert interpreter.sampled <= limit.max_new_tokens
     for thread in interpreter.threads:

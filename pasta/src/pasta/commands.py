@@ -65,7 +65,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The response is done."""
+    """The response is done. `reason`: 'length' also where a limit cut a thread only; or why it was ended early."""
 
     reason: str
 

@@ -233,8 +233,10 @@ class Interpreter:
         thread.status = Status.DONE
         out.append(End(thread.id, thread.reason))
         if thread.parent is None:
-            self.finish_reason = thread.reason
-            out.append(Finish(thread.reason))
+            # An answer with a thread that a limit cut is not whole, though its main thread ended by itself.
+            cut = any(other.reason == "length" for other in self.threads)
+            self.finish_reason = "length" if cut else thread.reason
+            out.append(Finish(self.finish_reason))
             return
         parent = self.threads[thread.parent]
         if parent.status is Status.WAITING and all(self.threads[c].status is Status.DONE for c in parent.open):

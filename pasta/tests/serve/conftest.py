@@ -1,7 +1,7 @@
 """Fixtures of the server's tests."""
 
 import pytest
-from serve_support import serving
+from serve_support import serving, until
 
 from support import tiny_engine
 
@@ -11,4 +11,4 @@ def tiny():
     """A server of a tiny model, for tests that leave it idle."""
     with serving(tiny_engine()) as running:
         yield running
-        assert running.is_idle()
+        until(running.is_idle)

@@ -10,8 +10,8 @@ from pasta.decode import generate
 from pasta.lang import parse, plain
 
 USAGE = {
-    "prompt_tokens", "completion_tokens", "total_tokens", "content_tokens", "critical_path", "steps", "threads",
-    "speedup",
+    "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "content_tokens", "critical_path",
+    "steps", "threads", "speedup",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from pasta.commands import End, Fork, Join, Wait
@@ -25,12 +25,19 @@ class Answer:
     """What one HTTP request asked for: one or several choices, decoded side by side."""
 
     def __init__(
-        self, scheduler: Scheduler, engine: Engine, metrics: Metrics, requests: Sequence[Request], body: Options
+        self,
+        scheduler: Scheduler,
+        engine: Engine,
+        metrics: Metrics,
+        requests: Sequence[Request],
+        body: Options,
+        answered: Callable[[Result], None],
     ):
         self._scheduler = scheduler
         self._engine = engine
         self._metrics = metrics
         self._body = body
+        self._answered = answered
         self._chat = isinstance(body, ChatBody)
         self._prompts = len(requests) // (body.n or 1)
         self._created = int(time.time())
@@ -87,7 +94,7 @@ class Answer:
                 raise update
             if isinstance(update, Result):
                 self._results[index] = update
-                self._metrics.answered(update)
+                self._answered(update)
                 self._ended = len(self._results) == len(self._tickets)
             elif waiting_for_text and update.text:
                 waiting_for_text = False
@@ -149,13 +156,15 @@ class Answer:
         """Token counts, and how the answer came about. Of several choices: sums, and the longest path."""
         results = list(self._results.values())
         # Choices of one prompt share it, and it counts once.
-        prompt = sum(len(self._results[index * (self._body.n or 1)].prompt_ids) for index in range(self._prompts))
+        firsts = [self._results[index * (self._body.n or 1)] for index in range(self._prompts)]
+        prompt = sum(len(result.prompt_ids) for result in firsts)
         completion = sum(result.tokens_total for result in results)
         content = sum(result.content_tokens for result in results)
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": sum(result.cached_tokens for result in firsts)},
             "content_tokens": content,
             "critical_path": max(result.critical_path for result in results),
             "steps": max(result.steps for result in results),

@@ -19,6 +19,7 @@ from pasta._version import __version__
 from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError
 from pasta.job import Request
+from pasta.result import Result
 from pasta.serve.answer import Answer
 from pasta.serve.errors import ApiError, from_pasta, from_validation
 from pasta.serve.front import Front
@@ -53,7 +54,12 @@ def make_app(engine: NativeEngine, scheduler: Scheduler, settings: Settings) -> 
     add_error_handlers(app)
 
     async def complete(http: HttpRequest, requests: Sequence[Request], body: Options) -> Response:
-        answer = Answer(scheduler, engine, metrics, requests, body)
+        def answered(result: Result) -> None:
+            metrics.answered(result)
+            if isinstance(body, ChatBody):
+                front.foresee(body, result, scheduler.prepare)
+
+        answer = Answer(scheduler, engine, metrics, requests, body, answered)
         if body.stream:
             return EventStream(answer)
         try:

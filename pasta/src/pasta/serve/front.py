@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError
 from pasta.interpreter import Limits
 from pasta.job import Request
+from pasta.result import Result
 from pasta.serve.errors import ApiError
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
 from pasta.serve.scheduler import slots_needed
@@ -50,6 +52,22 @@ class Front:
         self.check_model(body.model)
         messages = [message.plain() for message in body.messages]
         return self._requests(body, [await self._in_thread(self._encode_chat, messages)], "messages")
+
+    def foresee(self, body: ChatBody, result: Result, prepare: Callable[[Request], None]) -> None:
+        """Has an answer's text computed as part of the next turn's prompt, while its reader reads.
+
+        Only where it forked: otherwise its keys and values are those of a prompt, and are there already.
+        """
+        if len(result.threads) > 1:
+            answer = {"role": "assistant", "content": result.text}
+            messages = [*(message.plain() for message in body.messages), answer]
+
+            def encode() -> None:
+                with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
+                    ids = self._encode_chat(messages)
+                    prepare(make_request(self.engine, ids, max_new_tokens=1, sequential=True, scope=body.scope))
+
+            self._thread.submit(encode)
 
     async def completion(self, body: CompletionBody) -> list[Request]:
         self.check_model(body.model)
@@ -123,6 +141,7 @@ class Front:
             seed=seed + choice,
             parallelism=extension.parallelism,
             stop=body.stop or (),
+            scope=body.scope,
         )
 
     def _most_tokens(self, prompt: int, sequential: bool) -> int:

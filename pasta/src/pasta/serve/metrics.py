@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from pasta.engine.pool import KvPool
@@ -26,6 +26,7 @@ class Metrics:
             "pasta_cancelled", "Requests that were ended early, mostly because their client went away.", registry=own
         )
         self._prompt = Counter("pasta_prompt_tokens", "Tokens of prompts.", registry=own)
+        self._cached = Counter("pasta_prompt_tokens_cached", "Of them, those that were computed before.", registry=own)
         self._completion = Counter("pasta_completion_tokens", "Tokens decoded, tags included.", registry=own)
         self.first = Histogram(
             "pasta_time_to_first_token_seconds", "From a request to its first text.", registry=own, buckets=SECONDS
@@ -42,12 +43,15 @@ class Metrics:
             ("pasta_requests_waiting", "Requests in the queue.", lambda: scheduler.waiting),
             ("pasta_steps", "Steps of the engine so far.", lambda: scheduler.steps),
             ("pasta_kv_slots", "Size of the KV pool in tokens.", lambda: pool.slots),
-            ("pasta_kv_slots_free", "Free slots of the KV pool.", lambda: pool.free_slots),
+            ("pasta_kv_slots_free", "Slots that no request holds.", lambda: pool.free_slots),
+            ("pasta_kv_slots_kept", "Slots that hold what prompts began with.", lambda: pool.kept_slots),
         ):
             Gauge(name, what, registry=own).set_function(read)
+        ProcessCollector(registry=own)  # memory, processor time and open files, by their usual names
 
     def answered(self, result: Result) -> None:
         self._prompt.inc(len(result.prompt_ids))
+        self._cached.inc(result.cached_tokens)
         self._completion.inc(result.tokens_total)
         self._whole.observe(result.wall_s)
         self._threads.observe(len(result.threads))

@@ -1,11 +1,13 @@
 """The bodies of requests, as OpenAI defines them, and the extension `pasta`.
 
 What cannot be done is refused, not passed over: a client that asks for JSON must not get prose. What changes
-nothing about the answer (who asks, where it is billed) is let through.
+nothing about the answer (where it is billed) is let through.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -14,9 +16,7 @@ from pydantic_core import PydanticCustomError
 MAX_CHOICES = 16
 MAX_STOPS = 16
 
-IGNORED = frozenset(
-    "user metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention".split()
-)
+IGNORED = frozenset("metadata store service_tier prompt_cache_retention".split())
 # Fields that are not supported, each with the values that ask for nothing.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "audio": (),
@@ -109,6 +109,9 @@ class Options(Body):
     seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | None = None
     stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    user: Text | None = None  # who asks, by whichever of its names: requests share KV only where all three are the same
+    safety_identifier: Text | None = None
+    prompt_cache_key: Text | None = None
     pasta: Extension | None = None
 
     @model_validator(mode="before")
@@ -138,6 +141,12 @@ class Options(Body):
     def limit(self) -> tuple[str, int | None]:
         """How many tokens are asked for at the most, and the name of the field that says so."""
         return "max_tokens", self.max_tokens
+
+    @property
+    def scope(self) -> str:
+        """Whose keys and values an answer may find, and leave for the next."""
+        names = json.dumps([self.user, self.safety_identifier, self.prompt_cache_key])
+        return hashlib.sha256(names.encode()).hexdigest()
 
     @property
     def extension(self) -> Extension:

@@ -2,7 +2,7 @@
 
 Every other thread only submits and cancels. A request starts when its worst case fits into the KV pool beside
 those of the requests that run, so that none is ever cut short for want of memory; until then it waits, first come
-first served.
+first served. What may come next is computed ahead, once there has been nothing else to do for a while.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from pasta.job import Job, Request
 from pasta.result import Result
 
 log = logging.getLogger("pasta.serve")
+
+IDLE_S = 1.0  # without requests, before anything is computed ahead: a program that asks again at once waits for nothing
 
 
 class QueueFull(PastaError):
@@ -73,6 +75,7 @@ class Scheduler:
         self._waiting: deque[Ticket] = deque()
         self._running: dict[Job, Ticket] = {}  # changed by the worker alone
         self._reserved = 0
+        self._ahead: deque[Request] = deque(maxlen=max_running)
         self._deadline: float | None = None  # when what still runs is ended; None: not shutting down
         self._seconds = 1.0  # what an answer took, lately
         self._wake = threading.Condition()
@@ -104,6 +107,12 @@ class Scheduler:
                     self._waiting.remove(ticket)
             self._wake.notify()
 
+    def prepare(self, request: Request) -> None:
+        """A prompt that may well come. Its keys and values are computed when nobody else wants the engine."""
+        with self._wake:
+            self._ahead.append(request)
+            self._wake.notify()
+
     def shut_down(self, grace_s: float = 0.0) -> None:
         """Takes nothing more and ends what waits; what runs may go on for a while, and is then ended."""
         with self._wake:
@@ -128,6 +137,11 @@ class Scheduler:
     def waiting(self) -> int:
         return len(self._waiting)
 
+    @property
+    def ahead(self) -> int:
+        """How much there is to compute ahead."""
+        return len(self._ahead)
+
     # -- the worker -------------------------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -139,6 +153,8 @@ class Scheduler:
             self._admit()
             if self._running:
                 self._step()
+            elif self._ahead:
+                self._compute_ahead(self._ahead.pop())
 
     def _wait(self) -> bool:
         """Until there is something to do; False once there never will be."""
@@ -146,7 +162,8 @@ class Scheduler:
             while not (self._running or self._waiting):
                 if self._deadline is not None:
                     return False
-                self._wake.wait()
+                if not self._wake.wait(IDLE_S if self._ahead else None):
+                    break
         return True
 
     def _admit(self) -> None:
@@ -184,6 +201,18 @@ class Scheduler:
             except Exception as error:
                 self._end(job, self._as_known(error))
             self._seconds += 0.2 * (time.perf_counter() - job.begun - self._seconds)
+
+    def _compute_ahead(self, request: Request) -> None:
+        """Until it is done or somebody comes; what is there by then is found all the same."""
+        try:
+            job = self._decoder.submit(request)
+            try:
+                while self._decoder.busy and not self._waiting and self._deadline is None:
+                    self._decoder.step()
+            finally:
+                self._decoder.cancel(job)
+        except Exception as error:
+            self._as_known(error)
 
     def _end_all(self, error: PastaError) -> None:
         for job in list(self._running):
