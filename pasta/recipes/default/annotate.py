@@ -28,8 +28,8 @@ from pasta.train.model import find, read_model, vocabulary_of
 from pasta.vocab import Vocabulary
 
 Row = dict[str, Any]
-MIN_PARALLELISM = 1.3
-PROSE = ("paragraphs", "plain")
+MIN_PARALLELISM = 1.4
+PROSE = ("whole paragraphs", "prose")
 
 
 def annotate(

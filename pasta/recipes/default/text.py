@@ -19,6 +19,7 @@ MIN_ITEMS, MAX_ITEMS = 3, 8
 MAX_OVERLAP = 0.5  # of the words of two items
 MAX_REPEATS = 0.04
 SHORT = 60  # words
+WHOLE = {"plain": "prose", "list": "whole list", "paragraphs": "whole paragraphs"}
 
 
 def items(text: str) -> list[str]:
@@ -42,7 +43,7 @@ def sort_of(text: str, is_told: bool) -> str:
         return "code or mathematics"
     if len(words(text)) < SHORT:
         return "short"
-    return "story or letter" if is_told else kind(text)
+    return "story or letter" if is_told else WHOLE[kind(text)]
 
 
 def words(text: str) -> list[str]:
