@@ -1,9 +1,10 @@
-"""`pasta train sft --config FILE`: finetuning. Every field of the configuration is also a flag."""
+"""`pasta train sft --config FILE`, `pasta train judge`: finetuning. Every field of a configuration is also a flag."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import os
 import sys
 import types
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pasta.judge.config import JudgeConfig
 from pasta.train.config import SftConfig, read_yaml
 
 command = typer.Typer(
@@ -82,3 +84,18 @@ def sft(
         file=sys.stderr,
     )
     print(summary.output)
+
+
+@command.command("judge")
+@flags_of(JudgeConfig)
+def judge(
+    json_: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
+    **flags: Any,
+) -> None:
+    """Train a reward model on preferences, folded by prompt, and report how far it agrees with them."""
+    settings = JudgeConfig(**{name: value for name, value in flags.items() if value is not None})
+    from pasta.judge.report import markdown
+    from pasta.judge.train import train_judge
+
+    report = train_judge(settings)
+    print(json.dumps(report) if json_ else markdown(report))
