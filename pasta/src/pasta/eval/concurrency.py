@@ -1,0 +1,94 @@
+"""The speed of an answer against concurrent users: each user asks, waits for the answer, and asks again.
+
+A GPU that decodes one answer has room to spare, and threads use it for free. The more users there are, the less is
+left, so somewhere the gain ends. Every load is run twice, and the second run counts: the first captures its shapes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pasta.eval.answers import Say
+from pasta.eval.asking import Outcome, ask_all
+from pasta.eval.contestants import Contestant, open_engine
+from pasta.eval.folder import RunFolder
+from pasta.eval.lines import append_line, read_lines
+from pasta.eval.machine import describe_machine
+from pasta.eval.methods import answering
+from pasta.eval.questions import Question, QuestionSet
+from pasta.eval.timing import drawn
+
+SLOTS = 2048  # for each user
+USERS = (1, 2, 4, 8, 16, 32, 64)
+ROUNDS = 2  # answers that each user gets, at the least
+
+
+def run_concurrency(
+    folder: RunFolder,
+    contestants: Sequence[Contestant],
+    questions: QuestionSet,
+    *,
+    say: Say,
+    users: Sequence[int] = USERS,
+    least: int = 16,
+    max_new_tokens: int = 512,
+    minutes: float = 0.0,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> list[dict[str, Any]]:
+    """Into `concurrency.jsonl`, a row for each answer under each load; loads that are there already are left out."""
+    end = time.monotonic() + 60 * minutes if minutes else float("inf")
+    path = folder.path / "concurrency.jsonl"
+    machine = describe_machine()
+    folder.remember(list(contestants), [questions], {"max_new_tokens": max_new_tokens}, machine)
+    done = {(row["users"], row["model"]) for row in read_lines(path)}
+    every = questions.read()
+    engines: dict[str, Any] = {}
+    for load in users:
+        asked = drawn(every, max(least, ROUNDS * load))
+        for contestant in contestants:
+            if (load, contestant.name) in done:
+                continue
+            if time.monotonic() > end:
+                say(f"time is up before {load} users of {contestant.name}")
+                return list(read_lines(path))
+            if contestant.model not in engines:
+                engines[contestant.model] = open_engine(contestant.model, max(users) * SLOTS, device, dtype)
+            engine = engines[contestant.model]
+            outcomes, seconds = under_load(engine, contestant, asked, load, max_new_tokens)
+            outcomes, seconds = under_load(engine, contestant, asked, load, max_new_tokens)
+            answers = {id: outcome for id, outcome in outcomes.items() if outcome.answer is not None}
+            append_line(path, {
+                "users": load,
+                "model": contestant.name,
+                "machine": machine.get("gpu") or machine["cpu"],
+                "prompts": questions.name,
+                "seconds": seconds,
+                "failed": len(outcomes) - len(answers),
+                "answers": {
+                    id: {
+                        "seconds": outcome.seconds,
+                        "content_tokens": outcome.answer.content_tokens,
+                        "critical_path": outcome.answer.critical_path,
+                    }
+                    for id, outcome in answers.items()
+                    if outcome.answer is not None
+                },
+            })  # fmt: skip
+            say(f"{contestant.name}, {load} users: {len(answers)} answers in {seconds:.1f} s")
+    return list(read_lines(path))
+
+
+def under_load(
+    engine: Any, contestant: Contestant, questions: Sequence[Question], users: int, max_new_tokens: int
+) -> tuple[dict[str, Outcome], float]:
+    """All the questions, `users` at a time: the outcome of each, and the seconds of the whole."""
+
+    def maker(question: Question) -> Callable[[], Any]:
+        return lambda: answering(engine, contestant, question.prompt, max_new_tokens)
+
+    begun = time.perf_counter()
+    outcomes = {q.id: outcome for q, outcome in ask_all(engine, ((q, maker(q)) for q in questions), users)}
+    return outcomes, time.perf_counter() - begun

@@ -1,0 +1,82 @@
+"""The folder of an evaluation: who took part, which prompts, and the rows of every stage.
+
+run.json                         models, prompts, settings, machines
+answers/SET/MODEL.jsonl          a row for each answer
+timing.jsonl  concurrency.jsonl  seconds of answers decoded one at a time, and in company
+judged/SET/MODEL.jsonl           how a judge compares each answer with the reference's
+summary.json  report/            all figures, and what people look at
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import UsageError
+from pasta.eval.contestants import Contestant
+from pasta.eval.lines import Row, read_json, read_lines, write_json
+from pasta.eval.questions import QuestionSet
+
+
+class RunFolder:
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    # -- what is in it -------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> dict[str, Any]:
+        path = self.path / "run.json"
+        return read_json(path) if path.exists() else {"models": {}, "prompts": {}, "settings": {}, "machines": {}}
+
+    def require(self) -> dict[str, Any]:
+        if not (self.path / "run.json").is_file():
+            raise UsageError(f"{self.path} holds no evaluation", hint="begin with: pasta eval answers")
+        return self.record
+
+    def contestants(self) -> list[Contestant]:
+        return [Contestant.parse(text) for text in self.record["models"].values()]
+
+    def sets(self) -> list[QuestionSet]:
+        return [QuestionSet(name, source) for name, source in self.record["prompts"].items()]
+
+    def answers(self, questions: str, model: str) -> dict[str, Row]:
+        """By the question's id."""
+        return {row["id"]: row for row in read_lines(self.answers_path(questions, model))}
+
+    def judged(self, questions: str, model: str) -> dict[str, Row]:
+        return {row["id"]: row for row in read_lines(self.judged_path(questions, model))}
+
+    def timings(self) -> list[Row]:
+        return list(read_lines(self.path / "timing.jsonl"))
+
+    # -- where -----------------------------------------------------------------------------------------
+
+    def answers_path(self, questions: str, model: str) -> Path:
+        return self.path / "answers" / questions / f"{model}.jsonl"
+
+    def judged_path(self, questions: str, model: str) -> Path:
+        return self.path / "judged" / questions / f"{model}.jsonl"
+
+    # -- what a stage leaves ---------------------------------------------------------------------------
+
+    def remember(
+        self, models: list[Contestant], sets: list[QuestionSet], settings: Mapping[str, Any], machine: Mapping[str, Any]
+    ) -> None:
+        """Notes what takes part, and refuses what would mix answers made in different ways."""
+        record = self.record
+        kept = {"models": {c.name: str(c) for c in models}, "prompts": {s.name: s.source for s in sets}}
+        for kind, fresh in (*kept.items(), ("settings", settings)):
+            for name, value in fresh.items():
+                known = record[kind].setdefault(name, value)
+                if known != value:
+                    raise UsageError(
+                        f"{self.path} was begun with {name} = {known}, now it is {value}", "use another folder or name"
+                    )
+        record["machines"].setdefault(_machine_name(machine), dict(machine))
+        write_json(self.path / "run.json", record)
+
+
+def _machine_name(machine: Mapping[str, Any]) -> str:
+    return str(machine.get("gpu") or machine["cpu"])

@@ -1,0 +1,55 @@
+"""JSON lines that grow while a run goes on: a run that was killed leaves whole rows, and the next one adds to them."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import PastaError
+
+Row = dict[str, Any]
+
+
+def read_lines(path: Path) -> Iterator[Row]:
+    """The rows written so far (also from `PATH.xz`); a last line that was cut off in the middle is no row."""
+    packed = path.with_name(path.name + ".xz")
+    if path.exists():
+        data = path.read_bytes()
+    elif packed.exists():
+        data = lzma.decompress(packed.read_bytes())
+    else:
+        return
+    for line in data.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def append_line(path: Path, row: Row) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise PastaError(f"there is no file {path}") from None
+    except ValueError as error:
+        raise PastaError(f"{path} is not JSON: {error}") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -1,0 +1,106 @@
+"""Ways to answer a prompt, each as a generator: it yields requests to run side by side, and is sent their results.
+
+So one driver runs them all: many prompts at once, or one alone against the clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+
+from pasta.decode import make_request
+from pasta.engine.base import Engine
+from pasta.eval.answer import Answer, ThreadLine, in_runs, of_result
+from pasta.eval.contestants import Contestant
+from pasta.job import Request
+from pasta.lang import escape
+from pasta.result import Result
+
+Method = Generator[list[Request], list[Result], Answer]
+
+SKELETON_TOKENS = 128
+POINT_TOKENS = 128
+MAX_POINTS = 10
+MAX_WORDS = 8  # of a point: a small model writes sentences where headings are asked for
+POINT = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]*(\S.*)$", re.MULTILINE)
+
+ASK_SKELETON = (
+    "{question}\n\nAnswer with an outline only: a numbered list of 3 to 8 short headings (2 to 5 words), no sentences."
+)
+ASK_POINT = (
+    "{question}\n\nThe answer has these parts: {skeleton}.\n\nWrite one or two sentences about this part only: {point}"
+)
+
+
+def answering(engine: Engine, contestant: Contestant, prompt: str, max_new_tokens: int) -> Method:
+    """How this contestant answers a prompt."""
+    if contestant.method == "skeleton":
+        return by_skeleton(engine, prompt, max_new_tokens)
+    return as_trained(engine, prompt, max_new_tokens, contestant.method == "sequential", contestant.parallelism)
+
+
+def as_trained(engine: Engine, prompt: str, max_new_tokens: int, sequential: bool, parallelism: float) -> Method:
+    request = make_request(
+        engine, prompt, max_new_tokens=max_new_tokens, sequential=sequential, parallelism=parallelism
+    )
+    [result] = yield [request]
+    return of_result(result, engine.vocabulary.tags)
+
+
+def by_skeleton(engine: Engine, prompt: str, max_new_tokens: int) -> Method:
+    """Skeleton-of-Thought: a numbered plan first, then every point by itself, all at once; nothing is joined.
+
+    Where the plan holds no two points, the prompt is answered as it is, and the plan was for nothing.
+    """
+
+    def ask(text: str, tokens: int, begun: str = "", stop: str = "") -> Request:
+        """`begun` is how the answer begins: it is given, not decoded."""
+        ids = engine.vocabulary.encode_chat([{"role": "user", "content": text}]) + engine.vocabulary.encode(begun)
+        return make_request(engine, ids, max_new_tokens=tokens, sequential=True, stop=stop)
+
+    [plan] = yield [ask(ASK_SKELETON.format(question=prompt), SKELETON_TOKENS, begun="1.")]
+    points = read_points("1." + plan.text)
+    if len(points) < 2:
+        [whole] = yield [ask(prompt, max_new_tokens)]
+        return _joined(engine, plan, [whole], [(1, whole.text)])
+    skeleton = "; ".join(points.values())
+    results = yield [
+        ask(
+            ASK_POINT.format(question=prompt, skeleton=skeleton, point=point), POINT_TOKENS, begun=f"{number}. {point}:"
+        )
+        for number, point in points.items()
+    ]
+    parts: list[tuple[int, str]] = []
+    for thread, ((number, point), result) in enumerate(zip(points.items(), results, strict=True), start=1):
+        parts += [(0, ("\n" if parts else "") + f"{number}. {point}:"), (thread, result.text.rstrip())]
+    return _joined(engine, plan, results, parts)
+
+
+def read_points(skeleton: str) -> dict[int, str]:
+    """The points of a numbered list, each number once: what stands before a colon, without the marks of bold text."""
+    points: dict[int, str] = {}
+    for number, point in POINT.findall(skeleton):
+        heading = point.replace("*", "").partition(":")[0].strip().rstrip(".")
+        if heading and len(points) < MAX_POINTS:
+            points.setdefault(int(number), " ".join(heading.split()[:MAX_WORDS]))
+    return points
+
+
+def _joined(engine: Engine, plan: Result, results: Sequence[Result], parts: Sequence[tuple[int, str]]) -> Answer:
+    """The plan is the main thread; what came after it, its children. The path is the plan and the longest child."""
+    text = "".join(part for _, part in parts)
+    start = plan.critical_path
+    lines = [ThreadLine(None, "plan", 0, plan.tokens_total, in_runs(range(1, start + 1)))]
+    lines += [
+        ThreadLine(0, f"point {n}", 0, result.tokens_total, in_runs(range(start + 1, start + 1 + result.critical_path)))
+        for n, result in enumerate(results, start=1)
+    ]
+    return Answer(
+        tuple(parts),
+        escape(text),
+        tuple(lines),
+        plan.tokens_total + sum(result.tokens_total for result in results),
+        len(engine.vocabulary.encode(text)),
+        plan.critical_path + max(result.critical_path for result in results),
+        "stop" if all(result.finish_reason == "stop" for result in results) else "length",
+    )

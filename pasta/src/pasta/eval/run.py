@@ -1,0 +1,152 @@
+"""The stages of an evaluation, one command each. Every stage goes on where it stopped, and its rows are JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pasta.errors import PastaError, UsageError
+from pasta.eval.contestants import Contestant
+from pasta.eval.folder import RunFolder
+from pasta.eval.questions import QuestionSet
+from pasta.eval.table import table
+
+PROGRAM = "pasta eval"
+MODEL_HELP = "a folder, an adapter, a name; METHOD: sequential, skeleton, parallelism:B; once for each model"
+PROMPTS_HELP = "AlpacaEval, MT-bench, Vicuna, any JSON (lines) of prompts; or: constraints, arithmetic"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """For `python -m pasta.eval`; `pasta eval` reports errors itself."""
+    try:
+        run(arguments)
+    except PastaError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(arguments)
+    rows = options.stage(options)
+    if rows:
+        print(json.dumps(rows, ensure_ascii=False) if options.json else table(rows))
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# -- the stages ------------------------------------------------------------------------------------------
+
+
+def answers(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from pasta.eval.answers import run_answers
+
+    folder = RunFolder(options.dir)
+    return run_answers(
+        folder, contestants_of(options, folder), sets_of(options, folder), say=say, limit=options.limit,
+        at_once=options.batch, **decoding(options),
+    )  # fmt: skip
+
+
+def timing(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from pasta.eval.timing import run_timing
+
+    folder = RunFolder(options.dir)
+    return run_timing(
+        folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, limit=options.limit,
+        **decoding(options),
+    )  # fmt: skip
+
+
+def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from pasta.eval.concurrency import run_concurrency
+    from pasta.eval.speed import of_concurrency
+
+    folder = RunFolder(options.dir)
+    try:
+        users = [int(number) for number in options.users.split(",")]
+    except ValueError:
+        raise UsageError(f"--users {options.users}: expected numbers with commas between") from None
+    run_concurrency(
+        folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, users=users,
+        least=options.limit, **decoding(options),
+    )  # fmt: skip
+    return of_concurrency(folder, options.against)
+
+
+def without_syncs(options: argparse.Namespace) -> None:
+    from pasta.eval.apar import write_without_syncs
+
+    say(f"{write_without_syncs(options.source, options.target)} syncs removed")
+
+
+# -- options ---------------------------------------------------------------------------------------------
+
+
+def contestants_of(options: argparse.Namespace, folder: RunFolder) -> list[Contestant]:
+    """Those given, or all that took part so far."""
+    given = [Contestant.parse(text) for text in options.model] or folder.contestants()
+    if not given:
+        raise UsageError("no model was given", hint="--model NAME=MODEL, as often as there are models")
+    names = [contestant.name for contestant in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise UsageError(f"two models are called {twice}", hint="give each a name of its own")
+    return given
+
+
+def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]:
+    given = [QuestionSet.parse(text) for text in options.prompts] or folder.sets()
+    if not given:
+        raise UsageError("no prompts were given", hint="--prompts FILE, or constraints, or arithmetic")
+    return given
+
+
+def decoding(options: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in ("max_new_tokens", "minutes", "device", "dtype")}
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(
+        prog=PROGRAM, description="Measure models: the quality of their answers and their speed."
+    )
+    stages = out.add_subparsers(required=True, metavar="STAGE")
+
+    def stage(name: str, function: Any, help: str) -> argparse.ArgumentParser:
+        made = stages.add_parser(name, help=help, description=help)
+        made.set_defaults(stage=function)
+        made.add_argument("--json", action="store_true", help="print JSON in place of a table")
+        return made
+
+    def decodes(made: argparse.ArgumentParser, limit: int, limit_help: str) -> None:
+        made.add_argument("dir", metavar="DIR", help="folder of the evaluation; made if it is not there")
+        repeated: dict[str, Any] = {"action": "append", "default": []}
+        made.add_argument("--model", metavar="NAME=MODEL[@METHOD]", help=MODEL_HELP, **repeated)
+        made.add_argument("--prompts", metavar="[NAME=]FILE", help=PROMPTS_HELP, **repeated)
+        made.add_argument("--limit", type=int, default=limit, help=limit_help)
+        made.add_argument("--max-new-tokens", type=int, default=512, help="tokens an answer (%(default)s)")
+        made.add_argument("--minutes", type=float, default=0.0, help="stop by itself after so long")
+        made.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
+        made.add_argument("--dtype", help="bfloat16 on a GPU, float32 on a CPU; int8 on a CPU")
+
+    made = stage("answers", answers, "Answer every prompt with every model, many at once.")
+    decodes(made, 0, "the first so many prompts of each file")
+    made.add_argument("--batch", type=int, default=128, help="prompts at once (%(default)s)")
+
+    made = stage("timing", timing, "Time prompts one at a time, the models taking turns.")
+    decodes(made, 64, "so many prompts, drawn from the whole file (%(default)s)")
+
+    made = stage("concurrency", concurrency, "Time answers against the number of concurrent users.")
+    decodes(made, 16, "prompts at the least; twice the users where that is more (%(default)s)")
+    made.add_argument("--users", default="1,2,4,8,16,32,64", help="how many at once (%(default)s)")
+    made.add_argument("--against", default="baseline", help="the sequential model to compare with (%(default)s)")
+
+    made = stage("without-syncs", without_syncs, "Make training data for APAR: annotated rows without their syncs.")
+    made.add_argument("source", metavar="IN")
+    made.add_argument("target", metavar="OUT")
+    return out

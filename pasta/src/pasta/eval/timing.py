@@ -1,0 +1,128 @@
+"""The realised speed: prompts decoded one at a time, each contestant in its turn, so that all meet the same machine.
+
+As in the paper, what is timed has been decoded before: the first decode of a prompt compiles kernels and captures
+the shapes of its steps. On a GPU the engine shows which shapes it has captured: after a first decode of two tokens,
+the first whole decode that captured nothing counts. Elsewhere each prompt is decoded twice, and the second counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pasta.errors import PastaError
+from pasta.eval.answer import Answer
+from pasta.eval.answers import Say
+from pasta.eval.asking import ask_one
+from pasta.eval.contestants import Contestant, open_engine
+from pasta.eval.folder import RunFolder
+from pasta.eval.lines import append_line
+from pasta.eval.machine import describe_machine
+from pasta.eval.methods import answering
+from pasta.eval.questions import Question, QuestionSet
+
+SLOTS = 16_384  # one question alone, also one with ten points that each hold the prompt
+TRIES = 4
+PROGRESS_S = 10.0
+WARM_TOKENS = 2
+
+
+def run_timing(
+    folder: RunFolder,
+    contestants: Sequence[Contestant],
+    questions: QuestionSet,
+    *,
+    say: Say,
+    limit: int = 64,
+    max_new_tokens: int = 512,
+    minutes: float = 0.0,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> list[dict[str, Any]]:
+    """Into `timing.jsonl`, prompt by prompt; stops by itself, and goes on where it stopped."""
+    begun = time.monotonic()
+    end = begun + 60 * minutes if minutes else float("inf")
+    machine = describe_machine()
+    folder.remember(list(contestants), [questions], {"max_new_tokens": max_new_tokens}, machine)
+    done = {(row["id"], row["model"]) for row in folder.timings() if row["prompts"] == questions.name}
+    asked = drawn(questions.read(), limit)
+    left = [q for q in asked if any((q.id, c.name) not in done for c in contestants)]
+    engines = (
+        {model: open_engine(model, SLOTS, device, dtype) for model in {c.model for c in contestants}} if left else {}
+    )
+    say(f"{len(engines)} models are ready after {time.monotonic() - begun:.0f} s")
+    told = time.monotonic()
+    for number, question in enumerate(left):
+        rows = []
+        for contestant in contestants:
+            engine = engines[contestant.model]
+            try:
+                rows.append(timed(engine, contestant, question, max_new_tokens))
+            except PastaError as error:
+                say(f"{contestant.name}: prompt {question.id}: {error}")
+        for row in rows:  # together: a ratio needs all contestants on a prompt
+            append_line(
+                folder.path / "timing.jsonl",
+                {"prompts": questions.name, "machine": machine.get("gpu") or machine["cpu"], **row},
+            )
+        if time.monotonic() > end:
+            say(f"time is up: {len(left) - number - 1} prompts are left for the next run")
+            break
+        if time.monotonic() - told > PROGRESS_S:
+            told = time.monotonic()
+            say(f"{number + 1} of {len(left)} prompts")
+    return [_state(folder, questions.name, contestant.name) for contestant in contestants]
+
+
+def drawn(questions: Sequence[Question], limit: int) -> list[Question]:
+    """So many of the questions, in an order that is always the same: any first part of it is a fair sample."""
+    shuffled = sorted(questions, key=lambda question: hashlib.sha256(question.prompt.encode()).digest())
+    return shuffled[:limit] if limit else shuffled
+
+
+def timed(engine: Any, contestant: Contestant, question: Question, max_new_tokens: int) -> dict[str, Any]:
+    """Decodes a prompt until nothing had to be compiled or captured for it."""
+
+    def decode(tokens: int) -> tuple[Answer, float]:
+        return ask_one(engine, answering(engine, contestant, question.prompt, tokens))
+
+    # The prompt runs outside of any graph. Where shapes are not to be seen, a whole decode must do.
+    decode(max_new_tokens if captured(engine) is None or contestant.method == "skeleton" else WARM_TOKENS)
+    decodes, fresh = 0, 1
+    while fresh and decodes < TRIES:
+        before = captured(engine) or 0
+        answer, seconds = decode(max_new_tokens)
+        fresh = (captured(engine) or 0) - before
+        decodes += 1
+    return {
+        "id": question.id,
+        "model": contestant.name,
+        "seconds": seconds,
+        "tokens": answer.tokens,
+        "content_tokens": answer.content_tokens,
+        "critical_path": answer.critical_path,
+        "threads": len(answer.threads),
+        "decodes": decodes,
+        "captured": fresh,  # in the decode that counts; 0, or it took too long to come to rest
+    }
+
+
+def captured(engine: Any) -> int | None:
+    """How many shapes of steps the engine has captured as CUDA graphs; None where it captures none."""
+    graphs = getattr(engine, "_graphs", None)
+    return None if graphs is None else len(graphs)
+
+
+def _state(folder: RunFolder, questions: str, model: str) -> dict[str, Any]:
+    rows = [row for row in folder.timings() if row["prompts"] == questions and row["model"] == model]
+    if not rows:
+        return {"model": model, "prompts timed": 0}
+    return {
+        "model": model,
+        "prompts timed": len(rows),
+        "seconds an answer": sum(row["seconds"] for row in rows) / len(rows),
+        "ms a step": 1e3 * sum(row["seconds"] for row in rows) / sum(row["critical_path"] for row in rows),
+        "tokens/s": sum(row["content_tokens"] for row in rows) / sum(row["seconds"] for row in rows),
+    }

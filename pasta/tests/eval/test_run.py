@@ -1,0 +1,119 @@
+"""The stages that decode, on tiny models, as the command line runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pasta.errors import UsageError
+from pasta.eval.folder import RunFolder
+from pasta.eval.lines import append_line, read_lines
+from pasta.eval.run import main
+
+Stage = Callable[..., str]
+SMALL = ("--max-new-tokens", "24", "--batch", "3", "--device", "cpu")
+
+
+def test_answers_are_rows_and_a_run_goes_on_where_it_stopped(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
+    printed = stage("answers", tmp_path, *who, "--prompts", f"lakes={prompts}", "--limit", "2", *SMALL)
+    assert "baseline" in printed and "forks" in printed
+    path = tmp_path / "answers" / "lakes" / "forks.jsonl"
+    first = path.read_text("utf-8")
+    assert len(first.splitlines()) == 2
+    path.write_text(first + '{"id": "9", "cut', "utf-8")  # a run that was killed
+    stage("answers", tmp_path, *who, "--prompts", f"lakes={prompts}", *SMALL)
+    assert path.read_text("utf-8").startswith(first)
+    folder = RunFolder(tmp_path)
+    rows = folder.answers("lakes", "forks")
+    assert sorted(rows) == ["0", "1", "2", "3"]
+    for row in rows.values():
+        assert row["text"] == "".join(text for _, text in row["parts"])
+        assert row["critical_path"] <= row["tokens"]
+    assert any(len(row["threads"]) > 1 for row in rows.values())
+    for row in folder.answers("lakes", "baseline").values():
+        assert len(row["threads"]) == 1 and row["tokens"] == row["content_tokens"] == row["critical_path"]
+
+
+def test_batched_answers_are_those_of_one_at_a_time(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"forks={models['tagged']}@parallelism:3", "--prompts", f"lakes={prompts}")
+    stage("answers", tmp_path / "many", *who, *SMALL)
+    stage("answers", tmp_path / "one", *who, *SMALL, "--batch", "1")
+    many, one = (RunFolder(tmp_path / name).answers("lakes", "forks") for name in ("many", "one"))
+    assert many == one
+
+
+def test_skeleton_of_thought(tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage) -> None:
+    stage("answers", tmp_path, "--model", f"sot={models['plain']}@skeleton", "--prompts", f"lakes={prompts}", *SMALL)
+    for row in RunFolder(tmp_path).answers("lakes", "sot").values():
+        plan, *points = row["threads"]
+        assert plan["topic"] == "plan" and points
+        assert row["critical_path"] == plan["tokens"] + max(point["tokens"] for point in points)
+        assert row["tokens"] == sum(thread["tokens"] for thread in row["threads"])
+
+
+def test_a_model_may_not_change_under_its_name(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    stage("answers", tmp_path, "--model", f"m={models['plain']}", "--prompts", prompts, "--limit", "1", *SMALL)
+    with pytest.raises(UsageError, match="was begun with m ="):
+        stage("answers", tmp_path, "--model", f"m={models['tagged']}", "--prompts", prompts, *SMALL)
+    with pytest.raises(UsageError, match="max_new_tokens"):
+        stage("answers", tmp_path, "--max-new-tokens", "9", "--device", "cpu")
+
+
+def test_timing_takes_turns_and_gives_ratios(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
+    stage("timing", tmp_path, *who, "--prompts", prompts, "--limit", "2", "--max-new-tokens", "24", "--device", "cpu")
+    rows = RunFolder(tmp_path).timings()
+    assert [row["model"] for row in rows] == ["baseline", "forks"] * 2
+    assert all(row["seconds"] > 0 and row["captured"] == 0 for row in rows)
+    stage("timing", tmp_path, *who, "--prompts", prompts, "--limit", "3", "--max-new-tokens", "24", "--device", "cpu")
+    assert len(RunFolder(tmp_path).timings()) == 6  # those that were there, and one more
+
+
+def test_concurrency(tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
+    options = ("--users", "1,2", "--limit", "3", "--max-new-tokens", "16", "--device", "cpu", "--json")
+    rows = json.loads(stage("concurrency", tmp_path, *who, "--prompts", prompts, *options))
+    assert {(row["users"], row["model"]) for row in rows} == {(n, m) for n in (1, 2) for m in ("baseline", "forks")}
+    assert all(row["speedup"] == 1 for row in rows if row["model"] == "baseline")
+
+
+def test_without_syncs(tmp_path: Path, stage: Stage) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    block = '<promise topic="a" tokens=1/><async>One.</async>'
+    append_line(source, {"prompt": "p", "response": f"Hm. {block}<sync/> End."})
+    stage("without-syncs", source, target)
+    assert list(read_lines(target)) == [{"prompt": "p", "response": f"Hm. {block} End."}]
+
+
+@pytest.mark.slow
+def test_a_bare_machine_is_enough(tmp_path: Path, models: dict[str, str], prompts: str) -> None:
+    """The GPU machine has torch, transformers and numpy, and none of the packages of the command line."""
+    gone = ("typer", "rich", "platformdirs", "pydantic", "matplotlib", "httpx", "sklearn", "pandas", "alpaca_eval")
+    program = (
+        f"import sys\nfor name in {gone}: sys.modules[name] = None\nfrom pasta.eval.run import main\nsys.exit(main())"
+    )
+    arguments = ["answers", tmp_path, "--model", f"m={models['tagged']}", "--prompts", prompts, "--limit", "1", *SMALL]
+    done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(RunFolder(tmp_path).answers("lakes", "m")) == 1
+
+
+def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["answers", str(tmp_path), "--model", "x", "--prompts", "constraints"]) == 2
+    assert capsys.readouterr().err.startswith("error: --model x: expected NAME=MODEL")
+    assert main(["answers", str(tmp_path)]) == 2
+    assert "no model was given" in capsys.readouterr().err
