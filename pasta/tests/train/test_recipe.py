@@ -97,6 +97,21 @@ def test_annotate_by_independence_stops_in_time_and_goes_on(tmp_path: Path, run:
     assert len(lines(tmp_path / "marked" / "independence-0.jsonl")) == 20
 
 
+def test_a_second_annotator_gets_the_prose_that_the_first_left(tmp_path: Path, run: Run) -> None:
+    prose = (
+        " ".join(TOPICS.values()) + " The end of it all is near, say those who know, and few disagree."
+    )
+    row = {"index": 0, "sample": 0, "finished": True}
+    samples = [{**row, "prompt": "List?", "response": LIST}, {**row, "prompt": "Short?", "response": PLAIN}]
+    samples += [{**row, "prompt": "Prose?", "response": text} for text in (prose, f"{prose} {prose}", prose)]
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+    run("annotate", "--annotator", "structure,independence", "--sequential", "0.67")
+    (tried,) = lines(tmp_path / "marked" / "independence-0.jsonl")
+    assert tried["plain"] == prose
+    rows = lines(tmp_path / "annotated.jsonl") + lines(tmp_path / "held-out.jsonl")
+    assert sorted(row["prompt"] for row in rows) == ["List?", "Prose?", "Short?"]
+
+
 @pytest.mark.parametrize(
     ("text", "finished", "reason"),
     [
