@@ -29,7 +29,7 @@ from pasta.data.report import geometric_mean
 from pasta.data.rows import read_rows
 from pasta.data.structure import Structure
 from pasta.data.units import Answer, cut
-from pasta.models import load_pretrained, resolve
+from pasta.train.model import read_model, vocabulary_of
 from pasta.vocab import Vocabulary
 
 STEPS = re.compile(r"\b(?:how (?:to|do|can|would)|recipe|steps|instructions|guide|process|procedure|tutorial)\b", re.I)
@@ -41,20 +41,22 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", type=int, default=40)
-    parser.add_argument("--model")
-    parser.add_argument("--device")
+    parser.add_argument("--model", default="default")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--max-tokens", type=int, default=170)
     parser.add_argument("--nats", type=float, default=Budget().nats)
     parser.add_argument("--limit", type=float, default=Budget().limit)
     parser.add_argument("--hiding", type=Hiding, default=Budget().hiding)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    model, tokenizer = load_pretrained(resolve(options.model), device=options.device)
-    vocabulary = Vocabulary(tokenizer)
+    model, tokenizer = read_model(options.model)
+    model = model.to(options.device).eval()
+    model_name = Path(options.model).name
+    vocabulary = vocabulary_of(model, tokenizer)
     count = counter(vocabulary)
     structure = Structure(count)
     budget = Budget(nats=options.nats, limit=options.limit, hiding=options.hiding)
-    independence = Independence(model, vocabulary, budget, name=resolve(options.model).name)
+    independence = Independence(model, vocabulary, budget, name=model_name)
     drawn = draw(options, structure, vocabulary, budget)
     began = time.monotonic()
 
@@ -90,7 +92,7 @@ def main() -> None:
                 figure[name] = {"critical_path": mark["critical_path"], "reason": mark["reason"], "blocks": blocks}
         rows += figures
         found = {
-            "model": resolve(options.model).name,
+            "model": model_name,
             "budget": {"nats": options.nats, "limit": options.limit, "hiding": options.hiding.value},
             "seed": options.seed,
             "seconds": round(time.monotonic() - began, 1),
