@@ -10,6 +10,7 @@ from pasta.errors import UsageError
 from pasta.train.config import told
 
 Method = Literal["lora", "full"]
+REFERENCE = "gpt4_1106_preview"  # the baseline of AlpacaEval 2
 LEARNING_RATES = {"lora": 5e-4, "full": 5e-5}
 
 
@@ -20,7 +21,7 @@ class JudgeConfig:
     data: str = told("", "Preferences, JSON lines: instruction, generator, output, preference (1 to 2).")
     out: str = told("", "Folder for the judge: a model a fold, judge.json, held-out rewards, the report.")
     model: str = told("default", "The base model: a folder, a .gguf file or a Hugging Face id.")
-    reference: str = told("gpt4_1106_preview", "The generator that all others were compared with.")
+    reference: str = told(REFERENCE, "The generator that all others were compared with.")
     folds: int = told(2, "Parts of the prompts; each part is scored by a model that was trained on the others.")
     limit: int = told(0, "Use so many prompts at most; 0: all.")
     method: Method = told("lora", "lora: low-rank updates, a small file a fold; full: all weights.")
@@ -32,6 +33,7 @@ class JudgeConfig:
     prompts: int = told(8, "Groups in a step.")
     spoiled: float = told(0.25, "Weight of answers spoiled on purpose, beside GPT-4's preferences; 0: none.")
     temper: float = told(0.5, "How far GPT-4's log odds are believed, 0 to 1.")
+    features: bool = told(True, "Also fit the linear judge, and report on it.")
     max_length: int = told(640, "Tokens of prompt and answer; longer ones lose their middle.")
     tokens: int = told(16384, "Tokens in one forward pass, padding included.")
     seed: int = told(0, "Of the order, the groups and the spoiled answers.")

@@ -111,6 +111,7 @@ class Plan:
 
     def __init__(self, encoder: Encoder, contests: Sequence[Contest], config: JudgeConfig):
         self.encoder, self.contests, self.config = encoder, contests, config
+        self.known: dict[Pair, list[int]] = {}
         self.epoch = 0
         self.waiting = self._epoch()
         self.steps = max(1, round(config.epochs * len(self.waiting) / config.prompts))
@@ -127,12 +128,9 @@ class Plan:
     def _epoch(self) -> list[tuple[Group, list[list[int]]]]:
         c = self.config
         groups = list(epoch(self.contests, c.group, c.spoiled, c.temper, c.seed + 1000 * self.epoch))
-        encoded = self.encoder([pair for group in groups for pair in group.pairs])
-        out, at = [], 0
-        for group in groups:
-            out.append((group, encoded[at : at + len(group.pairs)]))
-            at += len(group.pairs)
-        return out
+        new = [p for p in dict.fromkeys(pair for group in groups for pair in group.pairs) if p not in self.known]
+        self.known |= zip(new, self.encoder(new), strict=True)
+        return [(group, [self.known[pair] for pair in group.pairs]) for group in groups]
 
 
 def forward(model: PreTrainedModel, sequences: Sequence[list[int]], pad: int, tokens: int) -> torch.Tensor:

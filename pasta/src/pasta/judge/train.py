@@ -20,12 +20,16 @@ from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair
 from pasta.judge.features import FeatureJudge, fit
 from pasta.judge.groups import elsewhere, sigmoid
-from pasta.judge.preferences import Contest, deal, prompt_key, read_contests
+from pasta.judge.preferences import Answer, Contest, deal, prompt_key, read_contests
 from pasta.judge.report import compose, markdown
 from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
 from pasta.judge.spoil import KINDS, spoil
 
+HELD_OUT = "held-out.jsonl"
 SAMPLE = 256  # held-out answers that the saved model is tried on
+
+Parts = Sequence[Sequence[Contest]]
+Rewards = Sequence[Sequence[Sequence[float]]]  # by fold, prompt and answer
 
 
 def train_judge(config: JudgeConfig) -> dict[str, Any]:
@@ -37,31 +41,23 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     if len(contests) < 2 * config.folds:
         raise UsageError(f"{config.data} has {len(contests)} prompts, expected {2 * config.folds} or more")
     prompts = deal(contests, config.folds)
-    parts = [[c for c in contests if prompts[prompt_key(c.prompt)] == k] for k in range(config.folds)]
+    parts = split(contests, prompts, config.folds)
     say(f"{len(contests)} prompts, {sum(len(c.answers) for c in contests)} answers, {config.folds} folds")
-
-    linear = [fit(others(parts, k), config.temper, config.spoiled, config.seed) for k in range(config.folds)]
-    counted = [
-        [[one.reward(pair) for pair in pairs_of(c)] for c in part] for one, part in zip(linear, parts, strict=True)
-    ]
-    feature_folds = [make_fold("", part, as_arrays(part_)) for part, part_ in zip(parts, counted, strict=True)]
-    FeatureJudge(linear, feature_folds, prompts).write(out / "features.json")
-    say(f"features: fitted, {time.monotonic() - begun:.0f} s")
-
-    rewards, folds, training, spoiled = [], [], [], []
+    rewards, training, spoiled = [], [], []
     for k, part in enumerate(parts):
         say(f"fold {k}: training on {len(contests) - len(part)} prompts")
-        held_out, record, tested = train_fold(config, k, others(parts, k), part, out / f"fold-{k}")
+        held_out, done, tested = train_fold(config, k, others(parts, k), part, out / f"fold-{k}")
         rewards.append(held_out)
-        folds.append(make_fold(f"fold-{k}", part, as_arrays(held_out)))
-        training.append(record)
+        training.append(done)
         spoiled.append(tested)
-    write_rows(str(out / "held-out.jsonl"), held_out_rows(parts, rewards, counted))
-    about = {"base": config.model, "max_length": config.max_length, "training": training}
-    judge = {**about, "folds": [asdict(fold) for fold in folds], "prompts": prompts}
+    folds = [make_fold(f"fold-{k}", part, rewards[k]) for k, part in enumerate(parts)]
+    judge = {
+        "base": config.model, "max_length": config.max_length, "temper": config.temper, "training": training,
+        "spoiled": total(spoiled), "folds": [asdict(fold) for fold in folds], "prompts": prompts,
+    }  # fmt: skip
+    write_rows(str(out / HELD_OUT), held_out_rows(parts, rewards))
     (out / RECORD).write_text(json.dumps(judge, indent=1) + "\n", "utf-8")
-
-    report = write_report(out, parts, rewards, counted, folds, feature_folds, {**about, "spoiled": total(spoiled)})
+    report = write_report(out, contests, config.features, config.spoiled)
     if config.score:
         score_file(str(out), config.score, config.scores or str(out / "scores.jsonl"), config.device)
     say(f"{time.monotonic() - begun:.0f} s in all")
@@ -106,47 +102,55 @@ def train_fold(
 
 
 def write_report(
-    out: Path,
-    parts: Sequence[Sequence[Contest]],
-    rewards: Sequence[Sequence[Sequence[float]]],
-    counted: Sequence[Sequence[Sequence[float]]],
-    folds: Sequence[Fold],
-    feature_folds: Sequence[Fold],
-    about: dict[str, Any],
+    out: Path, contests: Sequence[Contest], features: bool = True, spoiled: float = 0.25
 ) -> dict[str, Any]:
+    """Measures the judge in `out` by its held-out rewards; fits the linear judge beside it."""
+    judge = json.loads((out / RECORD).read_text("utf-8"))
+    folds, prompts = [Fold(**fold) for fold in judge["folds"]], judge["prompts"]
+    parts = split([c for c in contests if prompt_key(c.prompt) in prompts], prompts, len(folds))
+    held_out = {(row["prompt"], row["model"]): row["reward"] for row in read_rows(str(out / HELD_OUT))}
+    rewards = [
+        [[held_out[prompt_key(contest.prompt), answer.model] for answer in answers_of(contest)] for contest in part]
+        for part in parts
+    ]
     board = Board.of([contest for part in parts for contest in part])
-    judges = {
-        "reward": log_odds(parts, rewards, folds, True),
-        "reward-raw": log_odds(parts, rewards, folds, False),
-        "features": log_odds(parts, counted, feature_folds, True),
-        "features-raw": log_odds(parts, counted, feature_folds, False),
-        "length": board.length,
-    }
-    report = compose(board, judges, about)
+    judges = {"reward": log_odds(parts, rewards, folds, True), "reward-raw": log_odds(parts, rewards, folds, False)}
+    if features:
+        say("fitting the linear judge")
+        linear = [fit(others(parts, k), judge["temper"], spoiled) for k in range(len(parts))]
+        counted = [
+            [[one.reward(pair) for pair in pairs_of(contest)] for contest in part]
+            for one, part in zip(linear, parts, strict=True)
+        ]
+        own = [make_fold("", part, values) for part, values in zip(parts, counted, strict=True)]
+        FeatureJudge(linear, own, prompts).write(out / "features.json")
+        judges |= {
+            "features": log_odds(parts, counted, own, True),
+            "features-raw": log_odds(parts, counted, own, False),
+        }
+    about = {name: judge[name] for name in ("base", "max_length", "temper", "training", "spoiled", "folds")}
+    report = compose(board, {**judges, "length": board.length}, about)
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (out / "report.md").write_text(markdown(report), "utf-8")
     return report
 
 
-def log_odds(
-    parts: Sequence[Sequence[Contest]],
-    rewards: Sequence[Sequence[Sequence[float]]],
-    folds: Sequence[Fold],
-    control: bool,
-) -> list[Array]:
+def log_odds(parts: Parts, rewards: Rewards, folds: Sequence[Fold], control: bool) -> list[Array]:
     """As the judge would give them, but scaled by what was fitted on other prompts."""
     out = []
     for k, (part, by_prompt) in enumerate(zip(parts, rewards, strict=True)):
-        elsewhere = folds[(k + 1) % len(folds)]
-        fold = Fold("", folds[k].length_slope, elsewhere.scale, elsewhere.raw_scale)
+        other = folds[(k + 1) % len(folds)]
+        fold = Fold("", folds[k].length_slope, other.scale, other.raw_scale)
         for contest, values in zip(part, by_prompt, strict=True):
-            texts = [answer for _, answer in pairs_of(contest)]
+            texts = [answer.text for answer in answers_of(contest)]
             out.append(np.array([fold.log_odds(v, len(t), control) for v, t in zip(values, texts, strict=True)]))
     return out
 
 
-def make_fold(folder: str, part: Sequence[Contest], rewards: Sequence[Array]) -> Fold:
+def make_fold(folder: str, part: Sequence[Contest], by_prompt: Sequence[Sequence[float]]) -> Fold:
+    """How a fold's rewards become log odds, by its held-out prompts."""
     board = Board.of(part)
+    rewards = [np.array(values) for values in by_prompt]
     slope = length_slope(board, rewards)
     level = [r - slope * x for r, x in zip(rewards, board.length, strict=True)]
     return Fold(folder, slope, fit_scale(board, level), fit_scale(board, rewards))
@@ -194,26 +198,29 @@ def text_of(row: dict[str, Any], *names: str) -> str:
     raise UsageError(f"a line has no {names[0]}: {json.dumps(row)[:80]}", f"expected one of {', '.join(names)}")
 
 
+def answers_of(contest: Contest) -> tuple[Answer, ...]:
+    return (contest.reference, *contest.answers)
+
+
 def pairs_of(contest: Contest) -> list[Pair]:
-    return [(contest.prompt, answer.text) for answer in (contest.reference, *contest.answers)]
+    return [(contest.prompt, answer.text) for answer in answers_of(contest)]
 
 
-def others(parts: Sequence[Sequence[Contest]], left_out: int) -> list[Contest]:
+def split(contests: Sequence[Contest], prompts: dict[str, int], folds: int) -> list[list[Contest]]:
+    return [[contest for contest in contests if prompts[prompt_key(contest.prompt)] == k] for k in range(folds)]
+
+
+def others(parts: Parts, left_out: int) -> list[Contest]:
     return [contest for k, part in enumerate(parts) if k != left_out for contest in part]
 
 
-def as_arrays(rewards: Sequence[Sequence[float]]) -> list[Array]:
-    return [np.array(values) for values in rewards]
-
-
-def held_out_rows(parts: Any, rewards: Any, counted: Any) -> list[dict[str, Any]]:
+def held_out_rows(parts: Parts, rewards: Rewards) -> list[dict[str, Any]]:
     return [
-        {"prompt": prompt_key(contest.prompt), "fold": k, "model": answer.model,
-         "reward": round(r, 4), "features": round(f, 4)}
+        {"prompt": prompt_key(contest.prompt), "fold": k, "model": answer.model, "reward": round(reward, 5)}
         for k, part in enumerate(parts)
-        for contest, by_reward, by_features in zip(part, rewards[k], counted[k], strict=True)
-        for answer, r, f in zip((contest.reference, *contest.answers), by_reward, by_features, strict=True)
-    ]  # fmt: skip
+        for contest, values in zip(part, rewards[k], strict=True)
+        for answer, reward in zip(answers_of(contest), values, strict=True)
+    ]
 
 
 def total(tested: Sequence[dict[str, tuple[int, int]]]) -> dict[str, dict[str, float]]:
