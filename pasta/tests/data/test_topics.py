@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.data.topics import choose_topics, clean, title_of, topic_of
+from pasta.data.topics import choose_topics, clean, title_of, topic_of, words_of
 from pasta.lang import MAX_TOPIC_WORDS, topic_problem
 
 
@@ -14,6 +14,9 @@ from pasta.lang import MAX_TOPIC_WORDS, topic_problem
         (" Regular exercise can reduce stress and improve sleep.", "Regular exercise"),
         (" Drink plenty of water during the day.", "Drink plenty"),
         (" The art of making pizza at home: start with dough.", "art pizza home"),
+        (" **Be clear about what you want**: say it first.", "Be clear"),
+        (" In terms of gameplay mechanics, the hero is strong.", "gameplay mechanics"),
+        (" We must think outside the box and build solar panels.", "solar panels"),
     ],
 )
 def test_a_topic_is_the_title_the_subject_or_the_first_telling_words(text, topic):
@@ -26,6 +29,18 @@ def test_siblings_are_told_apart_by_what_only_they_say():
     assert topics is not None
     assert len(set(topics)) == 3
     assert all(word in topic for word, topic in zip(["text", "images", "sound"], topics, strict=True))
+
+
+def test_a_topic_shares_no_word_with_a_siblings_where_it_can():
+    texts = [
+        "Solar panels feed the solar grid by day.",
+        "Solar panels and wind turbines work at night.",
+        "Rain fills the dams.",
+    ]
+    topics = choose_topics([("", text) for text in texts])
+    assert topics is not None
+    words = [word for topic in topics for word in words_of(topic)]
+    assert len(set(words)) == len(words)
 
 
 def test_no_topics_where_nothing_tells_the_blocks_apart():

@@ -121,8 +121,10 @@ def clean(topic: str) -> str:
             words.append(kept)
     if len(words) > MAX_TOPIC_WORDS:  # drop the small words first: "the art of pizza making" is about art, pizza
         telling = [word for word in words if word.casefold() not in STOPWORDS]
-        words = telling if len(telling) > 1 else words
-    return " ".join(words[:MAX_TOPIC_WORDS])
+        words = (telling if len(telling) > 1 else words)[:MAX_TOPIC_WORDS]
+        while len(words) > 1 and words[-1].casefold() in STOPWORDS:  # a topic that was cut does not end in "and"
+            words.pop()
+    return " ".join(words)
 
 
 def title_of(text: str) -> str:
@@ -181,7 +183,8 @@ def _candidates(proposal: str, text: str, shared: Counter[str], common: int) -> 
     for index, word in enumerate(words[:9]):
         if word.casefold() in _VERBS:
             subject = content_words(" ".join(words[:index]))[-MAX_TOPIC_WORDS:]
-            if any(weight(word) >= 0.5 for word in subject):
+            is_one = not re.search(r"[,;:(]", sentence.split(word, 1)[0])
+            if is_one and any(weight(word) >= 0.5 for word in subject):
                 yield clean(" ".join(word for word in subject if shared[word.casefold()] <= common))
             break
     # A third word costs a step and tells little.
