@@ -21,9 +21,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from pasta.engine.tags import add_tags
-from pasta.errors import CorruptModel
+from pasta.errors import CorruptModel, UsageError
 from pasta.layout import require_tags
-from pasta.train.lora import updates
+from pasta.train.lora import LoraLinear, updates
 from pasta.vocab import Vocabulary
 
 WEIGHTS, CONFIG, RECORD = "adapter_model.safetensors", "adapter_config.json", "pasta.json"
@@ -85,6 +85,36 @@ def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | 
         model.config.pasta = {"positions": positions}
 
 
+@torch.no_grad()
+def attach_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str]) -> float:
+    """Puts an adapter beside a base model's layers, to be trained further; returns its alpha, for `save_lora`."""
+    config = _read_json(Path(folder) / CONFIG)
+    if config.get("modules_to_save"):
+        raise UsageError(f"the adapter in {folder} holds whole layers", hint="train it further with method full")
+    merged = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    apply_adapter(model, vocabulary, folder)  # which checks it, and gives the tags their rows
+    tensors = load_file(Path(folder) / WEIGHTS)
+    model.requires_grad_(False)
+    scales = set()
+    for key in sorted(tensors):
+        if not key.endswith(A):
+            continue
+        name = key.removeprefix(PREFIX).removesuffix(A)
+        first, second = tensors[key].float(), tensors[key.removesuffix(A) + B].float()
+        layer = model.get_submodule(name)
+        layer.weight.copy_(merged[f"{name}.weight"])
+        scale = _scale(config, name, len(first))
+        scales.add(scale)
+        update = LoraLinear(layer, len(first), scale * len(first))
+        update.lora_A.copy_(first.to(layer.weight.device))
+        update.lora_B.copy_(second.to(layer.weight.device))
+        owner, _, own = name.rpartition(".")
+        setattr(model.get_submodule(owner), own, update)
+    if len(scales) != 1:
+        raise UsageError(f"the adapter in {folder} scales its layers differently", hint="use method full")
+    return scales.pop() * _usual([len(layer.lora_A) for layer in updates(model).values()])
+
+
 def _weight(model: PreTrainedModel, name: str, folder: Any) -> torch.Tensor:
     try:
         return model.get_submodule(name).weight
@@ -131,7 +161,7 @@ def save_adapter(
     if any(not tensor.isfinite().all() for tensor in stored.values()):
         raise CorruptModel("the adapter holds numbers that are not finite", hint="train again, more slowly")
     save_file(stored, path / WEIGHTS, metadata={"format": "pt"})
-    usual = max(set(ranks.values()), key=list(ranks.values()).count, default=1)
+    usual = _usual(list(ranks.values()))
     tables = sorted({name.removesuffix(ROWS).rpartition(".")[2] for name in tensors if name.endswith(ROWS)})
     config = {
         "peft_type": "LORA",
@@ -151,6 +181,10 @@ def save_adapter(
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     (path / RECORD).write_text(json.dumps({"base": base, "positions": positions}, indent=2) + "\n", "utf-8")
     return path
+
+
+def _usual(ranks: list[int]) -> int:
+    return max(set(ranks), key=ranks.count, default=1)
 
 
 def save_lora(
@@ -234,7 +268,7 @@ def extract_adapter(
             root = s[:rank].sqrt()
             tensors[key + A], tensors[key + B] = root[:, None] * v[:rank], u[:, :rank] * root
     ranks = {key: rank for key, rank in ranks.items() if rank}
-    usual = max(set(ranks.values()), key=list(ranks.values()).count, default=1)
+    usual = _usual(list(ranks.values()))
     path = save_adapter(
         folder, tensors, base=name, positions=_positions(tuned), alpha=usual, ranks=ranks, rows=tags, whole=whole
     )  # fmt: skip

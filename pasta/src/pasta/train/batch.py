@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from pasta.layout import IGNORE, Layout
 
+T = TypeVar("T")
 Row = Sequence[Layout]
 Mask = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -24,14 +25,18 @@ BLOCK = 128  # FlexAttention's block
 
 
 def pack(layouts: Sequence[Layout], size: int, seed: int = 0) -> list[list[Layout]]:
+    return pack_by_length(layouts, lambda layout: len(layout.ids), size, seed)
+
+
+def pack_by_length(examples: Sequence[T], length_of: Callable[[T], int], size: int, seed: int = 0) -> list[list[T]]:
     """Rows of at most `size` tokens: each example, in random order, goes where it leaves least room."""
-    order = list(layouts)
+    order = list(examples)
     random.Random(seed).shuffle(order)
-    rows: list[list[Layout]] = []
+    rows: list[list[T]] = []
     room: list[int] = []
     open_rows: list[int] = []  # a bounded look back keeps this linear
-    for layout in order:
-        length = len(layout.ids)
+    for example in order:
+        length = length_of(example)
         fitting = [index for index in open_rows if room[index] >= length]
         if fitting:
             best = min(fitting, key=room.__getitem__)
@@ -40,7 +45,7 @@ def pack(layouts: Sequence[Layout], size: int, seed: int = 0) -> list[list[Layou
             rows.append([])
             room.append(size)
             open_rows = [*open_rows[-255:], best]
-        rows[best].append(layout)
+        rows[best].append(example)
         room[best] -= length
     return rows
 

@@ -17,12 +17,17 @@ from pasta.train.adapter import apply_adapter, base_of, is_adapter
 from pasta.vocab import Vocabulary
 
 
-def read_model(name: str, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A model on the CPU and its tokenizer. A folder needs nothing but transformers; an adapter is merged."""
+def read_model(
+    name: str, dtype: torch.dtype = torch.float32, base: str | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A model on the CPU and its tokenizer. A folder needs nothing but transformers; an adapter is merged.
+
+    `base` is where an adapter's base model lies, if not where the adapter says.
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if is_adapter(name):
-        model, tokenizer = read_model(base_of(name), dtype)
+        model, tokenizer = read_model(base or base_of(name), dtype)
         apply_adapter(model, vocabulary_of(model, tokenizer), name)
         return model, tokenizer
     folder = find(name)

@@ -1,0 +1,102 @@
+"""Pairs of responses as batches: both responses of a pair stand in the same row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pasta.layout import Layout, Positions, lay_out
+from pasta.train.batch import BLOCK, Shape, collate, pack_by_length
+from pasta.train.examples import end_of_turn
+from pasta.train.samples import Nested, unnest
+from pasta.vocab import Vocabulary
+
+Key = tuple[int, int]  # a sample's prompt and its number
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A prompt and one response to it, laid out."""
+
+    key: Key
+    layout: Layout
+    log_prob: float = 0.0  # under the model that drew it
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    best: Response
+    worst: Response
+    target: float
+
+    @property
+    def tokens(self) -> int:
+        return len(self.best.layout.ids) + len(self.worst.layout.ids)
+
+    @property
+    def reference(self) -> float:
+        return self.best.log_prob - self.worst.log_prob
+
+
+class LayOut:
+    """Lays samples out as they were drawn, token by token and with the lengths that they promised."""
+
+    def __init__(self, vocabulary: Vocabulary, positions: Positions):
+        self.vocabulary = vocabulary
+        self.positions = positions
+        self.end = end_of_turn(vocabulary)
+        self._prompts: dict[str, list[int]] = {}
+
+    def __call__(self, prompt: str, tokens: Nested, ended: bool) -> Layout:
+        if prompt not in self._prompts:
+            self._prompts[prompt] = self.vocabulary.encode_chat([{"role": "user", "content": prompt}])
+        end = self.end if ended else None  # what was cut off has no end to learn
+        return lay_out(self._prompts[prompt], unnest(tokens), self.vocabulary.tags, self.positions, end)
+
+
+def responses_of(rows: Iterable[Mapping[str, Any]], lay: LayOut) -> dict[Key, Layout]:
+    """Both responses of each row of a file of pairs."""
+    out: dict[Key, Layout] = {}
+    for row in rows:
+        for side in ("chosen", "rejected"):
+            key = (row["index"], row[f"{side}_score"]["sample"])
+            if key not in out:
+                out[key] = lay(row["prompt"], row[f"{side}_tokens"], row[f"{side}_ended"])
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tensors of some rows, and whose each token is: the responses of the rows one after another."""
+
+    inputs: dict[str, torch.Tensor]
+    owners: torch.Tensor
+    responses: int
+
+    def to(self, device: torch.device) -> Batch:
+        inputs = {name: value.to(device, non_blocking=True) for name, value in self.inputs.items()}
+        return Batch(inputs, self.owners.to(device, non_blocking=True), self.responses)
+
+
+def make_batch(rows: Sequence[Sequence[Layout]], pad: int, least: Shape | None) -> Batch:
+    inputs = collate(rows, pad=pad, multiple=BLOCK if least else 8, least=least)
+    owners = torch.zeros_like(inputs["labels"])
+    number = 0
+    for index, row in enumerate(rows):
+        start = 0
+        for layout in row:
+            owners[index, start : start + len(layout.ids)] = number
+            start += len(layout.ids)
+            number += 1
+    return Batch(inputs, owners, number)
+
+
+def pair_rows(pairs: Sequence[Pair], size: int, seed: int) -> list[list[Pair]]:
+    return pack_by_length(pairs, lambda pair: pair.tokens, size, seed)
+
+
+def layouts_of(row: Sequence[Pair]) -> list[Layout]:
+    return [response.layout for pair in row for response in (pair.best, pair.worst)]

@@ -1,0 +1,109 @@
+"""What preference optimisation is told."""
+
+# ruff: noqa: RUF009  (`told` makes a field)
+from __future__ import annotations
+
+import math
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pasta.errors import UsageError
+from pasta.train.config import Attention, Settings, told
+
+Method = Literal["auto", "full", "lora"]
+STEPS = ("sample", "score", "pairs", "train")
+LEARNING_RATES = {"full": 1e-6, "lora": 2e-5}
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceConfig(Settings):
+    """Samples of a model, scored by speed and quality; the model learns the best against the worst."""
+
+    # what
+    prompts: str = told("", "JSON lines with `prompt` or `instruction`; a `response` or `output` is a rival too.")
+    output: str = told("", "Folder for every step's files and the models.")
+    model: str = told("default", "The model to improve: a finetuned model's folder, or an adapter's.")
+    baseline: str = told("", "The sequential model to be faster and better than (the paper's Baseline-SFT).")
+    base: str | None = told(None, "Where an adapter's base model lies, if not where the adapter says.")
+    judge: str = told("", "Who judges quality, as `pasta eval` names judges: reward:FOLDER, llm:MODEL@URL, …")
+    limit: int = told(0, "Use so many prompts at most; 0: all.")
+    steps: str = told(",".join(STEPS), "The steps to run; each goes on where it stopped.")
+    rounds: int = told(1, "Each further round samples from the models of the one before, once for each lambda.")
+
+    # sample
+    samples: int = told(10, "Answers a prompt.")
+    temperature: float = told(1.0, "Of the samples.")
+    batch: int = told(64, "Answers at once; on a large GPU 1024.")
+    max_new_tokens: int = told(512, "Tokens an answer may have.")
+    max_prompt_tokens: int = told(384, "Longer prompts are left out.")
+
+    # score and pair
+    lambdas: str = told("1,2,4,8,inf", "Weights of quality against speed; a model is trained for each.")
+    overlap: float = told(0.7, "Blocks that share more of their words repeat each other: never the best.")
+    short: float = told(0.7, "An answer shorter than this share of the baseline's gains nothing by being short.")
+    min_gap: float = told(0.0, "Leave out prompts whose best and worst are no further apart.")
+
+    # train
+    method: Method = told("auto", "lora goes on with an adapter; full trains all weights; auto: as the model is.")
+    alpha: float = told(0.005, "Weight of the SFT term; the IPO term has the rest.")
+    margin: float = told(0.0, "Nats between best and worst to aim at; 0: the closed form for so many samples.")
+    epochs: float = told(1.0, "Passes over the pairs.")
+    learning_rate: float | None = told(None, "Peak learning rate; by default 2e-5 (LoRA) or 1e-6 (full).")
+    warmup: float = told(0.1, "Share of the steps over which the learning rate rises.")
+    max_grad_norm: float = told(1.0, "Gradients are clipped to this norm.")
+    batch_size: int = told(8, "Rows a step, each of as many pairs as fit.")
+    max_length: int = told(2048, "Tokens in a row. Longer pairs are left out.")
+    held_out: float = told(0.04, "Share of the prompts whose pairs only measure.")
+    minutes: float = told(0.0, "Each step stops after so long; training shares it among the lambdas. 0: no limit.")
+    seed: int = told(0, "Of the samples, the order and the packing.")
+
+    # machine
+    device: str | None = told(None, "cpu or cuda; by default a GPU where there is one.")
+    attention: Attention = told("auto", "flex: FlexAttention; dense: an explicit mask; auto: flex on CUDA.")
+    logging_steps: int = told(10, "Log after so many steps.")
+    save_steps: int = told(50, "Checkpoint after so many steps, to go on from; 0: never.")
+
+    def __post_init__(self) -> None:
+        for name in ("prompts", "output"):
+            if not getattr(self, name):
+                raise UsageError(f"{name} is missing", hint=f"pass --{name} or set it in the config file")
+        for name in ("batch", "batch_size", "max_length", "max_new_tokens", "rounds", "logging_steps"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
+        if self.samples < 2:
+            raise UsageError(f"samples is {self.samples}, expected 2 or more: a pair is a best and a worst")
+        for name in ("alpha", "held_out", "warmup"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}, expected 0 to below 1")
+        for name in ("method", "attention"):
+            allowed = typing.get_args(typing.get_type_hints(type(self))[name])
+            if getattr(self, name) not in allowed:
+                raise UsageError(f"{name} is {getattr(self, name)!r}", hint=f"use one of {', '.join(allowed)}")
+        unknown = [step for step in self.chosen_steps if step not in STEPS]
+        if unknown:
+            raise UsageError(f"unknown step {unknown[0]!r}", hint=f"steps are {', '.join(STEPS)}")
+        if "score" in self.chosen_steps and not self.judge:
+            raise UsageError("judge is missing", hint="name one, for example --judge reward:FOLDER; see docs/judge.md")
+        if "sample" in self.chosen_steps and not self.baseline:
+            raise UsageError("baseline is missing", hint="pass --baseline: speed and quality are measured against it")
+        _ = self.weights
+
+    @property
+    def chosen_steps(self) -> tuple[str, ...]:
+        return tuple(step.strip() for step in self.steps.split(",") if step.strip())
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        try:
+            weights = tuple(float(weight) for weight in self.lambdas.split(","))
+        except ValueError:
+            weights = ()
+        if not weights or not all(weight >= 0 and not math.isnan(weight) for weight in weights):
+            raise UsageError(f"lambdas is {self.lambdas!r}", hint="write numbers with commas, for example 1,4,inf")
+        return weights
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.output)

@@ -1,0 +1,123 @@
+"""What a sample is worth: its speed, and its quality against other answers to the same prompt.
+
+score = speedup + lambda * quality, as in the paper; with guards, so that nothing wins by speed alone that is
+broken: see `faults` and `speedup`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pasta.eval.redundancy import loops, most_overlap, words
+from pasta.judge.base import Comparison, Judge
+from pasta.lang import Promise, Response, Text, parse
+
+DOUBT = 0.05  # added to wins and to losses, for each comparison: nothing is infinitely better
+MIN_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Where a sample stops being an answer."""
+
+    overlap: float = 0.7  # of the telling words of two blocks: above it they say the same
+    short: float = 0.7  # of the baseline's tokens: a shorter answer is not faster for being short
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One sample's figures; `faults` says why it may not be the best of its prompt."""
+
+    index: int
+    sample: int
+    speedup: float
+    quality: float
+    redundancy: float
+    faults: tuple[str, ...]
+    chances: Mapping[str, float]  # that it beats each of its rivals
+
+    def total(self, weight: float) -> float:
+        """`weight` is lambda. A faulty sample has no speed to speak of."""
+        if math.isinf(weight):
+            return self.quality
+        return (0.0 if self.faults else self.speedup) + weight * self.quality
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Score:
+        return cls(**{name: row[name] for name in cls.__dataclass_fields__} | {"faults": tuple(row["faults"])})
+
+
+def score(
+    samples: Sequence[Mapping[str, Any]],
+    rivals: Mapping[int, Mapping[str, str]],
+    baseline_tokens: Mapping[int, int],
+    judge: Judge,
+    guards: Guards | None = None,
+) -> list[Score]:
+    """Scores samples by the texts of their rivals, by prompt and by the rival's name."""
+    guards = guards or Guards()
+    asked = [
+        Comparison(sample["prompt"], text, sample["text"])
+        for sample in samples
+        for text in rivals[sample["index"]].values()
+    ]
+    answers = iter(judge.compare(asked))
+    scores = []
+    for sample in samples:
+        chances = {name: float(next(answers)) for name in rivals[sample["index"]]}
+        repeats = redundancy(parse(sample["annotated"]))
+        scores.append(
+            Score(
+                sample["index"],
+                sample["sample"],
+                speedup(baseline_tokens[sample["index"]], sample["content_tokens"], sample["critical_path"], guards),
+                quality(list(chances.values())),
+                repeats,
+                faults(sample, repeats, guards),
+                chances,
+            )
+        )
+    return scores
+
+
+def speedup(baseline: int, content: int, path: int, guards: Guards) -> float:
+    """The baseline's tokens for each on the critical path; of a short answer, only its own tokens count."""
+    credited = baseline if content >= guards.short * baseline else content
+    return credited / max(1, path)
+
+
+def quality(chances: Sequence[float]) -> float:
+    """Wins over losses, each weighted by the judge's confidence; 1 where it is even."""
+    wins = sum(chances) + DOUBT * len(chances)
+    losses = sum(1 - chance for chance in chances) + DOUBT * len(chances)
+    return wins / losses if chances else 1.0
+
+
+def faults(sample: Mapping[str, Any], repeats: float, guards: Guards) -> tuple[str, ...]:
+    found = []
+    if sample["finish_reason"] != "stop":
+        found.append("cut off")
+    if len(words(sample["text"])) < MIN_WORDS:
+        found.append("empty")
+    if loops(sample["text"]):
+        found.append("loops")
+    if repeats > guards.overlap:
+        found.append("blocks repeat")
+    return tuple(found)
+
+
+def redundancy(response: Response) -> float:
+    """The largest overlap between what two threads wrote themselves: 0 says nothing twice, 1 says the same."""
+    return most_overlap(
+        [own for promise, _ in response.promises() if len(words(own := own_text(promise))) >= MIN_WORDS]
+    )
+
+
+def own_text(promise: Promise) -> str:
+    return "".join(node.text for node in promise.block or () if isinstance(node, Text))

@@ -1,0 +1,121 @@
+"""Scores and pairs: the paper's formula, the guards, and who is the best and the worst."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pasta.judge.base import Comparison
+from pasta.lang import parse
+from pasta.train.pairs import extremes, make_pairs
+from pasta.train.score import Guards, Score, faults, quality, redundancy, score, speedup
+
+RIVERS = "Water runs down from the hills to the sea and shapes the land it crosses."
+DESERTS = "Dry sand and rock stretch far under a burning sun with hardly any rain."
+
+
+def answer(*blocks: str) -> str:
+    return "".join(
+        f'<promise topic="part {n}" tokens=3/><async>{text}</async>' for n, text in enumerate(blocks, start=1)
+    )
+
+
+def sample(number: int, annotated: str = RIVERS, **changes: Any) -> dict[str, Any]:
+    row = {
+        "index": 0, "sample": number, "prompt": "Describe.", "annotated": annotated, "text": RIVERS,
+        "tokens": [number], "content_tokens": 100, "critical_path": 50, "threads": 1, "finish_reason": "stop",
+    }  # fmt: skip
+    return {**row, **changes}
+
+
+class Fixed:
+    """A judge that was told beforehand."""
+
+    name = "fixed"
+
+    def __init__(self, chances: dict[str, float]):
+        self.chances = chances
+        self.asked: list[Comparison] = []
+
+    def compare(self, comparisons: Sequence[Comparison]) -> list[float]:
+        self.asked += comparisons
+        return [self.chances[each.reference] for each in comparisons]
+
+
+def test_the_papers_formula() -> None:
+    judge = Fixed({"theirs": 0.6, "gold": 0.2})
+    (got,) = score([sample(0)], {0: {"baseline": "theirs", "reference": "gold"}}, {0: 120}, judge)
+    assert got.speedup == 120 / 50
+    assert got.quality == pytest.approx((0.8 + 0.1) / (1.2 + 0.1))
+    assert got.chances == {"baseline": 0.6, "reference": 0.2}
+    for weight in (1, 2, 4, 8):
+        assert got.total(weight) == pytest.approx(2.4 + weight * got.quality)
+    assert got.total(math.inf) == got.quality
+    assert [each.answer for each in judge.asked] == [RIVERS, RIVERS]
+
+
+def test_quality_grows_with_every_chance_and_stays_finite() -> None:
+    chances = [0.0, 0.01, 0.3, 0.5, 0.7, 0.99, 1.0]
+    alone = [quality([chance]) for chance in chances]
+    assert alone == sorted(alone)
+    assert len(set(alone)) == len(alone)
+    assert quality([0.5]) == quality([0.5, 0.5]) == 1.0
+    assert 0 < quality([0.0, 0.0]) < quality([1.0, 1.0]) < math.inf
+    assert all(quality([chance, 0.4]) < quality([chance, 0.41]) for chance in chances)
+
+
+def test_speed_grows_with_a_shorter_path_but_not_with_a_shorter_answer() -> None:
+    guards = Guards(short=0.7)
+    speeds = [speedup(100, 100, path, guards) for path in (100, 80, 40, 20)]
+    assert speeds == [1.0, 1.25, 2.5, 5.0]
+    assert speedup(100, 70, 35, guards) == 100 / 35
+    assert speedup(100, 20, 20, guards) == 1.0, "one short sentence is not five times as fast"
+    assert speedup(100, 40, 10, guards) == 4.0, "what it gains by forking it keeps"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({}, None),
+        ({"finish_reason": "length"}, "cut off"),
+        ({"text": "No."}, "empty"),
+        ({"text": f"{RIVERS}\n" * 3}, "loops"),
+        ({"annotated": answer(RIVERS, DESERTS)}, None),
+        ({"annotated": answer(RIVERS, DESERTS, RIVERS.upper())}, "blocks repeat"),
+        ({"annotated": answer(f"{RIVERS} {answer(DESERTS)}", "Houses, streets and markets.")}, None),
+    ],
+)
+def test_faults(changes: dict[str, Any], fault: str | None) -> None:
+    row = sample(0, **changes)
+    assert faults(row, redundancy(parse(row["annotated"])), Guards()) == ((fault,) if fault else ())
+
+
+def make(number: int, speed: float, good: float, *found: str) -> Score:
+    return Score(0, number, speed, good, 0.0, found, {"baseline": 0.5})
+
+
+def test_lambda_moves_from_speed_to_quality() -> None:
+    fast, good, slow = make(0, 4.0, 0.3), make(1, 1.0, 1.0), make(2, 1.2, 0.2)
+    best = {weight: extremes([fast, good, slow], weight) for weight in (0.0, 1.0, 8.0, math.inf)}
+    assert [pair and (pair[0].sample, pair[1].sample) for pair in best.values()] == [(0, 1), (0, 2), (1, 2), (1, 2)]
+
+
+def test_a_faulty_sample_never_wins_and_has_no_speed() -> None:
+    broken, plain = make(0, 9.0, 5.0, "loops"), make(1, 1.0, 0.5)
+    assert broken.total(1.0) == 5.0
+    assert extremes([broken, plain], 1.0) == (plain, broken)
+    assert extremes([broken, make(1, 1.0, 0.5, "cut off")], 1.0) is None
+
+
+def test_pairs_hold_what_training_needs() -> None:
+    samples = [sample(0), sample(1, finish_reason="length"), sample(2)]
+    scores = [make(0, 2.0, 1.0), make(1, 3.0, 0.1, "cut off"), make(2, 1.5, 0.9)]
+    (pair,) = make_pairs(samples, scores, 4.0)
+    assert (pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) == ([0], [1], 3)
+    assert (pair["chosen_ended"], pair["rejected_ended"]) == (True, False)
+    assert pair["chosen_score"]["total"] == 6.0
+    assert make_pairs(samples, [make(0, 2.0, 1.0), make(2, 2.0, 1.0)], 4.0) == [], "no pair where all are alike"
+    assert make_pairs(samples, scores, 4.0, min_gap=100.0) == []
