@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pasta.cli.options import AsJson, Context, Device, Dtype, MaxThreads, Model, Scheme
-from pasta.cli.running import check_least, check_text, load_engine, make_console, read_prompt, write, write_json
+from pasta.cli.options import AsJson, Context, Device, Dtype, EngineUrl, MaxThreads, Model, Scheme
+from pasta.cli.running import (
+    check_least,
+    check_text,
+    connect_engine,
+    load_engine,
+    make_console,
+    read_prompt,
+    write,
+    write_json,
+)
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
-    from pasta.engine.native import NativeEngine
+    from pasta.engine.base import Engine
     from pasta.events import Moment
     from pasta.job import Job
     from pasta.result import Result
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
 def command(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT|-", help="The question; - reads standard input.")],
     model: Model = None,
+    engine_url: EngineUrl = None,
     system: Annotated[str | None, typer.Option(help="A system message before the question.")] = None,
     sequential: Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")] = False,
     max_new_tokens: Annotated[int, typer.Option(help="Decoded in all threads together.")] = 512,
@@ -60,7 +70,11 @@ def command(
         "positions": positions,
     }
     check_options(question, options, context, trace)
-    engine = load_engine(model, device=device, dtype=dtype, context=context)
+    engine: Engine
+    if engine_url is None:
+        engine = load_engine(model, device=device, dtype=dtype, context=context)
+    else:
+        engine = connect_engine(engine_url, model, device=device, dtype=dtype, context=context, positions=positions)
     messages = [{"role": "user", "content": question}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
@@ -101,7 +115,7 @@ def check_options(question: str, options: dict[str, Any], context: int | None, t
         check_writable(trace)
 
 
-def show(engine: NativeEngine, moments: Iterator[Moment], jobs: list[Job]) -> Result:
+def show(engine: Engine, moments: Iterator[Moment], jobs: list[Job]) -> Result:
     """Prints an answer while it is decoded, in the way that suits where it goes."""
     from pasta.display import Board, Screen, harmless, is_interactive, legend, summary
 

@@ -29,7 +29,9 @@ COMMANDS = {
     "render": Entry("pasta.cli.render", "Print an annotated text: plain, main thread or merged."),
     "annotate": Entry("pasta.cli.annotate", "Mark what is independent in the answers of a data set."),
     "train": Entry("pasta.cli.train", "Finetune a model on annotated answers."),
+    "eval": Entry("pasta.cli.eval", "Measure models: the quality of their answers, and their speed."),
     "models": Entry("pasta.cli.models", "List the models at hand, and where they came from."),
+    "export": Entry("pasta.cli.export", "Write a model as one folder, for vLLM and other servers."),
     "bench": Entry("pasta.cli.bench", "Measure the engine on this machine."),
 }
 

@@ -9,6 +9,10 @@ import typer
 Model = Annotated[
     str | None, typer.Option(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub.")
 ]
+EngineUrl = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="URL", help="Decode on a completions server, http://HOST:PORT/v1, such as vLLM."),
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")]
 Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int8 on a CPU.")]
 Context = Annotated[int | None, typer.Option(help="Use no more positions than this.")]

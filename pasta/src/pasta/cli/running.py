@@ -18,6 +18,7 @@ from pasta.errors import UsageError
 
 if TYPE_CHECKING:
     from pasta.engine.native import NativeEngine
+    from pasta.engine.remote import RemoteEngine
 
 PATIENCE_S = 2.0  # what takes less goes without saying
 
@@ -65,6 +66,21 @@ def load_engine(name: str | None, **options: Any) -> NativeEngine:
             check_device(options["device"])
         share_cores()
         return load(name, **options)
+
+
+def connect_engine(url: str, model: str | None, *, context: int | None = None, **local: Any) -> RemoteEngine:
+    """Finds a model on a server; `local` are the options that only a model on this machine has."""
+    for name, value in local.items():
+        if value is not None:
+            raise UsageError(f"--{name} is for a model on this machine, and --engine decodes on another")
+    with patiently(f"connecting to {url}"):
+        from pasta.engine.connect import connect
+
+        engine = connect(url, model, key=os.environ.get("PASTA_ENGINE_KEY", ""), context=context)
+    if engine.trained != engine.positions:
+        why = f"{engine.name} was trained for positions {engine.trained}, a server decodes it {engine.positions}"
+        print(f"note: {why}; see docs/engines.md", file=sys.stderr, flush=True)
+    return engine
 
 
 def share_cores() -> None:

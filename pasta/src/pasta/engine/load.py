@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedModel
 
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
@@ -39,21 +40,29 @@ def load(
         slots: The size of the KV pool in tokens, all requests together; None takes half of a GPU's free memory.
         tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.
     """
+    if dtype == INT8:
+        device = device or "cpu"
+    model, vocabulary, title = read(name, device=device, dtype=dtype)
+    if tags:
+        add_tags(model, vocabulary)
+    return make_engine(model, vocabulary, name=title, slots=slots, context=context, int8=dtype == INT8)
+
+
+def read(
+    name: str | None = None, *, device: str | None = None, dtype: str | None = None
+) -> tuple[PreTrainedModel, Vocabulary, str]:
+    """The model that a name stands for, an adapter merged into its base; its vocabulary; and how to call it."""
     if dtype is not None and dtype not in DTYPES:
         raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join(DTYPES)}")
     adapter = find_adapter(name)
     folder = resolve(name if adapter is None else base_of(adapter))
-    if dtype == INT8:
-        device = device or "cpu"
     model, tokenizer = load_pretrained(folder, dtype=DTYPES.get(dtype or ""), device=device)
     ends = model.generation_config.eos_token_id if model.generation_config is not None else None
     vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
     if adapter is not None:
         apply_adapter(model, vocabulary, adapter)
-    if tags:
-        add_tags(model, vocabulary)
     title = folder.name if adapter is None else FINETUNED if adapter == ADAPTER else adapter.resolve().name
-    return make_engine(model, vocabulary, name=title, slots=slots, context=context, int8=dtype == INT8)
+    return model, vocabulary, title
 
 
 def find_adapter(name: str | None) -> Path | None:

@@ -1,0 +1,115 @@
+"""From the address of a server to an engine that runs on it, or one clear line that says why not."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from pasta.engine.base import Sampling
+from pasta.engine.remote import RemoteEngine
+from pasta.engine.remote_client import Client, ServerError
+from pasta.errors import PastaError, UnknownModel, UsageError
+from pasta.grammar import Expect
+from pasta.layout import Positions, require_tags
+from pasta.models.loading import quiet, read_tokenizer
+from pasta.vocab import SYNC, Vocabulary
+
+HINT_MODEL = "pass --model FOLDER, the folder that the server loaded (see: pasta export)"
+
+
+def connect(url: str, model: str | None = None, *, key: str = "", context: int | None = None) -> RemoteEngine:
+    """An engine on a completions server.
+
+    Args:
+        url: Up to and including `/v1`.
+        model: The folder that the server loaded, for its tokenizer; None where the server says one that is also here.
+        key: Sent as a bearer token.
+        context: Use no more positions than this.
+    """
+    client = Client(url, key)
+    try:
+        served = find_served(client, model)
+        folder = find_folder(served, model)
+        vocabulary = read_vocabulary(folder)
+        known = served.get("max_model_len") or read_json(folder / "config.json").get("max_position_embeddings") or 2048
+        engine = RemoteEngine(
+            client,
+            vocabulary,
+            model=str(served["id"]),
+            name=folder.name,
+            context=min(int(known), context or 1 << 30),
+            trained=Positions.parse(
+                (read_json(folder / "config.json").get("pasta") or {}).get("positions", "predicted")
+            ),
+        )
+        check(engine)
+    except PastaError:
+        client.shut_down()
+        raise
+    return engine
+
+
+def find_served(client: Client, model: str | None) -> dict[str, Any]:
+    """The server's own entry of the model."""
+    listing = client.get("/v1/models")
+    served = listing.get("data") if isinstance(listing, dict) else None
+    if not served:
+        raise ServerError(f"{client.url} lists no models", "expected a completions server: http://HOST:PORT/v1")
+    for entry in served:
+        if model is not None and model in (entry["id"], entry.get("root")):
+            return dict(entry)
+    if len(served) > 1:
+        names = ", ".join(str(entry["id"]) for entry in served)
+        raise UsageError(f"{client.url} serves {names}", "pass one of them as --model")
+    return dict(served[0])
+
+
+def find_folder(served: dict[str, Any], model: str | None) -> Path:
+    """Where the model's tokenizer is."""
+    name = model or served.get("root") or served["id"]
+    path = Path(str(name)).expanduser()
+    if (path / "config.json").is_file():
+        return path.resolve()
+    from pasta.models import resolve
+
+    try:
+        return resolve(str(name)).path
+    except UnknownModel:
+        raise UnknownModel(f"the server has {name}, whose tokenizer is not here", HINT_MODEL) from None
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    with quiet():
+        tokenizer = read_tokenizer(folder)
+    ends = read_json(folder / "generation_config.json").get("eos_token_id")
+    vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
+    if vocabulary.tags is None:
+        raise PastaError(f"the tokenizer in {folder} has no PASTA tags", HINT_MODEL)
+    return vocabulary
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def check(engine: RemoteEngine) -> None:
+    """Whether the server's model has these tags, and returns tokens as numbers."""
+    tags = require_tags(engine.vocabulary)
+    spelled = engine.client.get("/tokenize", {"prompt": SYNC, "add_special_tokens": False})
+    if isinstance(spelled, dict) and spelled.get("tokens") not in (None, [tags.sync]):
+        raise ServerError(f"the server's model does not know the tags of {engine.name}", HINT_MODEL)
+    thread = engine.open([tags.open, tags.close], Expect.TEXT, Sampling())
+    try:
+        begun = time.monotonic()
+        while not (answer := engine.step()):
+            if time.monotonic() - begun > 60:
+                raise ServerError(f"the server at {engine.client.url} decodes nothing", "see the server's log")
+        if isinstance(answer[0][1], PastaError):
+            raise answer[0][1]
+    finally:
+        engine.close(thread)

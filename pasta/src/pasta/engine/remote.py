@@ -1,0 +1,256 @@
+"""The remote engine: a completions server such as vLLM decodes, each thread a request of its own.
+
+A request carries all the tokens before it, so that the server needs to know nothing of forks and joins; its prefix
+cache shares what requests begin with. Positions and attention are those of ordinary text: layout `stitched`.
+
+The server does not know the grammar either. Tokens are taken as they come, and one that may not come here is asked for
+again, alone, from those that may: then every token has the distribution that the native engine gives it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pasta.engine.base import Sampling, uniform
+from pasta.engine.remote_client import Client, ServerError, Stream
+from pasta.errors import PastaError, UsageError
+from pasta.grammar import Expect, Grammar
+from pasta.layout import Positions
+from pasta.vocab import Vocabulary
+
+PATIENCE_S = 0.05  # how long a step waits for a token: others may want to join or leave meanwhile
+PAGE = 64  # in which the scheduler of `pasta serve` counts
+BAN, FAVOUR = -100.0, 100.0  # as far as a logit bias goes
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One answer: all its streams, and what keeps them together."""
+
+    sampling: Sampling
+    salt: str  # who may share its prefixes
+    session: str = field(default_factory=lambda: uuid.uuid4().hex)  # the same replica for all of its streams
+    streams: set[Stream] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class Handle:
+    """One thread: all the tokens that it sees, and the stream that decodes after them."""
+
+    request: Request
+    ids: list[int]
+    path: tuple[int, ...] = ()
+    forks: int = 0
+    asked: int = 0
+    expect: Expect | None = None  # what may come next; None: nothing is decoded
+    banned: Sequence[int] = ()
+    stream: Stream | None = None
+    offered: int | None = None  # the token that the stream gave last, until it is fed
+    corrected: bool = False  # whether the stream was asked for what may come, and for nothing else
+    first: Stream | None = None
+
+
+class Elsewhere:
+    """The KV pool of an engine that has none: the server sees to its memory, and queues what does not fit."""
+
+    slots = free_slots = 1 << 40
+    kept_slots = 0
+    pages = pages_each = slots // PAGE
+
+
+class RemoteEngine:
+    """Decodes on a server. `model` is the name by which the server knows the model."""
+
+    positions = Positions.parse("stitched")
+    pool = Elsewhere()
+
+    def __init__(
+        self, client: Client, vocabulary: Vocabulary, *, model: str, name: str, context: int, trained: Positions
+    ):
+        self.client = client
+        self.vocabulary = vocabulary
+        self.grammar = Grammar.of(vocabulary, len(vocabulary.pieces)) if vocabulary.tags else None
+        self.context = context
+        self.name = name
+        self.trained = trained  # the scheme that the model knows: another than `stitched` may cost quality
+        self._model = model
+        self._waiting: dict[Handle, None] = {}  # threads that decode
+
+    # -- threads ----------------------------------------------------------------------------------------
+
+    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling, scope: str | None = None) -> Handle:
+        handle = Handle(Request(sampling, scope or uuid.uuid4().hex), list(prompt), expect=expect)
+        self._waiting[handle] = None
+        return handle
+
+    def cached_tokens(self, thread: Handle) -> int:
+        return 0 if thread.first is None else thread.first.cached
+
+    def feed(
+        self, thread: Handle, token: int, position: int, expect: Expect | None, banned: Sequence[int] = ()
+    ) -> None:
+        if position != len(thread.ids):
+            raise UsageError("a remote engine decodes layout 'stitched'", "leave the position scheme out")
+        thread.ids.append(token)
+        if token != thread.offered or expect is None:
+            self._drop(thread)
+        thread.offered = None
+        thread.expect, thread.banned = expect, banned
+        if expect is not None:
+            self._waiting[thread] = None
+
+    def fork(self, thread: Handle) -> Handle:
+        child = Handle(thread.request, list(thread.ids), (*thread.path, thread.forks))
+        thread.forks += 1
+        return child
+
+    def join(self, thread: Handle, children: Sequence[Handle]) -> None:
+        if children:
+            raise UsageError("a remote engine decodes layout 'stitched'", "leave the position scheme out")
+
+    def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        thread.ids[position:] = tokens
+        self._drop(thread)
+
+    def prepare(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        """Has the server read ahead what the sync will write, while other children still decode."""
+        ids = [*thread.ids[:position], *tokens]
+        if len(tokens) and len(ids) < self.context:
+            self._open(thread.request, ids, 1, {})
+
+    def close(self, thread: Handle) -> None:
+        for stream in thread.request.streams:
+            stream.close()
+        thread.request.streams.clear()
+        for handle in [handle for handle in self._waiting if handle.request is thread.request]:
+            del self._waiting[handle]
+
+    # -- one step -----------------------------------------------------------------------------------------
+
+    def launch(self) -> None:
+        """Asks for what was fed: the server decodes beside the host's work."""
+        for handle in self._waiting:
+            if handle.stream is None:
+                self._ask(handle)
+
+    def step(self) -> list[tuple[Handle, int | PastaError]]:
+        """A token of each thread that has one, as soon as one has."""
+        self.launch()
+        out = self._collect()
+        if not out and self.client.arrived.wait(PATIENCE_S):
+            out = self._collect()
+        return out
+
+    def _collect(self) -> list[tuple[Handle, int | PastaError]]:
+        self.client.arrived.clear()
+        out: list[tuple[Handle, int | PastaError]] = []
+        for handle in list(self._waiting):
+            token = self._next(handle)
+            if token is not None:
+                del self._waiting[handle]
+                out.append((handle, token))
+        return out
+
+    def _next(self, handle: Handle) -> int | PastaError | None:
+        """The token that comes next in a thread; None: not yet."""
+        stream = handle.stream
+        if stream is None:
+            return None
+        if stream.tokens:
+            token = stream.tokens.popleft()
+            if self._may_come(handle, token):
+                handle.offered = token
+                return token
+            if handle.corrected:
+                return ServerError(f"token {token} may not come here, and the server ignores logit_bias")
+            self._drop(handle)
+            self._ask(handle, refused=token)
+        elif stream.error is not None:
+            return stream.error
+        elif stream.ended:  # by the server's own limit, or a correction
+            self._drop(handle)
+            self._ask(handle)
+        return None
+
+    # -- what is asked ------------------------------------------------------------------------------------
+
+    def _may_come(self, handle: Handle, token: int) -> bool:
+        if self.grammar is None:
+            return True
+        assert handle.expect is not None
+        allowed = self.grammar.allowed[handle.expect]
+        return token < len(allowed) and bool(allowed[token]) and token not in handle.banned
+
+    def _ask(self, handle: Handle, *, refused: int | None = None) -> None:
+        """Starts a stream after what the thread holds; where a token was refused, one token of those that may come."""
+        request = handle.request
+        bias = self._bias(handle) if refused is None else self._correction(handle, refused)
+        handle.corrected = refused is not None
+        seed = int(uniform(request.sampling.seed, handle.path, handle.asked) * 2**31)
+        handle.asked += 1
+        most = 1 if handle.corrected else self.context - len(handle.ids)
+        handle.stream = self._open(request, handle.ids, most, bias, seed)
+        handle.first = handle.first or handle.stream
+
+    def _open(self, request: Request, ids: Sequence[int], most: int, bias: dict[int, float], seed: int = 0) -> Stream:
+        sampling, tags = request.sampling, self.vocabulary.tags
+        ends = sorted(self.vocabulary.eos)
+        body = {
+            "model": self._model,
+            "prompt": list(ids),
+            "max_tokens": most,
+            "temperature": sampling.temperature,
+            "stop_token_ids": ends if tags is None else [*ends, tags.sync, tags.close],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_token_ids": True,
+            "cache_salt": request.salt,
+        }
+        if bias:
+            body["logit_bias"] = {str(token): value for token, value in bias.items()}
+        if sampling.temperature:
+            body["seed"] = seed
+            for name, off in (("top_p", 1.0), ("top_k", 0), ("min_p", 0.0)):
+                if getattr(sampling, name) != off:
+                    body[name] = getattr(sampling, name)
+        headers = {"X-Session-ID": request.session, "X-SMG-Routing-Key": request.session}
+        request.streams = {stream for stream in request.streams if not stream.ended}
+        stream = self.client.open(body, headers)
+        request.streams.add(stream)
+        return stream
+
+    def _bias(self, handle: Handle) -> dict[int, float]:
+        """What never may come in this thread again, so that asking for it need not be corrected; and the dial."""
+        tags = self.vocabulary.tags
+        if tags is None or handle.expect is None:
+            return {}
+        child = bool(handle.path)
+        bias = dict.fromkeys([tags.open, *(self.vocabulary.eos if child else [tags.close])], BAN)
+        if handle.expect < Expect.TOPIC_START and not handle.expect & Expect.TEXT_PROMISE:
+            bias |= dict.fromkeys([tags.promise, *tags.lengths], BAN)  # a promise that does not fit now never will
+        elif handle.request.sampling.parallelism:
+            bias[tags.promise] = handle.request.sampling.parallelism
+        return bias
+
+    def _correction(self, handle: Handle, refused: int) -> dict[int, float]:
+        """The grammar as a bias: against what may not come, or for what may, whichever is shorter."""
+        assert self.grammar is not None and handle.expect is not None
+        allowed = self.grammar.allowed[handle.expect].copy()
+        allowed[list(handle.banned)] = False
+        if allowed.sum() * 2 > len(allowed):
+            bias = dict.fromkeys([*np.flatnonzero(~allowed).tolist(), refused], BAN)
+        else:
+            bias = dict.fromkeys(np.flatnonzero(allowed).tolist(), FAVOUR)
+        dial = handle.request.sampling.parallelism
+        if dial and allowed[self.grammar.tags.promise]:
+            bias[self.grammar.tags.promise] = dial
+        return bias
+
+    def _drop(self, handle: Handle) -> None:
+        if handle.stream is not None:
+            handle.stream.close()
+            handle.stream = None

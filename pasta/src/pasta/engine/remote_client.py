@@ -1,0 +1,183 @@
+"""Talks to a completions server: many streams of tokens at once, on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import weakref
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from pasta.errors import PastaError, UsageError
+
+CONNECT_S = 10.0
+SILENCE_S = 300.0  # a server may queue requests for a while before it answers
+
+
+class ServerError(PastaError):
+    """The server cannot be reached, or will not do what is asked."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a server counted, over the streams that ran to their end."""
+
+    requests: int = 0  # all that were sent
+    prompt_tokens: int = 0
+    cached_tokens: int = 0  # of those, found in the prefix cache
+
+    def add(self, usage: Mapping[str, Any]) -> int:
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        self.prompt_tokens += usage.get("prompt_tokens") or 0
+        self.cached_tokens += cached
+        return int(cached)
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """A completion under way: tokens that have come and were not taken yet."""
+
+    tokens: deque[int] = field(default_factory=deque)
+    ended: bool = False
+    error: PastaError | None = None
+    cached: int = 0  # of its prompt's tokens
+    _future: Future[None] | None = None
+
+    def close(self) -> None:
+        """Ends it at once, connection and all. One whose last token has come closes by itself."""
+        if self._future is not None and not self.ended:
+            self._future.cancel()
+
+
+class Client:
+    """One server. `url` is up to and including `/v1`; `key` is sent as a bearer token."""
+
+    def __init__(self, url: str, key: str = ""):
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"{url} is not the address of a server", "expected http://HOST:PORT/v1")
+        self.url = url.rstrip("/")
+        self.usage = Usage()
+        self.arrived = threading.Event()  # set when a stream has something new
+        self._http = _open_http(key)
+        self._loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._loop.run_forever, name="pasta-remote", daemon=True)
+        thread.start()
+        self.shut_down = weakref.finalize(self, _shut_down, self._loop, thread, self._http)
+
+    def get(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """A JSON answer; None where the server knows no such path."""
+        return self._run(self._get(path, body)).result()
+
+    def open(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> Stream:
+        """Starts a completion; its tokens are in the stream as they come."""
+        self.usage.requests += 1
+        stream = Stream()
+        stream._future = self._run(self._follow(stream, body, headers))
+        return stream
+
+    # -- on the event loop --------------------------------------------------------------------------------
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _get(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        address = self.url.removesuffix("/v1") + path
+        try:
+            reply = await (self._http.get(address) if body is None else self._http.post(address, json=body))
+        except Exception as error:  # httpx has many of its own
+            raise self._unreachable(error) from None
+        if reply.status_code in (404, 405, 501):
+            return None
+        if reply.status_code >= 400:
+            raise self._refused(reply.status_code, reply.text)
+        try:
+            return reply.json()
+        except ValueError:
+            raise ServerError(f"{address} answers with something else than JSON", "check the address") from None
+
+    async def _follow(self, stream: Stream, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        try:
+            address = self.url + "/completions"
+            async with self._http.stream("POST", address, json=body, headers=headers) as reply:
+                if reply.status_code >= 400:
+                    raise self._refused(reply.status_code, (await reply.aread()).decode(errors="replace"))
+                async for line in reply.aiter_lines():
+                    if line.startswith("data:") and line != "data: [DONE]":
+                        self._take(stream, json.loads(line[5:]))
+        except asyncio.CancelledError:
+            raise
+        except PastaError as error:
+            stream.error = error
+        except ValueError as error:
+            stream.error = ServerError(f"{self.url} streams something else than JSON: {error}", "check the address")
+        except Exception as error:
+            stream.error = self._unreachable(error)
+        else:
+            if not stream.ended:
+                stream.error = ServerError(f"{self.url} ended a completion without saying why", "see the server's log")
+        self.arrived.set()
+
+    def _take(self, stream: Stream, event: Mapping[str, Any]) -> None:
+        if "error" in event:
+            raise self._refused(500, json.dumps(event))
+        for choice in event.get("choices", ()):
+            tokens = choice.get("token_ids")
+            finish = choice.get("finish_reason")
+            if tokens is None and (choice.get("text") or finish):
+                raise ServerError(
+                    f"{self.url} returns no token ids", "use a server that knows return_token_ids, such as vLLM"
+                )
+            stream.ended = stream.ended or finish is not None  # before its tokens: who takes the last leaves it alone
+            stream.tokens.extend(tokens or ())
+            reason = choice.get("stop_reason")
+            if finish == "stop" and isinstance(reason, int) and (not tokens or tokens[-1] != reason):
+                stream.tokens.append(reason)  # some servers keep the token that stopped them to themselves
+            self.arrived.set()
+        if event.get("usage"):
+            stream.cached = self.usage.add(event["usage"])
+
+    def _unreachable(self, error: Exception) -> ServerError:
+        why = str(error).strip().split("\n")[0] or type(error).__name__
+        return ServerError(f"the server at {self.url} does not answer: {why}", "is it running? check --engine")
+
+    def _refused(self, status: int, text: str) -> ServerError:
+        try:
+            value = json.loads(text)
+            message = (value.get("error") or value).get("message") or text
+        except (ValueError, AttributeError):
+            message = text
+        hint = {401: "set PASTA_ENGINE_KEY", 403: "set PASTA_ENGINE_KEY", 404: "check --engine"}.get(status)
+        return ServerError(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
+
+
+def _shut_down(loop: asyncio.AbstractEventLoop, thread: threading.Thread, http: Any) -> None:
+    """Closes every connection and ends the loop."""
+
+    async def end() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await http.aclose()
+
+    asyncio.run_coroutine_threadsafe(end(), loop).add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
+    if thread is not threading.current_thread():  # the collector may run anywhere
+        thread.join(CONNECT_S)
+        loop.close()
+
+
+def _open_http(key: str) -> Any:
+    try:
+        import httpx
+    except ModuleNotFoundError:
+        raise PastaError("a remote engine needs httpx", 'pip install "pasta-decoding[remote]"') from None
+    return httpx.AsyncClient(
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S, pool=None),
+        limits=httpx.Limits(max_connections=None),
+        trust_env=False,
+    )

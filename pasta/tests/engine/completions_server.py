@@ -1,0 +1,180 @@
+"""A small completions server on a real socket: a real model, one request a thread, no forks and no joins.
+
+It takes what vLLM takes and answers as vLLM does, tokens one by one. It keeps each request that it saw.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from pasta.vocab import Vocabulary
+
+
+@dataclass
+class Seen:
+    """One request, and how it ended."""
+
+    body: dict[str, Any]
+    headers: dict[str, str]
+    cached: int
+    tokens: list[int] = field(default_factory=list)
+    ended: str = ""  # as the server says, or "aborted" where the client left
+
+
+class CompletionsServer(ThreadingHTTPServer):
+    """`quirks`: `no-ids` returns none, `no-bias` ignores it, `quiet-stop` withholds the token that stops,
+    `drop` breaks off after 5 tokens, `no-tokenize` lacks that path, `pairs` sends tokens two by two."""
+
+    daemon_threads = True
+
+    def __init__(self, model: PreTrainedModel, vocabulary: Vocabulary, root: str, *, quirks: str = "", key: str = ""):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.model = model.eval()
+        self.vocabulary = vocabulary
+        self.root, self.quirks, self.key = root, quirks.split(), key
+        self.pause = 0.0  # seconds before each token
+        self.seen: list[Seen] = []
+        self.errors: list[Any] = []
+        self._texts: dict[str, set[tuple[int, ...]]] = {}  # by salt: what was computed
+        self._lock = threading.Lock()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def begin(self, body: dict[str, Any], headers: dict[str, str]) -> Seen:
+        """A prefix cache with blocks of one token: all but the last token of a prompt may be found."""
+        prompt = body["prompt"]
+        with self._lock:
+            cached = max((shared(prompt[:-1], text) for text in self._texts.get(body["cache_salt"], ())), default=0)
+            seen = Seen(body, headers, cached)
+            self.seen.append(seen)
+            self._remember(seen)
+        return seen
+
+    def decode(self, seen: Seen) -> Iterator[int]:
+        body = seen.body
+        ids = list(body["prompt"])
+        generator = torch.Generator().manual_seed(body.get("seed", 0))
+        bias = {} if "no-bias" in self.quirks else body.get("logit_bias", {})
+        biased, by = [int(token) for token in bias], torch.tensor(list(bias.values()))
+        for _ in range(body["max_tokens"]):
+            time.sleep(self.pause)
+            with torch.no_grad():
+                logits = self.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+            logits[biased] += by
+            if body["temperature"]:
+                token = int(torch.multinomial((logits / body["temperature"]).softmax(-1), 1, generator=generator))
+            else:
+                token = int(logits.argmax())
+            ids.append(token)
+            seen.tokens.append(token)
+            with self._lock:
+                self._remember(seen)
+            yield token
+            if token in body["stop_token_ids"] or token in self.vocabulary.eos:
+                seen.ended = "stop"
+                return
+        seen.ended = "length"
+
+    def _remember(self, seen: Seen) -> None:
+        self._texts.setdefault(seen.body["cache_salt"], set()).add((*seen.body["prompt"], *seen.tokens[:-1]))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that leaves is no error; anything else is this server's own."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            self.errors.append(sys.exc_info()[1])
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: CompletionsServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        if self.server.key and self.headers.get("Authorization") != f"Bearer {self.server.key}":
+            return self._reply(401, {"error": {"message": "Unauthorized"}})
+        entry = {"id": self.server.root, "object": "model", "root": self.server.root, "max_model_len": 2048}
+        return self._reply(200 if self.path == "/v1/models" else 404, {"object": "list", "data": [entry]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize" and "no-tokenize" not in self.server.quirks:
+            ids = self.server.vocabulary.tokenizer.encode(body["prompt"], add_special_tokens=False)
+            return self._reply(200, {"tokens": list(ids)})
+        if self.path != "/v1/completions":
+            return self._reply(404, {"detail": "Not Found"})
+        size = self.server.model.get_input_embeddings().weight.shape[0]
+        if max(body["prompt"]) >= size:
+            return self._reply(400, {"error": {"message": f"Token id {max(body['prompt'])} is out of vocabulary"}})
+        return self._stream(body)
+
+    def _stream(self, body: dict[str, Any]) -> None:
+        server = self.server
+        seen = server.begin(body, dict(self.headers))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        try:
+            held: list[int] = []
+            reason = None
+            for count, token in enumerate(server.decode(seen), 1):
+                if "drop" in server.quirks and count > 5:
+                    seen.ended = "dropped"
+                    return
+                if "quiet-stop" in server.quirks and token in body["stop_token_ids"]:
+                    reason = token
+                    continue
+                held.append(token)
+                if "pairs" not in server.quirks or count % 2 == 0:
+                    self._send_tokens(held, None)
+                    held = []
+            self._send_tokens(held, seen.ended, reason)
+            usage = {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": seen.cached}}
+            self._send({"choices": [], "usage": usage})
+            self.wfile.write(b"data: [DONE]\n\n")
+        except OSError:
+            seen.ended = "aborted"
+
+    def _send_tokens(self, tokens: list[int], finish: str | None, reason: int | None = None) -> None:
+        choice: dict[str, Any] = {"text": "…", "finish_reason": finish, "stop_reason": reason, "token_ids": tokens}
+        if "no-ids" in self.server.quirks:
+            del choice["token_ids"]
+        self._send({"choices": [choice]})
+
+    def _send(self, event: dict[str, Any]) -> None:
+        self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+        self.wfile.flush()
+
+    def _reply(self, status: int, value: dict[str, Any]) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def shared(first: list[int], second: tuple[int, ...]) -> int:
+    """How many tokens both begin with."""
+    count = 0
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
