@@ -45,8 +45,8 @@ llm:MODEL@BASE_URL          a large model behind an OpenAI-compatible server, as
 length                      the longer answer wins: a baseline"""
 
 
-def open_judge(spec: str) -> Judge:
-    """The judge that `spec` names, as KINDS lists them."""
+def open_judge(spec: str, *, price: float | None = None) -> Judge:
+    """The judge that `spec` names, as KINDS lists them; `price` of a million tokens, to say what `llm` will cost."""
     kind, _, rest = spec.partition(":")
     if kind == "length" and not rest:
         return LongerIsBetter()
@@ -62,7 +62,7 @@ def open_judge(spec: str) -> Judge:
         from pasta.judge.llm import LlmJudge
 
         model, _, base_url = rest.partition("@")
-        return LlmJudge(model, base_url)
+        return LlmJudge(model, base_url, price=price)
     known = "; ".join(" ".join(line.split()[:1]) for line in KINDS.splitlines())
     raise UsageError(f"{spec!r} names no judge", f"expected one of: {known}")
 
