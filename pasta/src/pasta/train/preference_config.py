@@ -39,6 +39,8 @@ class PreferenceConfig(Settings):
     max_new_tokens: int = told(512, "Tokens an answer may have.")
     max_prompt_tokens: int = told(384, "Longer prompts are left out.")
 
+    part: str = told("0/1", "Sample this part of the prompts: 2/6 in the third of six processes beside each other.")
+
     # score and pair
     lambdas: str = told("1,2,4,8,inf", "Weights of quality against speed; a model is trained for each.")
     overlap: float = told(0.7, "Blocks that share more of their words repeat each other: never the best.")
@@ -88,7 +90,7 @@ class PreferenceConfig(Settings):
             raise UsageError("judge is missing", hint="name one, for example --judge reward:FOLDER; see docs/judge.md")
         if "sample" in self.chosen_steps and not self.baseline:
             raise UsageError("baseline is missing", hint="pass --baseline: speed and quality are measured against it")
-        _ = self.weights
+        _ = self.weights, self.shard
 
     @property
     def chosen_steps(self) -> tuple[str, ...]:
@@ -103,6 +105,14 @@ class PreferenceConfig(Settings):
         if not weights or not all(weight >= 0 and not math.isnan(weight) for weight in weights):
             raise UsageError(f"lambdas is {self.lambdas!r}", hint="write numbers with commas, for example 1,4,inf")
         return weights
+
+    @property
+    def shard(self) -> tuple[int, int]:
+        """Which part of the prompts to sample, and of how many."""
+        number, _, parts = self.part.partition("/")
+        if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
+            raise UsageError(f"part is {self.part!r}", hint="write 0/6 for the first of six parts")
+        return int(number), int(parts)
 
     @property
     def folder(self) -> Path:

@@ -2,6 +2,7 @@
 
     OUTPUT/baseline.jsonl              the baseline's answers
     OUTPUT/round-1/samples.jsonl       the model's own answers, several a prompt
+    OUTPUT/round-1/samples-0-of-4.jsonl  the same, where several processes share the prompts
     OUTPUT/round-1/scores.jsonl        speed, quality and faults of each
     OUTPUT/round-1/pairs-4.jsonl       the best and the worst of each prompt, for lambda 4
     OUTPUT/round-1/reference.jsonl     their log probabilities under the model that drew them
@@ -43,9 +44,8 @@ class Round:
     weights: tuple[float, ...]
     number: int = 1
 
-    @property
-    def samples(self) -> Path:
-        return self.folder / "samples.jsonl"
+    def samples(self) -> Iterator[dict[str, Any]]:
+        return read_parts(self.folder, "samples")
 
     @property
     def scores(self) -> Path:
@@ -83,7 +83,7 @@ def summary(config: PreferenceConfig) -> list[str]:
     """A short table of what lies in the output folder."""
     lines = [f"{config.output}"]
     for each in rounds(config):
-        samples, scores = ([*read_lines(path)] for path in (each.samples, each.scores))
+        samples, scores = [*each.samples()], [*read_lines(each.scores)]
         if not samples:
             continue
         forking = sum(row["threads"] > 1 for row in samples) / len(samples)
@@ -148,22 +148,31 @@ def read_questions(config: PreferenceConfig) -> list[Question]:
 def sample(config: PreferenceConfig, each: Round) -> None:
     from pasta.train.samples import draw
 
-    prompts = [question.prompt for question in read_questions(config)]
-    limits = {name: getattr(config, name) for name in ("batch", "max_new_tokens", "max_prompt_tokens")}
-    engine = open_engine(config, each.model)
+    number, parts = config.shard
+    questions = read_questions(config)
+    prompts = [each.prompt if index % parts == number else "" for index, each in enumerate(questions)]
+    limits = {name: getattr(config, name) for name in ("batch", "max_new_tokens", "max_prompt_tokens", "minutes")}
+    own = f"-{number}-of-{parts}" if parts > 1 else ""
+    drawn = {(row["index"], row["sample"]) for row in each.samples()}
     draw(
-        engine, prompts, each.samples, samples=config.samples, temperature=config.temperature,
-        seed=config.seed + each.number - 1, minutes=config.minutes, **limits,
+        open_engine(config, each.model), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
+        samples=config.samples, temperature=config.temperature, seed=config.seed + each.number - 1, **limits,
     )  # fmt: skip
-    del engine  # its memory is for the next
-    path = config.folder / "baseline.jsonl"
-    drawn = {row["index"] for row in read_lines(each.samples)}
-    if drawn - {row["index"] for row in read_lines(path)}:
-        wanted = [prompt if index in drawn else "" for index, prompt in enumerate(prompts)]
+    # The baseline answers what was sampled, once for all rounds.
+    sampled = {row["index"] for row in each.samples()}
+    wanted = [prompt if index in sampled else "" for index, prompt in enumerate(prompts)]
+    answered = {(row["index"], row["sample"]) for row in read_parts(config.folder, "baseline")}
+    if any(prompt and (index, 0) not in answered for index, prompt in enumerate(wanted)):
         draw(
-            open_engine(config, config.baseline), wanted, path, samples=1, temperature=0.0, sequential=True,
-            minutes=config.minutes, **limits,
+            open_engine(config, config.baseline), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
+            samples=1, temperature=0.0, sequential=True, **limits,
         )  # fmt: skip
+
+
+def read_parts(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a file that several processes may have written a part of."""
+    for path in sorted(folder.glob(f"{name}*.jsonl")):
+        yield from read_lines(path)
 
 
 def open_engine(config: PreferenceConfig, name: str) -> Any:
@@ -189,13 +198,9 @@ def score_samples(config: PreferenceConfig, each: Round) -> None:
     until = time.monotonic() + 60 * config.minutes if config.minutes else math.inf
     judge = open_judge(config.judge)
     questions = read_questions(config)
-    baseline = {row["index"]: row for row in read_lines(config.folder / "baseline.jsonl")}
+    baseline = {row["index"]: row for row in read_parts(config.folder, "baseline")}
     done = {(row["index"], row["sample"]) for row in read_lines(each.scores)}
-    samples = [
-        row
-        for row in read_lines(each.samples)
-        if (row["index"], row["sample"]) not in done and row["index"] in baseline
-    ]
+    samples = [row for row in each.samples() if (row["index"], row["sample"]) not in done and row["index"] in baseline]
     asked = sum(1 + (questions[row["index"]].reference is not None) for row in samples)
     print(f"{len(samples)} samples to score, {asked} comparisons by {judge.name}", file=sys.stderr, flush=True)
     guards = Guards(config.overlap, config.short)
@@ -224,7 +229,7 @@ def rivals_of(question: Question, baseline: Mapping[str, Any]) -> dict[str, str]
 
 
 def pair(config: PreferenceConfig, each: Round) -> None:
-    samples = list(read_lines(each.samples))
+    samples = list(each.samples())
     scores = [Score.from_dict(row) for row in read_lines(each.scores)]
     if not scores:
         raise PastaError(f"{each.scores} holds no scores", hint="run the steps sample and score first")

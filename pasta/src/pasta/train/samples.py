@@ -39,13 +39,15 @@ def draw(
     max_prompt_tokens: int = 384,
     seed: int = 0,
     minutes: float = 0.0,
+    done: Collection[tuple[int, int]] = (),
 ) -> None:
     """Adds to `path`, a row an answer, what is missing of so many `samples` of each prompt.
 
     All samples of a prompt are drawn together, and prompts in random order: a run may stop anywhere. A prompt that
-    is too long is left out. The same seed draws the same answers, whatever ran before.
+    is too long or empty is left out. The same seed draws the same answers, whatever ran before. What is `done`
+    elsewhere, by prompt and number, is not drawn again.
     """
-    done = {(row["index"], row["sample"]) for row in read_lines(path)}
+    done = {*done, *((row["index"], row["sample"]) for row in read_lines(path))}
     order = [index for index, prompt in enumerate(prompts) if prompt.strip()]
     random.Random(seed).shuffle(order)
     wanted = [(index, sample) for index in order for sample in range(samples) if (index, sample) not in done]
