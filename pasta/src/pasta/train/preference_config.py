@@ -32,6 +32,8 @@ class PreferenceConfig(Settings):
     steps: str = told(",".join(STEPS), "The steps to run; each goes on where it stopped.")
     rounds: int = told(1, "Each further round samples from the models of the one before, once for each lambda.")
 
+    round: int = told(0, "Run the steps of this round alone; 0: of every round.")
+
     # sample
     samples: int = told(10, "Answers a prompt.")
     temperature: float = told(1.0, "Of the samples.")

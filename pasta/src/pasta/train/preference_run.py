@@ -20,7 +20,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,8 @@ def run(config: PreferenceConfig) -> list[dict[str, Any]]:
     """Runs the chosen steps of every round; returns the records of the models trained so far."""
     records: list[dict[str, Any]] = []
     for each in rounds(config):
+        if config.round and each.number != config.round:
+            continue
         steps = {"sample": sample, "score": score_samples, "pairs": pair, "train": train}
         for step in config.chosen_steps:
             print(f"== round {each.number}: {step} ({each.folder})", file=sys.stderr, flush=True)
@@ -154,19 +156,24 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     limits = {name: getattr(config, name) for name in ("batch", "max_new_tokens", "max_prompt_tokens", "minutes")}
     own = f"-{number}-of-{parts}" if parts > 1 else ""
     drawn = {(row["index"], row["sample"]) for row in each.samples()}
-    draw(
-        open_engine(config, each.model), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
-        samples=config.samples, temperature=config.temperature, seed=config.seed + each.number - 1, **limits,
-    )  # fmt: skip
+    if is_missing(prompts, config.samples, drawn):
+        draw(
+            open_engine(config, each.model), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
+            samples=config.samples, temperature=config.temperature, seed=config.seed + each.number - 1, **limits,
+        )  # fmt: skip
     # The baseline answers what was sampled, once for all rounds.
     sampled = {row["index"] for row in each.samples()}
     wanted = [prompt if index in sampled else "" for index, prompt in enumerate(prompts)]
     answered = {(row["index"], row["sample"]) for row in read_parts(config.folder, "baseline")}
-    if any(prompt and (index, 0) not in answered for index, prompt in enumerate(wanted)):
+    if is_missing(wanted, 1, answered):
         draw(
             open_engine(config, config.baseline), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
             samples=1, temperature=0.0, sequential=True, **limits,
         )  # fmt: skip
+
+
+def is_missing(prompts: Sequence[str], samples: int, done: Collection[tuple[int, int]]) -> bool:
+    return any(prompt and (index, n) not in done for index, prompt in enumerate(prompts) for n in range(samples))
 
 
 def read_parts(folder: Path, name: str) -> Iterator[dict[str, Any]]:
