@@ -144,15 +144,14 @@ def _ranking(board: Board, rewards: Sequence[Array], means: Sequence[Any]) -> fl
     for r, m in zip(rewards, board.models, strict=True):
         np.add.at(ours, m.astype(int), _sigmoid(r - r[0]))
         np.add.at(seen, m.astype(int), 1)
-    return float(np.corrcoef(_ranks(ours / np.maximum(seen, 1)), _ranks(np.array(means)))[0, 1])
+    return pearson(_ranks(ours / np.maximum(seen, 1)), _ranks(np.array(means)))
 
 
 def _correlation(values: Sequence[Array], lengths: Sequence[Array]) -> float:
     """Within prompts: a long prompt's answers are all long."""
     x = np.concatenate([length - length.mean() for length in lengths])
     y = np.concatenate([value - value.mean() for value in values])
-    norm = np.sqrt((x @ x) * (y @ y))
-    return float(x @ y / norm) if norm > 0 else 0.0
+    return pearson(x, y)
 
 
 def _calibration(board: Board, rewards: Sequence[Array], bins: int = 10) -> dict[str, Any]:
@@ -167,6 +166,13 @@ def _calibration(board: Board, rewards: Sequence[Array], bins: int = 10) -> dict
     ]  # fmt: skip
     error = sum(row["answers"] * abs(float(row["said"]) - float(row["gpt4"])) for row in rows) / len(said)
     return {"calibration": rows, "calibration_error": float(error)}
+
+
+def pearson(x: Array, y: Array) -> float:
+    """Correlation; 0 where one of the two does not vary."""
+    x, y = x - x.mean(), y - y.mean()
+    norm = np.sqrt((x @ x) * (y @ y))
+    return float(x @ y / norm) if norm > 0 else 0.0
 
 
 def _residual(values: Sequence[Array], models: Any) -> Array:

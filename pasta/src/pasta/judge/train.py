@@ -15,7 +15,7 @@ import numpy as np
 
 from pasta.data.rows import read_rows, write_rows
 from pasta.errors import UsageError
-from pasta.judge.agreement import Array, Board, fit_scale, length_slope
+from pasta.judge.agreement import Array, Board, fit_scale, length_slope, pearson
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair
 from pasta.judge.features import FeatureJudge, fit
@@ -93,7 +93,7 @@ def train_fold(
     save(model, tokenizer, folder, config.model)
     again = RewardModel(str(folder), device=config.device, max_length=config.max_length).rewards(pairs[:SAMPLE])
     before = [reward for rewards_ in by_prompt for reward in rewards_][: len(again)]
-    record["saved_and_trained"] = float(np.corrcoef(again, before)[0, 1])
+    record["saved_and_trained"] = pearson(np.array(again), np.array(before))
     say(
         f"fold {number}: {len(pairs)} held-out answers scored, model saved (its rewards correlate by "
         f"{record['saved_and_trained']:.4f} with those of the model in training), {time.monotonic() - begun:.0f} s"
