@@ -45,8 +45,8 @@ class RunFolder:
         """By the question's id."""
         return {row["id"]: row for row in read_lines(self.answers_path(questions, model))}
 
-    def judged(self, questions: str, model: str) -> dict[str, Row]:
-        return {row["id"]: row for row in read_lines(self.judged_path(questions, model))}
+    def judged(self, judge: str, questions: str, model: str) -> dict[str, Row]:
+        return {row["id"]: row for row in read_lines(self.judged_path(judge, questions, model))}
 
     def timings(self) -> list[Row]:
         return list(read_lines(self.path / "timing.jsonl"))
@@ -56,8 +56,8 @@ class RunFolder:
     def answers_path(self, questions: str, model: str) -> Path:
         return self.path / "answers" / questions / f"{model}.jsonl"
 
-    def judged_path(self, questions: str, model: str) -> Path:
-        return self.path / "judged" / questions / f"{model}.jsonl"
+    def judged_path(self, judge: str, questions: str, model: str) -> Path:
+        return self.path / "judged" / judge / questions / f"{model}.jsonl"
 
     # -- what a stage leaves ---------------------------------------------------------------------------
 
@@ -75,6 +75,13 @@ class RunFolder:
                         f"{self.path} was begun with {name} = {known}, now it is {value}", "use another folder or name"
                     )
         record["machines"].setdefault(_machine_name(machine), dict(machine))
+        write_json(self.path / "run.json", record)
+
+    def remember_judge(self, name: str, about: Mapping[str, str]) -> None:
+        record = self.record
+        judges = record.setdefault("judges", {})
+        if judges.setdefault(name, dict(about)) != about:
+            raise UsageError(f"{self.path} has judgements of {judges[name]} under {name}", "give this judge a --name")
         write_json(self.path / "run.json", record)
 
 

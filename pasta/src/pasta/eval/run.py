@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from pasta.errors import PastaError, UsageError
 from pasta.eval.contestants import Contestant
 from pasta.eval.folder import RunFolder
-from pasta.eval.questions import QuestionSet
+from pasta.eval.questions import BUILT_IN, QuestionSet
 from pasta.eval.table import table
+from pasta.judge.base import KINDS
 
 PROGRAM = "pasta eval"
 MODEL_HELP = "a folder, an adapter, a name; METHOD: sequential, skeleton, parallelism:B; once for each model"
@@ -79,6 +81,16 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
     return of_concurrency(folder, options.against)
 
 
+def judge(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from pasta.eval.judging import run_judging
+
+    folder = RunFolder(options.dir)
+    return run_judging(
+        folder, options.judge, options.prompts or main_set(folder), say=say, against=options.against,
+        name=options.name, models=options.model, limit=options.limit, minutes=options.minutes,
+    )  # fmt: skip
+
+
 def without_syncs(options: argparse.Namespace) -> None:
     from pasta.eval.apar import write_without_syncs
 
@@ -107,18 +119,31 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
     return given
 
 
+def main_set(folder: RunFolder) -> str:
+    """The prompts that quality and speed are measured on: the first file, not a set of tasks."""
+    names = [each.name for each in folder.sets()] if folder.require() else []
+    return next((name for name in names if name not in BUILT_IN), names[0])
+
+
 def decoding(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("max_new_tokens", "minutes", "device", "dtype")}
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help that begins as that of all the other commands does."""
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        super().add_usage(usage, actions, groups, prefix or "Usage: ")
+
+
 def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(
-        prog=PROGRAM, description="Measure models: the quality of their answers and their speed."
+        prog=PROGRAM, formatter_class=Help, description="Measure models: the quality of their answers and their speed."
     )
     stages = out.add_subparsers(required=True, metavar="STAGE")
 
     def stage(name: str, function: Any, help: str) -> argparse.ArgumentParser:
-        made = stages.add_parser(name, help=help, description=help)
+        made = stages.add_parser(name, help=help, description=help, formatter_class=Help)
         made.set_defaults(stage=function)
         made.add_argument("--json", action="store_true", help="print JSON in place of a table")
         return made
@@ -145,6 +170,17 @@ def parser() -> argparse.ArgumentParser:
     decodes(made, 16, "prompts at the least; twice the users where that is more (%(default)s)")
     made.add_argument("--users", default="1,2,4,8,16,32,64", help="how many at once (%(default)s)")
     made.add_argument("--against", default="baseline", help="the sequential model to compare with (%(default)s)")
+
+    made = stage("judge", judge, "Let a judge compare every answer with the reference's.")
+    made.add_argument("dir", metavar="DIR", help="folder of the evaluation")
+    made.add_argument("--judge", required=True, metavar="KIND[:NAME]", help="see below")
+    made.add_argument("--against", default="baseline", metavar="MODEL", help="the reference (%(default)s)")
+    made.add_argument("--prompts", metavar="SET", help="which prompts (the first file that was given)")
+    made.add_argument("--model", action="append", default=[], metavar="NAME", help="only these models (all)")
+    made.add_argument("--name", help="of the judge in the report (its kind)")
+    made.add_argument("--limit", type=int, default=0, help="the first so many prompts")
+    made.add_argument("--minutes", type=float, default=0.0, help="stop by itself after so long")
+    made.epilog = f"judges:\n{textwrap.indent(KINDS, '  ')}"
 
     made = stage("without-syncs", without_syncs, "Make training data for APAR: annotated rows without their syncs.")
     made.add_argument("source", metavar="IN")

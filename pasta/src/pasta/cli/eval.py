@@ -1,0 +1,19 @@
+"""`pasta eval STAGE …`: quality and speed of models. Its options are said once, in `pasta.eval.run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pasta.eval.run import run
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@command.command(
+    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+def evaluate(arguments: Annotated[list[str] | None, typer.Argument(metavar="STAGE …")] = None) -> None:
+    """Measure models: the quality of their answers and their speed."""
+    run(arguments or ["--help"])

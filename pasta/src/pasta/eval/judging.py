@@ -1,0 +1,110 @@
+"""A judge compares every answer with the reference's, and AlpacaEval's own files are written beside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import UsageError
+from pasta.eval.answers import Say
+from pasta.eval.folder import RunFolder
+from pasta.eval.lines import append_line, write_json
+from pasta.judge.base import Comparison, open_judge
+
+CHUNK = 32  # prompts; all models' answers to them go to the judge together, so that it reads the reference once
+
+
+def run_judging(
+    folder: RunFolder,
+    spec: str,
+    questions: str,
+    *,
+    say: Say,
+    against: str = "baseline",
+    name: str | None = None,
+    models: Sequence[str] = (),
+    limit: int = 0,
+    minutes: float = 0.0,
+) -> list[dict[str, Any]]:
+    """Into `judged/NAME/SET/MODEL.jsonl`: for each answer, the probability that it is better than the reference's."""
+    end = time.monotonic() + 60 * minutes if minutes else float("inf")
+    name = name or spec.partition(":")[0]
+    taking_part = folder.require()["models"]
+    chosen = [model for model in models or taking_part if model != against]
+    reference = folder.answers(questions, against)
+    for model in (against, *chosen):
+        if model not in taking_part:
+            raise UsageError(f"no model {model} took part", hint=f"there are {', '.join(taking_part)}")
+    if not reference:
+        raise UsageError(f"{against} has no answers on {questions}", hint="run: pasta eval answers")
+    folder.remember_judge(name, {"judge": spec, "against": against})
+    answers = {model: folder.answers(questions, model) for model in chosen}
+    done = {model: folder.judged(name, questions, model) for model in chosen}
+    judge = open_judge(spec)
+    ids = list(reference)[:limit] if limit else list(reference)
+    begun = time.monotonic()
+    for start in range(0, len(ids), CHUNK):
+        pairs = [
+            (model, id)
+            for id in ids[start : start + CHUNK]
+            for model in chosen
+            if id in answers[model] and id not in done[model]
+        ]
+        if not pairs:
+            continue
+        if time.monotonic() > end:
+            say("time is up: the rest is left for the next run")
+            break
+        wins = judge.compare(
+            [
+                Comparison(reference[id]["prompt"], reference[id]["text"], answers[model][id]["text"])
+                for model, id in pairs
+            ]
+        )
+        for (model, id), win in zip(pairs, wins, strict=True):
+            row = {"id": id, "win": win, "characters": len(answers[model][id]["text"])}
+            append_line(
+                folder.judged_path(name, questions, model),
+                {**row, "reference_characters": len(reference[id]["text"])},
+            )
+        say(f"{judge.name}: {min(start + CHUNK, len(ids))} of {len(ids)} prompts, {time.monotonic() - begun:.0f} s")
+    return [write_alpaca(folder, name, questions, against, model, reference, answers[model]) for model in chosen]
+
+
+def write_alpaca(
+    folder: RunFolder,
+    judge: str,
+    questions: str,
+    against: str,
+    model: str,
+    reference: dict[str, Any],
+    answers: dict[str, Any],
+) -> dict[str, Any]:
+    """`model_outputs.json` as AlpacaEval reads it, and the judge's `annotations.json` as it writes them."""
+    judged = folder.judged(judge, questions, model)
+    place: Path = folder.path / "alpaca" / questions
+    for name, rows in ((model, answers), (against, reference)):
+        write_json(
+            place / name / "model_outputs.json",
+            [{"instruction": row["prompt"], "output": row["text"], "generator": name} for row in rows.values()],
+        )
+    write_json(
+        place / model / judge / "annotations.json",
+        [
+            {
+                "instruction": answers[id]["prompt"],
+                "output_1": reference[id]["text"],
+                "generator_1": against,
+                "output_2": answers[id]["text"],
+                "generator_2": model,
+                "annotator": judge,
+                "preference": 1 + row["win"],
+            }
+            for id, row in judged.items()
+            if id in answers and id in reference
+        ],
+    )
+    wins = [row["win"] for row in judged.values()]
+    return {"model": model, "judged": len(wins), "win rate": 100 * sum(wins) / len(wins) if wins else None}

@@ -1,0 +1,104 @@
+"""Win rates, and judging, on cases made by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pasta.errors import UsageError
+from pasta.eval.intervals import mean_of, statistic_of
+from pasta.eval.winrate import at_equal_length, by_alpaca_eval, win_rates
+
+Stage = Callable[..., str]
+
+
+def rows(wins: list[float], characters: list[int], reference: list[int]) -> list[dict]:
+    return [
+        {"win": win, "characters": own, "reference_characters": other}
+        for win, own, other in zip(wins, characters, reference, strict=True)
+    ]
+
+
+def seeded_case() -> tuple[np.ndarray, np.ndarray]:
+    """600 prompts whose judge likes length, and a model that is a little better and a little longer or shorter."""
+    draw = np.random.default_rng(0)
+    reference, own = draw.integers(100, 1500, 600), draw.integers(100, 1500, 600)
+    lengths = (reference - own) / (reference - own).std(ddof=1)
+    wins = 1 / (1 + np.exp(-(0.3 - 1.2 * np.tanh(lengths) + draw.normal(0, 0.5, 600))))
+    return wins, lengths
+
+
+def test_a_judge_that_only_likes_length_finds_nobody_better_at_equal_length() -> None:
+    """The longer answer wins nine times in ten; ours is the longer one three times in four."""
+    own = [300, 300, 300, 100] * 30
+    wins = [0.9, 0.9, 0.9, 0.1] * 30
+    found = win_rates(rows(wins, own, [200] * len(own)))
+    assert found["win_rate"].value == pytest.approx(70)
+    assert found["lc_win_rate"].value == pytest.approx(50, abs=0.2)
+
+
+def test_without_any_difference_in_length_control_changes_nothing() -> None:
+    found = win_rates(rows([0.6, 0.4, 0.8, 0.6] * 10, [200] * 40, [200] * 40))
+    assert found["lc_win_rate"].value == pytest.approx(found["win_rate"].value) == pytest.approx(60)
+
+
+def test_the_regression_is_the_packages_own() -> None:
+    """0.564935 is what alpaca_eval 0.6.6 with scikit-learn 1.9.1 gives for this case (see the slow test)."""
+    wins, lengths = seeded_case()
+    assert wins.mean() == pytest.approx(0.554862, abs=1e-6)
+    assert at_equal_length(wins, lengths) == pytest.approx(0.564935, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("alpaca_eval") is None, reason='needs "pasta-decoding[eval]"')
+def test_by_the_package() -> None:
+    wins, lengths = seeded_case()
+    assert by_alpaca_eval(wins, lengths) == pytest.approx(0.564935, abs=1e-6)
+
+
+def test_extreme_wins_do_not_break_the_regression() -> None:
+    found = win_rates(rows([1.0] * 20, list(range(100, 120)), [100] * 20))
+    assert 99 < found["lc_win_rate"].value <= 100
+    assert win_rates(rows([1.0] * 3, [1, 2, 3], [1, 1, 1]))["lc_win_rate"] is None
+
+
+def test_intervals_cover_what_they_should() -> None:
+    """Of 100 samples of a known mean, nearly all intervals hold it."""
+    draw = np.random.default_rng(1)
+    held = 0
+    for _ in range(100):
+        figure = mean_of(list(draw.exponential(2.0, 60)))
+        held += figure.low <= 2.0 <= figure.high
+    assert 85 <= held <= 100
+    geometric = mean_of([1.0, 4.0], "geometric")
+    assert geometric.value == pytest.approx(2.0) and geometric.low == pytest.approx(1) and geometric.high == 4
+    assert mean_of([]) is None
+    values = draw.normal(size=50)
+    assert statistic_of(50, lambda chosen: values[chosen].mean()).value == pytest.approx(values.mean())
+
+
+def test_judging_goes_on_where_it_stopped_and_writes_alpaca_evals_files(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
+    stage("answers", tmp_path, *who, "--prompts", f"lakes={prompts}", "--max-new-tokens", "16", "--device", "cpu")
+    judged = tmp_path / "judged" / "length" / "lakes" / "forks.jsonl"
+    stage("judge", tmp_path, "--judge", "length", "--limit", "2")
+    first = judged.read_text("utf-8")
+    printed = json.loads(stage("judge", tmp_path, "--judge", "length", "--json"))
+    assert judged.read_text("utf-8").startswith(first) and len(judged.read_text("utf-8").splitlines()) == 4
+    assert printed == [{"model": "forks", "judged": 4, "win rate": pytest.approx(printed[0]["win rate"])}]
+    place = tmp_path / "alpaca" / "lakes" / "forks"
+    outputs = json.loads((place / "model_outputs.json").read_text("utf-8"))
+    assert {row["instruction"] for row in outputs} == {q["instruction"] for q in json.loads(Path(prompts).read_text())}
+    assert all(row["generator"] == "forks" and "<async>" not in row["output"] for row in outputs)
+    for row in json.loads((place / "length" / "annotations.json").read_text("utf-8")):
+        longer = len(row["output_2"]) - len(row["output_1"])
+        assert row["preference"] == (2 if longer > 0 else 1 if longer < 0 else 1.5)
+    with pytest.raises(UsageError, match="no model rival took part"):
+        stage("judge", tmp_path, "--judge", "length", "--against", "rival")
