@@ -1,22 +1,26 @@
 """Many clients on a running server: is every answer right, is everything freed, and how long does it take?
 
-    pasta serve --port 8000 --max-running 64 --queue 256
-    python benchmarks/serve_load.py http://127.0.0.1:8000 --clients 64 --seconds 120
+    pasta serve --port 8000 --max-running 16 --queue 256
+    python benchmarks/serve_load.py http://127.0.0.1:8000 --clients 64 --seconds 120 --json load.json
 
-A third of the requests are left in the middle, and one in ten is malformed. Each mode, parallel and sequential, has
-half of the time. Every answer that is read to its end is compared with the one that the idle server gave.
+A third of the requests are left in the middle, and one in ten is malformed. First in parallel mode, then sequentially,
+for as long each. Every answer that is read to its end is compared with the one that the idle server gave. The exit
+status is 1 if an answer was wrong, an error was not the client's, or a slot was lost.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import re
 import statistics
+import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 
@@ -29,6 +33,7 @@ PROMPTS = [
 ]
 MALFORMED = [b"", b"{", b"[]", b'{"messages": []}', b'{"messages": [{"role": "user", "content": 5}]}']
 JSON = {"Content-Type": "application/json"}
+MIB = 1 << 20
 
 
 @dataclass
@@ -37,65 +42,71 @@ class Tally:
 
     right: int = 0
     wrong: int = 0
-    left: int = 0
+    left: int = 0  # by the client, in the middle
     refused: int = 0  # with 429
-    malformed: int = 0
+    malformed: int = 0  # and refused with 400
+    failed: int = 0  # with any other error
+    tokens: int = 0
     first_s: list[float] = field(default_factory=list)
     whole_s: list[float] = field(default_factory=list)
-    tokens: int = 0
+    memory: list[tuple[float, float]] = field(default_factory=list)  # seconds, MiB
 
-    def row(self, mode: str, seconds: float) -> dict[str, object]:
-        def at(values: list[float], part: int) -> float | None:
-            return round(statistics.quantiles(values, n=100)[part - 1], 3) if len(values) > 1 else None
-
+    def row(self, mode: str, seconds: float) -> dict[str, Any]:
+        half = [(at, size) for at, size in self.memory if at > seconds / 2]
+        slope = statistics.linear_regression(*zip(*half, strict=True)).slope if len(half) > 1 else 0.0
+        counts = {name: getattr(self, name) for name in ("right", "wrong", "left", "refused", "malformed", "failed")}
         return {
             "mode": mode,
             "seconds": round(seconds, 1),
-            "right": self.right,
-            "wrong": self.wrong,
-            "left": self.left,
-            "refused": self.refused,
-            "malformed": self.malformed,
+            **counts,
             "tokens_per_s": round(self.tokens / seconds, 1),
-            "first_p50_s": at(self.first_s, 50),
-            "first_p99_s": at(self.first_s, 99),
-            "whole_p50_s": at(self.whole_s, 50),
-            "whole_p99_s": at(self.whole_s, 99),
+            "first_p50_s": quantile(self.first_s, 50),
+            "first_p99_s": quantile(self.first_s, 99),
+            "whole_p50_s": quantile(self.whole_s, 50),
+            "whole_p99_s": quantile(self.whole_s, 99),
+            "memory_begin_mib": round(self.memory[0][1], 1),
+            "memory_end_mib": round(self.memory[-1][1], 1),
+            "memory_slope_mib_per_min": round(60 * slope, 2),  # over the second half
         }
 
 
-def body_of(prompt: str, options: argparse.Namespace, sequential: bool) -> dict[str, object]:
+def quantile(values: list[float], percent: int) -> float | None:
+    return round(statistics.quantiles(values, n=100)[percent - 1], 3) if len(values) > 1 else None
+
+
+def body_of(prompt: str, max_tokens: int, sequential: bool) -> dict[str, Any]:
     return {
         "messages": [{"role": "user", "content": prompt}],
-        "max_tokens": options.max_tokens,
+        "max_tokens": max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
         "pasta": {"sequential": sequential},
     }
 
 
-async def read(http: httpx.AsyncClient, body: dict[str, object], tally: Tally, leave_after: int | None) -> str | None:
-    """The answer's text; None where it was left or refused."""
-    begun, text, chunks, seen = time.perf_counter(), "", 0, False
+async def read(http: httpx.AsyncClient, body: dict[str, Any], tally: Tally, leave_after: int | None) -> str | None:
+    """The answer's text; None where it was left, refused or failed."""
+    begun, text, chunks = time.perf_counter(), "", 0
     async with http.stream("POST", "/v1/chat/completions", json=body) as response:
-        if response.status_code == 429:
-            tally.refused += 1
+        if response.status_code != 200:
+            tally.refused += response.status_code == 429
+            tally.failed += response.status_code != 429
             await asyncio.sleep(0.2)
             return None
-        response.raise_for_status()
         async for line in response.aiter_lines():
             if not line or line == "data: [DONE]":
                 continue
             chunk = json.loads(line.removeprefix("data: "))
             if "error" in chunk:
-                raise RuntimeError(chunk["error"]["message"])
-            if chunk.get("usage"):
+                tally.failed += 1
+                return None
+            if chunk["usage"]:
                 tally.tokens += chunk["usage"]["completion_tokens"]
             for choice in chunk["choices"]:
-                text += choice["delta"].get("content", "")
-            if text and not seen:
-                seen = True
-                tally.first_s.append(time.perf_counter() - begun)
+                new = choice["delta"].get("content", "")
+                if new and not text:
+                    tally.first_s.append(time.perf_counter() - begun)
+                text += new
             chunks += 1
             if leave_after is not None and chunks > leave_after:
                 tally.left += 1
@@ -104,49 +115,80 @@ async def read(http: httpx.AsyncClient, body: dict[str, object], tally: Tally, l
     return text
 
 
-async def visit(
-    http: httpx.AsyncClient, options: argparse.Namespace, sequential: bool, expected: dict[str, str], until: float,
-    tally: Tally, number: int,
-) -> None:  # fmt: skip
-    """One client, until the time is up."""
-    chance = random.Random(number)
-    while time.perf_counter() < until:
-        if chance.random() < 0.1:
-            response = await http.post("/v1/chat/completions", content=chance.choice(MALFORMED), headers=JSON)
-            assert response.status_code == 400, response.text
-            tally.malformed += 1
-            continue
-        prompt = chance.choice(PROMPTS)
-        leave = chance.randrange(40) if chance.random() < 1 / 3 else None
-        text = await read(http, body_of(prompt, options, sequential), tally, leave)
-        if text is not None:
-            tally.right += text == expected[prompt]
-            tally.wrong += text != expected[prompt]
+@dataclass(frozen=True)
+class Load:
+    """One mode's load on a server."""
+
+    http: httpx.AsyncClient
+    sequential: bool
+    max_tokens: int
+    expected: dict[str, str]
+    until: float
+    tally: Tally
+
+    async def visit(self, number: int) -> None:
+        """One client, until the time is up."""
+        chance = random.Random(number)
+        while time.perf_counter() < self.until:
+            if chance.random() < 0.1:
+                response = await self.http.post("/v1/chat/completions", content=chance.choice(MALFORMED), headers=JSON)
+                self.tally.malformed += response.status_code == 400
+                self.tally.failed += response.status_code != 400
+                continue
+            prompt = chance.choice(PROMPTS)
+            leave = chance.randrange(10) if chance.random() < 1 / 3 else None
+            text = await read(self.http, body_of(prompt, self.max_tokens, self.sequential), self.tally, leave)
+            if text is not None:
+                self.tally.right += text == self.expected[prompt]
+                self.tally.wrong += text != self.expected[prompt]
+
+    async def watch(self) -> None:
+        """Notes the server's memory once a second, and says how it goes."""
+        begun = time.perf_counter()
+        while True:
+            now = time.perf_counter() - begun
+            self.tally.memory.append((now, (await figures(self.http))["process_resident_memory_bytes"] / MIB))
+            if len(self.tally.memory) % 20 == 0:
+                print(f"{now:.0f} s: {self.tally.right} right, {self.tally.wrong} wrong", file=sys.stderr, flush=True)
+            await asyncio.sleep(1)
 
 
-async def measure(options: argparse.Namespace) -> list[dict[str, object]]:
+async def figures(http: httpx.AsyncClient) -> dict[str, float]:
+    """The server's metrics that have no labels."""
+    text = (await http.get("/metrics")).text
+    return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
+
+
+async def slots_lost(http: httpx.AsyncClient) -> int:
+    """What is not free once nothing runs any more."""
+    for _ in range(100):
+        now = await figures(http)
+        lost = int(now["pasta_kv_slots"] - now["pasta_kv_slots_free"])
+        if not (now["pasta_requests_running"] or now["pasta_requests_waiting"] or lost):
+            break
+        await asyncio.sleep(0.1)
+    return lost
+
+
+async def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     limits = httpx.Limits(max_connections=None)
     headers = {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
     async with httpx.AsyncClient(base_url=options.url, headers=headers, timeout=600, limits=limits) as http:
         for mode in ("parallel", "sequential"):
             sequential = mode == "sequential"
-            expected = {}
-            for prompt in PROMPTS:
-                expected[prompt] = await read(http, body_of(prompt, options, sequential), Tally(), None) or ""
+            bodies = {prompt: body_of(prompt, options.max_tokens, sequential) for prompt in PROMPTS}
+            expected = {prompt: await read(http, body, Tally(), None) or "" for prompt, body in bodies.items()}
             tally, begun = Tally(), time.perf_counter()
-            until = begun + options.seconds / 2
-            await asyncio.gather(
-                *(visit(http, options, sequential, expected, until, tally, n) for n in range(options.clients))
-            )
+            load = Load(http, sequential, options.max_tokens, expected, begun + options.seconds, tally)
+            watching = asyncio.create_task(load.watch())
+            await asyncio.gather(*(load.visit(number) for number in range(options.clients)))
             rows.append(tally.row(mode, time.perf_counter() - begun))
-            await asyncio.sleep(1)
-            metrics = (await http.get("/metrics")).text
-            slots, free = (
-                float(re.search(rf"^{name} (\S+)$", metrics, re.MULTILINE)[1])  # type: ignore[index]
-                for name in ("pasta_kv_slots", "pasta_kv_slots_free")
-            )
-            rows[-1]["slots_lost"] = int(slots - free)
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+            rows[-1]["slots_lost"] = await slots_lost(http)
+            rows[-1]["mean_answer_characters"] = round(statistics.mean(map(len, expected.values())), 1)
     return rows
 
 
@@ -154,14 +196,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--seconds", type=float, default=120, help="for each mode")
     parser.add_argument("--max-tokens", type=int, default=120)
     parser.add_argument("--api-key")
+    parser.add_argument("--json", metavar="FILE", help="save all figures here")
+    parser.add_argument("--note", default="", help="about the machine; saved with the figures")
     options = parser.parse_args()
     rows = asyncio.run(measure(options))
     for row in rows:
         print(json.dumps(row))
-    raise SystemExit(any(row["wrong"] or row["slots_lost"] for row in rows))
+    if options.json:
+        report = {"clients": options.clients, "max_tokens": options.max_tokens, "note": options.note, "modes": rows}
+        with open(options.json, "w", encoding="utf-8") as file:
+            file.write(json.dumps(report, indent=1) + "\n")
+    raise SystemExit(any(row["wrong"] or row["failed"] or row["slots_lost"] for row in rows))
 
 
 if __name__ == "__main__":
