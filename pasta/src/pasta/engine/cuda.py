@@ -119,6 +119,7 @@ class StepGraph:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, pool=engine.graph_memory):
             self.logits = run()
+        self._memory = (device, attention)  # a graph does not hold the tensors that it reads and writes
 
     def launch(self) -> None:
         self._graph.replay()

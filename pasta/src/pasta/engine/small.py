@@ -84,7 +84,7 @@ def gate_up(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     block_rows = _block_rows(rows)
     _gate_up[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
         x, weight, out, rows, WIDTH=width, COLUMNS=columns,
-        BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=128, PRECISION=_precision(x), num_warps=4, num_stages=4,
+        BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=64, PRECISION=_precision(x), num_warps=4, num_stages=5,
     )  # fmt: skip
     return out
 
