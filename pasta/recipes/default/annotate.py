@@ -29,6 +29,7 @@ from pasta.vocab import Vocabulary
 
 Row = dict[str, Any]
 MIN_PARALLELISM = 1.4
+SENTENCES = 0.2  # the most that blocks within a paragraph may be of all that fork: they save least
 PROSE = ("whole paragraphs", "prose")
 
 
@@ -149,8 +150,11 @@ def best_of_prompt(forking: Sequence[Row], plain: Sequence[Row]) -> list[Row]:
 
 
 def mix(rows: Sequence[Row], sequential: float, untagged: float, random: random.Random) -> list[Row]:
-    """All that fork, and as many that do not as are wanted, drawn evenly from their kinds."""
-    forking = [row for row in rows if "parallelism" in row]
+    """Those that fork, and as many that do not as are wanted, drawn evenly from their kinds."""
+    forking = [row for row in rows if "parallelism" in row and row["form"] != "sentences"]
+    sentences = [row for row in rows if row["form"] == "sentences"]
+    sentences.sort(key=lambda row: -row["parallelism"])
+    forking += sentences[: round(SENTENCES / (1 - SENTENCES) * len(forking))]
     kinds: dict[str, list[Row]] = {}
     for row in rows:
         if "parallelism" not in row:

