@@ -1,4 +1,4 @@
-"""`pasta train sft --config FILE`, `pasta train judge`: finetuning. Every field of a configuration is also a flag."""
+"""`pasta train sft`, `preference`, `judge`: finetuning. Every field of a configuration is also a flag."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import typer
 
 from pasta.judge.config import JudgeConfig
 from pasta.train.config import SftConfig, read_yaml
+from pasta.train.preference_config import PreferenceConfig
 
 command = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode=None, help="Finetune a model to decode in parallel."
@@ -84,6 +85,30 @@ def sft(
         file=sys.stderr,
     )
     print(summary.output)
+
+
+@command.command("preference")
+@flags_of(PreferenceConfig)
+def preference(
+    config: Annotated[str | None, typer.Option(help="A YAML file of these settings; flags go before it.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print what was trained as one JSON list.")] = False,
+    **flags: Any,
+) -> None:
+    """Improve a finetuned model by its own samples: the fast and good ones against the others.
+
+    Samples, scores, pairs and models lie under the output folder. Every step goes on where it stopped.
+    """
+    passed = {name: value for name, value in flags.items() if value is not None}
+    settings = PreferenceConfig.from_mapping({**(read_yaml(config) if config else {}), **passed})
+    from pasta.train.preference_run import run, summary
+
+    records = run(settings)
+    print("\n".join(summary(settings)), file=sys.stderr)
+    if json_:
+        print(json.dumps(records))
+    else:
+        for record in records:
+            print(record["output"])
 
 
 @command.command("judge")
