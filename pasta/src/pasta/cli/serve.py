@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pasta.cli.options import Context, Device, Dtype
-from pasta.cli.running import check_least, load_engine
+from pasta.cli.options import Context, Device, Dtype, EngineUrl
+from pasta.cli.running import check_least, connect_engine, load_engine
 from pasta.errors import PastaError
+
+if TYPE_CHECKING:
+    from pasta.engine.base import Engine
 
 HINT = 'install the server: pip install "pasta-decoding[torch,serve]"'
 
@@ -32,6 +35,7 @@ def command(
         int | None,
         typer.Option(help="Size of the KV pool in tokens, all requests together [half of a GPU's free memory; 16384]."),
     ] = None,
+    engine_url: EngineUrl = None,
     device: Device = None,
     dtype: Dtype = None,
     context: Context = None,
@@ -53,7 +57,11 @@ def command(
             raise
         raise PastaError(f"{error.name} is not installed, and this command needs it", HINT) from None
     with bind(host, port) as bound:
-        engine = load_engine(model, device=device, dtype=dtype, context=context, slots=slots)
+        engine: Engine
+        if engine_url is None:
+            engine = load_engine(model, device=device, dtype=dtype, context=context, slots=slots)
+        else:
+            engine = connect_engine(engine_url, model, device=device, dtype=dtype, context=context, slots=slots)
         settings = Settings(
             host=host,
             api_key=api_key,

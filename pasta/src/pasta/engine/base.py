@@ -41,6 +41,24 @@ class OutOfSlots(PastaError):
     """The KV pool is full. The request that asked for more ends; the others go on."""
 
 
+class Pool(Protocol):
+    """The memory for keys and values, in slots of one token."""
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def free_slots(self) -> int: ...
+
+    @property
+    def kept_slots(self) -> int:
+        """Free, but still holding what prompts began with."""
+
+    @property
+    def slots_each(self) -> int:
+        """How many one request may hold."""
+
+
 class Engine(Protocol):
     """Threads over one model. A handle is the engine's own name of a thread."""
 
@@ -49,6 +67,9 @@ class Engine(Protocol):
     context: int  # positions that the model knows
     positions: Positions  # the scheme that the model was trained with
     name: str  # of the model
+
+    @property
+    def pool(self) -> Pool: ...
 
     def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling, scope: str | None = None) -> Any:
         """A new request: the handle of its main thread, which holds the prompt and decodes after it.

@@ -16,7 +16,7 @@ from pasta.layout import Positions, require_tags
 from pasta.models.loading import quiet, read_tokenizer
 from pasta.vocab import SYNC, Vocabulary
 
-HINT_MODEL = "pass --model FOLDER, the folder that the server loaded (see: pasta export)"
+HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
 
 
 def connect(url: str, model: str | None = None, *, key: str = "", context: int | None = None) -> RemoteEngine:

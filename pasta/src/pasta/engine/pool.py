@@ -52,6 +52,10 @@ class KvPool:
         return self.pages * PAGE
 
     @property
+    def slots_each(self) -> int:
+        return self.pages_each * PAGE
+
+    @property
     def free_slots(self) -> int:
         """What requests could have: kept pages that none of them holds are given up for the asking."""
         return (len(self._free) + len(self._idle)) * PAGE

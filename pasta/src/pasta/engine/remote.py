@@ -23,7 +23,6 @@ from pasta.layout import Positions
 from pasta.vocab import Vocabulary
 
 PATIENCE_S = 0.05  # how long a step waits for a token: others may want to join or leave meanwhile
-PAGE = 64  # in which the scheduler of `pasta serve` counts
 BAN, FAVOUR = -100.0, 100.0  # as far as a logit bias goes
 
 
@@ -57,9 +56,8 @@ class Handle:
 class Elsewhere:
     """The KV pool of an engine that has none: the server sees to its memory, and queues what does not fit."""
 
-    slots = free_slots = 1 << 40
+    slots = free_slots = slots_each = 1 << 40
     kept_slots = 0
-    pages = pages_each = slots // PAGE
 
 
 class RemoteEngine:
@@ -167,6 +165,7 @@ class RemoteEngine:
                 return token
             if handle.corrected:
                 return ServerError(f"token {token} may not come here, and the server ignores logit_bias")
+            self.client.usage.corrections += 1
             self._drop(handle)
             self._ask(handle, refused=token)
         elif stream.error is not None:

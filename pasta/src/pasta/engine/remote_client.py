@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pasta.errors import PastaError, UsageError
@@ -24,9 +24,10 @@ class ServerError(PastaError):
 
 @dataclass(slots=True)
 class Usage:
-    """What a server counted, over the streams that ran to their end."""
+    """What was asked of a server, and what it counted, over the streams that ran to their end."""
 
     requests: int = 0  # all that were sent
+    corrections: int = 0  # of those, for a token that may come in place of one that may not
     prompt_tokens: int = 0
     cached_tokens: int = 0  # of those, found in the prefix cache
 
@@ -35,6 +36,9 @@ class Usage:
         self.prompt_tokens += usage.get("prompt_tokens") or 0
         self.cached_tokens += cached
         return int(cached)
+
+    def snapshot(self) -> dict[str, int]:
+        return asdict(self)
 
 
 @dataclass(slots=True, eq=False)

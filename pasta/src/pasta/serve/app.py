@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Receive, Scope, Send
 
 from pasta._version import __version__
-from pasta.engine.native import NativeEngine
+from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.job import Request
 from pasta.result import Result
@@ -38,7 +38,7 @@ class Gone(Exception):
     """The client closed the connection."""
 
 
-def make_app(engine: NativeEngine, scheduler: Scheduler, settings: Settings) -> FastAPI:
+def make_app(engine: Engine, scheduler: Scheduler, settings: Settings) -> FastAPI:
     """The server over an engine and its scheduler, whose ends are the caller's to arrange."""
     front = Front(engine, settings)
     metrics = Metrics(scheduler, engine.pool)

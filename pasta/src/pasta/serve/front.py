@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from pasta.decode import make_request
-from pasta.engine.native import NativeEngine
+from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.interpreter import Limits
 from pasta.job import Request
@@ -32,11 +32,11 @@ class Front:
     must neither meet the worker, which decodes with the engine's, nor hold up the event loop.
     """
 
-    def __init__(self, engine: NativeEngine, settings: Settings):
+    def __init__(self, engine: Engine, settings: Settings):
         self.engine = engine
         self.names = (engine.name, *settings.aliases)
         self._settings = settings
-        self._slots = min(engine.pool.pages, engine.pool.pages_each) * (engine.pool.slots // engine.pool.pages)
+        self._slots = min(engine.pool.slots, engine.pool.slots_each)
         self._vocabulary = Vocabulary(copy.deepcopy(engine.vocabulary.tokenizer), tuple(engine.vocabulary.eos))
         self._thread = ThreadPoolExecutor(1, "pasta-tokenizer")
 
@@ -151,8 +151,8 @@ class Front:
         low, high = 0, self._settings.max_tokens
         while low < high:
             middle = (low + high + 1) // 2
-            limits = Limits(max_new_tokens=middle, max_depth=0 if sequential else 1)
-            if slots_needed(prompt, limits) <= self._slots:
+            limits = Limits(max_new_tokens=middle, max_depth=0) if sequential else Limits(max_new_tokens=middle)
+            if slots_needed(prompt, limits, self.engine.positions) <= self._slots:
                 low = middle
             else:
                 high = middle - 1

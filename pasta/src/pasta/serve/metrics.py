@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from pasta.engine.pool import KvPool
+from pasta.engine.base import Pool
 from pasta.result import Result
 from pasta.serve.scheduler import Scheduler
 
@@ -19,7 +19,7 @@ class Metrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, scheduler: Scheduler, pool: KvPool):
+    def __init__(self, scheduler: Scheduler, pool: Pool):
         own = self._registry = CollectorRegistry()
         self.requests = Counter("pasta_requests", "HTTP requests.", ["path", "status"], registry=own)
         self.cancelled = Counter(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import uvicorn
 
-from pasta.engine.native import NativeEngine
+from pasta.engine.base import Engine
 from pasta.errors import PastaError, UsageError
 from pasta.serve.app import make_app
 from pasta.serve.scheduler import Scheduler
@@ -21,7 +21,7 @@ TAIL_S = 2  # after the grace: for the last words to reach the clients
 class Server(uvicorn.Server):
     """uvicorn, whose shutdown also winds down what is being decoded."""
 
-    def __init__(self, engine: NativeEngine, settings: Settings, ready: Callable[[], None] = lambda: None):
+    def __init__(self, engine: Engine, settings: Settings, ready: Callable[[], None] = lambda: None):
         self.scheduler = Scheduler(
             engine, engine.pool.slots, max_running=settings.max_running, max_queue=settings.max_queue
         )

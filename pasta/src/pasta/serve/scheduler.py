@@ -21,10 +21,12 @@ from pasta.errors import PastaError, UsageError
 from pasta.events import Moment
 from pasta.interpreter import Limits
 from pasta.job import Job, Request
+from pasta.layout import Positions
 from pasta.result import Result
 
 log = logging.getLogger("pasta.serve")
 
+PREDICTED = Positions()
 IDLE_S = 1.0  # without requests, before anything is computed ahead: a program that asks again at once waits for nothing
 
 
@@ -58,7 +60,7 @@ class Ticket:
 
     def __init__(self, request: Request, tell: Callable[[Update], None]):
         self.request = request
-        self.slots = slots_needed(len(request.prompt), request.limits)
+        self.slots = slots_needed(len(request.prompt), request.limits, request.positions)
         self.cancelled = False
         self.tell = tell
 
@@ -242,10 +244,12 @@ class Scheduler:
         return EngineFailed()
 
 
-def slots_needed(prompt: int, limits: Limits) -> int:
+def slots_needed(prompt: int, limits: Limits, positions: Positions = PREDICTED) -> int:
     """The most KV slots that a request may come to hold, in whole pages."""
     decoded = limits.max_new_tokens
     # The interpreter inserts an `<async>` for each promise, which is three tokens at the least, and a closing tag
     # where a thread reaches its own limit.
     inserted = decoded // 3 + decoded // limits.max_thread_tokens + 2 if limits.max_depth else 2
-    return -(-(prompt + decoded + inserted) // PAGE) * PAGE
+    # Layout `stitched` writes a token anew at the sync of each thread around it.
+    copies = 1 + limits.max_depth if positions.stitched else 1
+    return -(-(prompt + copies * (decoded + inserted)) // PAGE) * PAGE
