@@ -182,3 +182,36 @@ def test_requests_that_come_while_others_decode() -> None:
         decoder.step()
     together = [job.result().annotated for job in jobs]
     assert sum(one == other for one, other in zip(alone, together, strict=True)) >= 36  # sums differ in their last bits
+
+
+def test_prompts_in_parts() -> None:
+    """A long prompt runs part by part beside others, and a prompt that begins as another did reuses its pages."""
+    from pasta.decode import generate_all
+    from pasta.engine.base import Sampling
+    from pasta.engine.cuda import CudaEngine
+    from pasta.engine.native import NativeEngine
+    from pasta.engine.tags import add_tags
+    from pasta.grammar import Expect
+    from pasta.vocab import Vocabulary
+
+    model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    cpu = NativeEngine(copy.deepcopy(model), vocabulary, slots=8192)
+    gpu = CudaEngine(model.cuda(), vocabulary, slots=8192)
+    gpu.chunk = 24
+    prompts = ["Why?", "Say it again, " * 6, "Compare cats and dogs, and say which you like.", "No. " * 20]
+    parts, whole = (generate_all(engine, prompts, max_new_tokens=40) for engine in (gpu, cpu))
+    assert [result.annotated for result in parts] == [result.annotated for result in whole]
+
+    prompt = vocabulary.encode("A beginning that two prompts share, and that is longer than one page of the pool. ")
+    chosen = []
+    for _ in range(2):
+        thread = gpu.open(prompt, Expect.TEXT, Sampling(), scope="one")
+        tokens: list[tuple[object, int]] = []
+        while not tokens:
+            tokens = gpu.step()
+        chosen.append(tokens[0][1])
+        cached = gpu.cached_tokens(thread)
+        gpu.close(thread)
+    assert cached >= 64
+    assert chosen[0] == chosen[1]
