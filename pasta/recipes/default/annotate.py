@@ -28,7 +28,7 @@ from pasta.train.model import find, read_model, vocabulary_of
 from pasta.vocab import Vocabulary
 
 Row = dict[str, Any]
-MIN_PARALLELISM = 1.4
+MIN_PARALLELISM = 1.3
 SENTENCES = 0.2  # the most that blocks within a paragraph may be of all that fork: they save least
 PROSE = ("whole paragraphs", "prose")
 

@@ -20,7 +20,7 @@ from pasta.lang.printer import plain_text
 MAX_BLOCKS = 8
 MAX_SHARED_WORDS = 0.4  # of the telling words of the shorter of two siblings, beyond those of the prompt
 MAX_SHARED_RUN = 6  # words that two siblings may have in a row
-MAX_BLOCK_SHARE = 0.6  # of the words of all siblings: one long block beside short ones saves nothing
+MAX_BLOCK_SHARE = 0.7  # of the words of all siblings: one long block beside short ones saves nothing
 
 _MARKER = re.compile(r"(?:^|\n)[ \t]*(?:\(?(?P<number>\d{1,3})[.)]|[-*+•])[ \t]*$")
 _LEFT_OVER = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*+•])[ \t]+\S")
