@@ -264,12 +264,14 @@ class NativeEngine:
             bias = [row.handle.request.sampling.parallelism for row in rows]
             if any(bias):
                 logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
-            for index, row in enumerate(rows):
-                if row.banned:
-                    logits[index, list(row.banned)] = -torch.inf
+            banned = [(index, token) for index, row in enumerate(rows) for token in row.banned]
+            if banned:
+                places = torch.tensor(banned, device=logits.device)
+                logits[places[:, 0], places[:, 1]] = -torch.inf
+        ways = [row.handle.request.sampling for row in rows]
         draws = []
-        for row in rows:
+        for row, way in zip(rows, ways, strict=True):
             handle = row.handle
-            draws.append(uniform(handle.request.sampling.seed, handle.path, handle.drawn))
+            draws.append(uniform(way.seed, handle.path, handle.drawn) if way.temperature > 0 else 0.0)
             handle.drawn += 1
-        return choose(logits, [row.handle.request.sampling for row in rows], draws)
+        return choose(logits, ways, draws)
