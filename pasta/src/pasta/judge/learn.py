@@ -80,7 +80,7 @@ def train(
             options["lr"] = config.peak_learning_rate * min(1.0, (step + 1) / (WARMUP * plan.steps), 1 - done)
         groups = plan.next()
         sequences = [ids for _, encoded in groups for ids in encoded]
-        rewards = forward(model, sequences, encoder.pad, config.tokens)
+        rewards = forward(model, sequences, config.tokens)
         loss = pair_loss(rewards, [group.preferences for group, _ in groups], [len(e) for _, e in groups])
         loss.backward()
         nn.utils.clip_grad_norm_(trained, 1.0)
@@ -133,8 +133,9 @@ class Plan:
         return [(group, [self.known[pair] for pair in group.pairs]) for group in groups]
 
 
-def forward(model: PreTrainedModel, sequences: Sequence[list[int]], pad: int, tokens: int) -> torch.Tensor:
+def forward(model: PreTrainedModel, sequences: Sequence[list[int]], tokens: int) -> torch.Tensor:
     """A reward for each sequence, in their order."""
+    pad = model.config.pad_token_id  # by which the model finds the last token; the tokenizer may say another
     device = next(model.parameters()).device
     rewards: list[torch.Tensor] = []
     order: list[int] = []
@@ -183,7 +184,7 @@ def score(model: PreTrainedModel, encoder: Encoder, pairs: Sequence[Pair], token
     was = model.training
     model.eval()
     try:
-        return forward(model, encoder(pairs), encoder.pad, tokens).tolist()
+        return forward(model, encoder(pairs), tokens).tolist()
     finally:
         model.train(was)
 

@@ -1,0 +1,62 @@
+"""The linear judge."""
+
+import random
+
+import pytest
+from test_spoil import LIST
+
+from pasta.errors import CorruptModel
+from pasta.judge.base import Comparison, open_judge
+from pasta.judge.features import NAMES, FeatureJudge, features, fit
+from pasta.judge.preferences import Answer, Contest, prompt_key
+from pasta.judge.reward import Fold
+from pasta.judge.spoil import double, loop
+
+
+def contest(number: int) -> Contest:
+    rng = random.Random(number)
+    text = LIST.replace("garden", f"garden {number}")
+    prompt = f"What helps garden {number} grow?"
+    bad = [loop(text, rng), double(text, rng), f"I'm sorry, I cannot say {number}."]
+    answers = [Answer(prompt, f"bad{k}", spoiled, 0.01) for k, spoiled in enumerate(bad)]
+    return Contest(prompt, Answer(prompt, "ref", text, 0.5), (*answers, Answer(prompt, "good", text + " Done.", 0.6)))
+
+
+@pytest.fixture(scope="module")
+def judge():
+    linear = [fit([contest(n) for n in range(20) if n % 2 != k], 0.5, 0.25) for k in (0, 1)]
+    return FeatureJudge(
+        linear, [Fold("", 0.0, 1.0, 1.0)] * 2, {prompt_key(contest(n).prompt): n % 2 for n in range(20)}
+    )
+
+
+def test_it_knows_repetition(judge):
+    other = contest(99)
+    for answer in other.answers[:3]:
+        (won,) = judge.compare([Comparison(other.prompt, other.reference.text, answer.text)])
+        assert won < 0.5, answer.model
+
+
+def test_written_and_read_it_is_the_same(judge, tmp_path):
+    judge.write(tmp_path / "features.json")
+    read = open_judge(f"features:{tmp_path / 'features.json'}")
+    asked = [Comparison(c.prompt, c.reference.text, a.text) for c in map(contest, (3, 4, 99)) for a in c.answers]
+    assert read.compare(asked) == pytest.approx(judge.compare(asked))
+
+
+def test_a_prompt_is_scored_by_the_fold_that_did_not_see_it(judge):
+    pair = (contest(3).prompt, contest(3).answers[0].text)
+    assert judge.log_odds(pair) == judge.linear[1].reward(pair)
+    unknown = (contest(99).prompt, contest(99).answers[0].text)
+    assert judge.log_odds(unknown) == pytest.approx(sum(one.reward(unknown) for one in judge.linear) / 2)
+
+
+def test_empty_and_odd_texts_have_features():
+    for text in ("", "\n\n", "!!!", "汉字 and more", "a" * 10000):
+        assert len(features("Why?", text)) == len(NAMES)
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text('{"features": ["length"]}')
+    with pytest.raises(CorruptModel, match="pasta train judge"):
+        open_judge(f"features:{tmp_path / 'x.json'}")

@@ -1,0 +1,154 @@
+"""A tiny judge, trained for real: it learns, keeps its folds apart, and is saved as it was."""
+
+import json
+import shutil
+
+import pytest
+
+from pasta.cli.main import app
+from pasta.data.rows import read_rows
+from pasta.errors import CorruptModel, UsageError
+from pasta.judge.base import Comparison, open_judge
+from pasta.judge.config import JudgeConfig
+from pasta.judge.learn import forward, make_model
+from pasta.judge.preferences import prompt_key, read_contests
+from pasta.judge.reward import FoldedReward, RewardModel
+from pasta.judge.train import pairs_of, score_file, train_judge, write_report
+
+
+@pytest.fixture(scope="module")
+def trained(data, base, tmp_path_factory):
+    out = tmp_path_factory.mktemp("judge")
+    config = JudgeConfig(
+        data=data, out=str(out), model=base, reference="teacher", method="lora", lora_rank=8, learning_rate=1e-2,
+        epochs=20,
+        group=4, prompts=5, max_length=160, tokens=4096, spoiled=0.05, device="cpu",
+    )  # fmt: skip
+    return out, train_judge(config)
+
+
+def test_it_learns_what_is_better_on_prompts_that_it_has_not_seen(trained):
+    _, report = trained
+    agreement = report["judges"]["reward"]["agreement"]
+    assert agreement["models"]["rate"] > 0.9
+    assert report["judges"]["length"]["agreement"]["models"]["rate"] < 0.65
+    assert report["judges"]["reward"]["spearman_of_models"] > 0.8
+    assert abs(report["judges"]["reward"]["reward_and_length"]) < 0.3
+    assert all(fold["saved_and_trained"] > 0.999 for fold in report["training"])
+
+
+def test_each_prompt_is_scored_by_the_model_that_was_not_trained_on_it(trained, data):
+    out, _ = trained
+    judge = FoldedReward.read(out, device="cpu")
+    known = read_contests(data, "teacher")[0]
+    own = judge.prompts[prompt_key(known.prompt)]
+    alone = RewardModel(str(out / f"fold-{own}"), device="cpu", max_length=160).rewards(pairs_of(known))
+    texts = [text for _, text in pairs_of(known)]
+    wanted = [judge.folds[own].log_odds(r, len(text), True) for r, text in zip(alone, texts, strict=True)]
+    assert judge.rewards(pairs_of(known)) == pytest.approx(wanted, abs=1e-4)
+    held_out = {(row["prompt"], row["model"]): row["reward"] for row in read_rows(str(out / "held-out.jsonl"))}
+    assert held_out[prompt_key(known.prompt), "teacher"] == pytest.approx(alone[0], abs=0.02)
+    both = [model.rewards([("New?", "Yes.")])[0] for model in judge.models]
+    assert both[0] != pytest.approx(both[1])
+    mean = sum(fold.log_odds(r, 4, True) for fold, r in zip(judge.folds, both, strict=True)) / 2
+    assert judge.rewards([("New?", "Yes.")]) == pytest.approx([mean], abs=1e-4)
+
+
+def test_the_small_adapter_is_the_same_judge(trained, tmp_path):
+    out, _ = trained
+    small = tmp_path / "small"
+    shutil.copytree(out, small, ignore=shutil.ignore_patterns("model.safetensors", "config.json"))
+    asked = [Comparison("New?", "It is ----", "It is ++++"), Comparison("New?", "It is ++++", "It is ~~~~")]
+    whole, light = open_judge(f"reward:{out}").compare(asked), open_judge(f"reward:{small}").compare(asked)
+    assert light == pytest.approx(whole, abs=0.01)
+    assert whole[0] > 0.5 > whole[1]
+
+
+def test_the_length_term_tells_the_two_names_apart(trained):
+    out, report = trained
+    asked = [Comparison("New?", "It is ----", "It is, is, is and is ++++")]
+    (level,), (raw,) = (open_judge(f"{kind}:{out}").compare(asked) for kind in ("reward", "reward-raw"))
+    assert (level < raw) == all(fold["length_slope"] > 0 for fold in report["folds"]) and level != raw
+
+
+def test_the_report_can_be_made_again(trained, data, tmp_path):
+    out, report = trained
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("judge.json", "held-out.jsonl"):
+        shutil.copy(out / name, copy / name)
+    again = write_report(copy, read_contests(data, "teacher"))
+    assert again["judges"]["reward"]["agreement"] == report["judges"]["reward"]["agreement"]
+    assert "| answer against the reference | 80 |" in (copy / "report.md").read_text()
+    assert json.loads((copy / "report.json").read_text())["prompts"] == 20
+
+
+def test_lines_are_scored(trained, tmp_path):
+    out, _ = trained
+    lines = [
+        {"prompt": "New?", "answer": "It is ++++", "reference": "It is ----", "id": 7},
+        {"instruction": "New?", "output": "It is ~~~~"},
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    score_file(str(out), str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"), "cpu")
+    good, none = read_rows(str(tmp_path / "out.jsonl"))
+    assert good["id"] == 7 and good["probability"] > 0.5 and good["reward"] > none["reward"]
+    assert "probability" not in none
+    (tmp_path / "bad.jsonl").write_text('{"prompt": "New?"}\n')
+    with pytest.raises(UsageError, match="no answer"):
+        score_file(str(out), str(tmp_path / "bad.jsonl"), str(tmp_path / "out.jsonl"), "cpu")
+
+
+def test_padding_changes_no_reward(base):
+    """In training no mask is passed: what follows a token cannot change it."""
+    import torch
+
+    model, _ = make_model(base)
+    sequences = [[40 + i for i in range(n)] for n in (9, 30, 17)]
+    with torch.no_grad():
+        alone = torch.cat([forward(model.train(), [ids], 64) for ids in sequences])
+        together = forward(model.train(), sequences, 4096)
+        masked = forward(model.eval(), sequences, 4096)
+    assert together.tolist() == pytest.approx(alone.tolist(), abs=1e-5)
+    assert masked.tolist() == pytest.approx(alone.tolist(), abs=1e-5)
+
+
+def test_a_base_model_is_no_reward_model(base, tmp_path):
+    with pytest.raises(CorruptModel, match="not a reward model"):
+        open_judge(f"reward:{base}").compare([Comparison("a", "b", "c")])
+    (tmp_path / "judge.json").write_text("{}")
+    with pytest.raises(CorruptModel, match="train the judge again"):
+        open_judge(f"reward:{tmp_path}")
+
+
+def test_full_weights_stop_in_time_by_the_command_line(data, base, tmp_path, capsys):
+    arguments = (
+        f"train judge --data {data} --out {tmp_path} --model {base} --reference teacher --method full --device cpu"
+    )
+    with pytest.raises(SystemExit) as end:
+        app(
+            [
+                *arguments.split(),
+                "--minutes",
+                "0.02",
+                "--epochs",
+                "1000",
+                "--no-features",
+                "--json",
+                "--max-length",
+                "96",
+            ]
+        )
+    assert end.value.code == 0
+    report = json.loads(capsys.readouterr().out)
+    assert all(0 < fold["epochs"] < 1000 and fold["seconds"] < 10 for fold in report["training"])
+    assert (tmp_path / "fold-1" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"data": ""}, "data is missing"), ({"folds": 1}, "folds is 1"), ({"method": "half"}, "lora or full"),
+    ({"max_length": 8}, "max_length is 8"),
+])  # fmt: skip
+def test_settings_that_cannot_be_meant(change, said):
+    with pytest.raises(UsageError, match=said):
+        JudgeConfig(**{"data": "x", "out": "y", **change})
