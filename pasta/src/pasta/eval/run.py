@@ -12,7 +12,7 @@ from typing import Any
 from pasta.errors import PastaError, UsageError
 from pasta.eval.contestants import Contestant
 from pasta.eval.folder import RunFolder
-from pasta.eval.questions import BUILT_IN, QuestionSet
+from pasta.eval.questions import QuestionSet
 from pasta.eval.table import table
 from pasta.judge.base import KINDS
 
@@ -83,12 +83,25 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def judge(options: argparse.Namespace) -> list[dict[str, Any]]:
     from pasta.eval.judging import run_judging
+    from pasta.eval.summary import main_set
 
     folder = RunFolder(options.dir)
+    folder.require()
     return run_judging(
         folder, options.judge, options.prompts or main_set(folder), say=say, against=options.against,
         name=options.name, models=options.model, limit=options.limit, minutes=options.minutes,
     )  # fmt: skip
+
+
+def report(options: argparse.Namespace) -> Any:
+    from pasta.eval.report import make_report
+
+    folder = RunFolder(options.dir)
+    summary, rows = make_report(
+        folder, against=options.against, questions=options.prompts, judge=options.judge, shown=options.responses
+    )
+    say(f"wrote {folder.path / 'report' / 'index.html'}")
+    return summary if options.json else rows
 
 
 def without_syncs(options: argparse.Namespace) -> None:
@@ -117,12 +130,6 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
     if not given:
         raise UsageError("no prompts were given", hint="--prompts FILE, or constraints, or arithmetic")
     return given
-
-
-def main_set(folder: RunFolder) -> str:
-    """The prompts that quality and speed are measured on: the first file, not a set of tasks."""
-    names = [each.name for each in folder.sets()] if folder.require() else []
-    return next((name for name in names if name not in BUILT_IN), names[0])
 
 
 def decoding(options: argparse.Namespace) -> dict[str, Any]:
@@ -181,6 +188,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--limit", type=int, default=0, help="the first so many prompts")
     made.add_argument("--minutes", type=float, default=0.0, help="stop by itself after so long")
     made.epilog = f"judges:\n{textwrap.indent(KINDS, '  ')}"
+
+    made = stage("report", report, "Make the report: a table, the plots, a page of the responses, JSON beside each.")
+    made.add_argument("dir", metavar="DIR", help="folder of the evaluation")
+    made.add_argument("--against", default="baseline", metavar="MODEL", help="the reference (%(default)s)")
+    made.add_argument("--prompts", metavar="SET", help="which prompts (the first file that was given)")
+    made.add_argument("--judge", metavar="NAME", help="whose win rates (the first judge's)")
+    made.add_argument("--responses", type=int, default=100, help="prompts on the page (%(default)s)")
 
     made = stage("without-syncs", without_syncs, "Make training data for APAR: annotated rows without their syncs.")
     made.add_argument("source", metavar="IN")

@@ -1,0 +1,80 @@
+"""The figures of the report: what each shows, as data and as SVG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pasta.eval.paper import POINTS
+from pasta.eval.plot import COLOURS, THEIRS, Axis, Panel, Point, draw
+
+PANELS = (
+    ("realised_speedup", "realised", "Realised speedup (batch of one)"),
+    ("theoretical_speedup", "theoretical", "Theoretical speedup"),
+    ("theoretical_parallelism", "parallelism", "Theoretical parallelism"),
+)
+
+
+def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], str] | None:
+    """Quality against the three speeds; the paper's points beside ours. None where nothing was judged."""
+    ours = []
+    for name, figures in summary["models"].items():
+        judged = figures["judged"].get(judge) if judge else None
+        quality = judged and (judged["lc_win_rate"] or judged["win_rate"])
+        if name == summary["against"]:
+            quality = {"value": 50.0, "low": 50.0, "high": 50.0}
+        if quality:
+            ours.append({"model": name, "win_rate": quality, **{key: figures[key] for key, _, _ in PANELS}})
+    if len(ours) < 2:
+        return None
+    colours = {row["model"]: COLOURS[index % len(COLOURS)] for index, row in enumerate(ours)}
+    panels = []
+    for key, field, title in PANELS:
+        points = [
+            Point(point.name, getattr(point, field), point.win_rate, colour=THEIRS, hollow=True) for point in POINTS
+        ]
+        points += [
+            Point(
+                row["model"], row[key]["value"], row["win_rate"]["value"],
+                (row[key]["low"], row[key]["high"]), (row["win_rate"]["low"], row["win_rate"]["high"]),
+                colours[row["model"]],
+            )
+            for row in ours if row[key]
+        ]  # fmt: skip
+        across = [value for point in points for value in (point.x, *(point.x_range or ()))]
+        up = [value for point in points for value in (point.y, *(point.y_range or ()))]
+        panels.append(
+            Panel(title, Axis.around("times", across), Axis.around("length-controlled win rate, %", up), tuple(points))
+        )
+    note = (
+        f"Filled: ours, against {summary['against']}, judge {judge}, with 95 % intervals over prompts. "
+        "Hollow: the paper's, Gemma 7B on an H100, judge GPT-4."
+    )
+    paper = [
+        {"model": point.name, **{f: getattr(point, f) for f in point.__slots__ if f != "name"}} for point in POINTS
+    ]
+    return {"judge": judge, "ours": ours, "paper": paper}, draw(panels, "Quality against speed", note)
+
+
+def concurrency(summary: dict[str, Any]) -> tuple[list[dict[str, Any]], str] | None:
+    """How much quicker an answer is than the reference's under the same load."""
+    rows = [row for row in summary["concurrency"] if row["speedup"] is not None]
+    if not any(row["model"] != summary["against"] for row in rows):
+        return None
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    users = sorted({row["users"] for row in rows})
+    points, lines = [], []
+    for index, model in enumerate(models):
+        own = [row for row in rows if row["model"] == model]
+        colour = COLOURS[index % len(COLOURS)]
+        names = []
+        for row in own:
+            name = model if row is own[-1] else f"·{model} {row['users']}"
+            interval = (row["low"], row["high"])
+            points.append(Point(name, row["users"], row["speedup"], None, interval, colour))
+            names.append(name)
+        lines.append((colour, tuple(names)))
+    up = [0.9, 1.1, *(value for row in rows for value in (row["low"], row["high"]))]
+    across = Axis("concurrent users", users[0] * 0.85, users[-1] * 1.6, True, tuple(users))
+    panel = Panel("Speedup of an answer", across, Axis.around("times", up), tuple(points), tuple(lines))
+    note = f"Against {summary['against']} under the same load; 95 % intervals over prompts."
+    return rows, draw([panel], "Where the gain ends", note, width=560)
