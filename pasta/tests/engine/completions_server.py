@@ -33,7 +33,8 @@ class Seen:
 
 class CompletionsServer(ThreadingHTTPServer):
     """`quirks`: `no-ids` returns none, `no-bias` ignores it, `quiet-stop` withholds the token that stops,
-    `drop` breaks off after 5 tokens, `no-tokenize` lacks that path, `pairs` sends tokens two by two."""
+    `drop` breaks off after 5 tokens, `refuse` answers 503, `no-tokenize` lacks that path, `pairs` sends tokens two by
+    two."""
 
     daemon_threads = True
 
@@ -117,6 +118,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._reply(200, {"tokens": list(ids)})
         if self.path != "/v1/completions":
             return self._reply(404, {"detail": "Not Found"})
+        if "refuse" in self.server.quirks:
+            return self._reply(503, {"error": {"message": "not now"}})
         size = self.server.model.get_input_embeddings().weight.shape[0]
         if max(body["prompt"]) >= size:
             return self._reply(400, {"error": {"message": f"Token id {max(body['prompt'])} is out of vocabulary"}})

@@ -307,18 +307,33 @@ def test_a_server_that_ignores_the_bias(tmp_path: Path) -> None:
                 generate(engine, "Why?", temperature=3.0, seed=seed, max_new_tokens=100)
 
 
-def test_a_server_that_dies_ends_its_own_answers_alone(native: NativeEngine, folder: str, remote: RemoteEngine) -> None:
+def test_what_breaks_off_is_taken_up_again(native: NativeEngine, folder: str) -> None:
+    """A request carries all that came before it, so that any replica can go on."""
     with served(native, folder) as server:
         engine = connect(server.url)
+        server.quirks = ["drop"]
+        for row in ROWS[:2]:
+            assert generate(engine, row["prompt"]).tree == generate(native, row["prompt"]).tree
+        assert "dropped" in {seen.ended for seen in server.seen}
+
+
+def test_a_server_that_stays_away_ends_its_own_answers_alone(native: NativeEngine, folder: str) -> None:
+    with served(native, folder) as server:
+        engine = connect(server.url)
+        engine.retries_s = (0.0, 0.01)  # type: ignore[assignment]
         decoder = Decoder(engine)
         jobs = [decoder.submit(make_request(engine, row["prompt"])) for row in ROWS[:2]]
-        server.quirks = ["drop"]
+        decoder.step()
+        server.quirks = ["refuse"]
+        late = decoder.submit(make_request(engine, ROWS[2]["prompt"]))
+        while not late.finished:
+            decoder.step()
+        with pytest.raises(ServerError, match="503: not now"):
+            late.result()
+        server.quirks = []
         while decoder.busy:
             decoder.step()
-        assert all(isinstance(job.error, ServerError) for job in jobs)
-        with pytest.raises(ServerError, match="without saying why"):
-            jobs[0].result()
-        server.quirks = []
+        assert all(job.error is None or "503" in str(job.error) for job in jobs)
         assert generate(engine, ROWS[0]["prompt"]).tree == generate(native, ROWS[0]["prompt"]).tree
     with pytest.raises(ServerError, match="does not answer"):
         generate(engine, ROWS[0]["prompt"])
@@ -362,7 +377,7 @@ def gateway(remote: RemoteEngine) -> Iterator[str]:
     assert not thread.is_alive() and not remote._waiting
 
 
-def test_pasta_serve_in_front_of_it(gateway: str, native: NativeEngine, server: CompletionsServer) -> None:
+def test_pasta_serve_in_front_of_it(gateway: str, remote: RemoteEngine, server: CompletionsServer) -> None:
     import httpx
 
     def ask(row: dict[str, str], **fields: object) -> httpx.Response:
@@ -377,12 +392,12 @@ def test_pasta_serve_in_front_of_it(gateway: str, native: NativeEngine, server: 
     text = "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
     assert text == plain(parse(ROWS[0]["response"]))
     assert ask({"prompt": "x" * 3000}).json()["error"]["code"] == "context_length_exceeded"
-    server.quirks = ["drop"]
+    server.quirks, remote.retries_s = ["refuse"], (0.0,)  # type: ignore[assignment]
     try:
         failed = ask(ROWS[0])
     finally:
-        server.quirks = []
-    assert failed.status_code >= 500 and "without saying why" in failed.text
+        server.quirks, remote.retries_s = [], RemoteEngine.retries_s
+    assert failed.status_code >= 500 and "not now" in failed.text
     assert ask(ROWS[0]).status_code == 200
 
 

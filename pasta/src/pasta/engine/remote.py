@@ -51,6 +51,7 @@ class Handle:
     offered: int | None = None  # the token that the stream gave last, until it is fed
     corrected: bool = False  # whether the stream was asked for what may come, and for nothing else
     first: Stream | None = None
+    failures: int = 0  # one after another
 
 
 class Elsewhere:
@@ -65,6 +66,7 @@ class RemoteEngine:
 
     positions = Positions.parse("stitched")
     pool = Elsewhere()
+    retries_s = (0.2, 1.0, 5.0)  # a request that fails is sent again, after so long each time
 
     def __init__(
         self, client: Client, vocabulary: Vocabulary, *, model: str, name: str, context: int, trained: Positions
@@ -160,6 +162,7 @@ class RemoteEngine:
             return None
         if stream.tokens:
             token = stream.tokens.popleft()
+            handle.failures = 0
             if self._may_come(handle, token):
                 handle.offered = token
                 return token
@@ -169,7 +172,11 @@ class RemoteEngine:
             self._drop(handle)
             self._ask(handle, refused=token)
         elif stream.error is not None:
-            return stream.error
+            if not stream.error.passing or handle.failures == len(self.retries_s):
+                return stream.error
+            handle.failures += 1
+            self._drop(handle)
+            self._ask(handle)
         elif stream.ended:  # by the server's own limit, or a correction
             self._drop(handle)
             self._ask(handle)
@@ -192,10 +199,19 @@ class RemoteEngine:
         seed = int(uniform(request.sampling.seed, handle.path, handle.asked) * 2**31)
         handle.asked += 1
         most = 1 if handle.corrected else self.context - len(handle.ids)
-        handle.stream = self._open(request, handle.ids, most, bias, seed)
+        wait = self.retries_s[handle.failures - 1] if handle.failures else 0.0
+        handle.stream = self._open(request, handle.ids, most, bias, seed, wait)
         handle.first = handle.first or handle.stream
 
-    def _open(self, request: Request, ids: Sequence[int], most: int, bias: dict[int, float], seed: int = 0) -> Stream:
+    def _open(
+        self,
+        request: Request,
+        ids: Sequence[int],
+        most: int,
+        bias: dict[int, float],
+        seed: int = 0,
+        wait_s: float = 0.0,
+    ) -> Stream:
         sampling, tags = request.sampling, self.vocabulary.tags
         ends = sorted(self.vocabulary.eos)
         body = {
@@ -218,7 +234,7 @@ class RemoteEngine:
                     body[name] = getattr(sampling, name)
         headers = {"X-Session-ID": request.session, "X-SMG-Routing-Key": request.session}
         request.streams = {stream for stream in request.streams if not stream.ended}
-        stream = self.client.open(body, headers)
+        stream = self.client.open(body, headers, wait_s)
         request.streams.add(stream)
         return stream
 

@@ -15,11 +15,20 @@ from typing import Any
 from pasta.errors import PastaError, UsageError
 
 CONNECT_S = 10.0
+PASSING = (408, 425, 429, 500, 502, 503, 504)
 SILENCE_S = 300.0  # a server may queue requests for a while before it answers
 
 
 class ServerError(PastaError):
-    """The server cannot be reached, or will not do what is asked."""
+    """The server cannot be reached, or will not do what is asked. `passing`: it may, if it is asked again."""
+
+    passing = False
+
+
+class Unavailable(ServerError):
+    """Not now, or not any more."""
+
+    passing = True
 
 
 @dataclass(slots=True)
@@ -47,7 +56,7 @@ class Stream:
 
     tokens: deque[int] = field(default_factory=deque)
     ended: bool = False
-    error: PastaError | None = None
+    error: ServerError | None = None
     cached: int = 0  # of its prompt's tokens
     _future: Future[None] | None = None
 
@@ -76,11 +85,11 @@ class Client:
         """A JSON answer; None where the server knows no such path."""
         return self._run(self._get(path, body)).result()
 
-    def open(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> Stream:
-        """Starts a completion; its tokens are in the stream as they come."""
+    def open(self, body: Mapping[str, Any], headers: Mapping[str, str], wait_s: float = 0.0) -> Stream:
+        """Starts a completion, at once or after a while; its tokens are in the stream as they come."""
         self.usage.requests += 1
         stream = Stream()
-        stream._future = self._run(self._follow(stream, body, headers))
+        stream._future = self._run(self._follow(stream, body, headers, wait_s))
         return stream
 
     # -- on the event loop --------------------------------------------------------------------------------
@@ -103,7 +112,8 @@ class Client:
         except ValueError:
             raise ServerError(f"{address} answers with something else than JSON", "check the address") from None
 
-    async def _follow(self, stream: Stream, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+    async def _follow(self, stream: Stream, body: Mapping[str, Any], headers: Mapping[str, str], wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
         try:
             address = self.url + "/completions"
             async with self._http.stream("POST", address, json=body, headers=headers) as reply:
@@ -114,7 +124,7 @@ class Client:
                         self._take(stream, json.loads(line[5:]))
         except asyncio.CancelledError:
             raise
-        except PastaError as error:
+        except ServerError as error:
             stream.error = error
         except ValueError as error:
             stream.error = ServerError(f"{self.url} streams something else than JSON: {error}", "check the address")
@@ -122,7 +132,7 @@ class Client:
             stream.error = self._unreachable(error)
         else:
             if not stream.ended:
-                stream.error = ServerError(f"{self.url} ended a completion without saying why", "see the server's log")
+                stream.error = Unavailable(f"{self.url} broke a completion off", "see the server's log")
         self.arrived.set()
 
     def _take(self, stream: Stream, event: Mapping[str, Any]) -> None:
@@ -146,7 +156,7 @@ class Client:
 
     def _unreachable(self, error: Exception) -> ServerError:
         why = str(error).strip().split("\n")[0] or type(error).__name__
-        return ServerError(f"the server at {self.url} does not answer: {why}", "is it running? check --engine")
+        return Unavailable(f"the server at {self.url} does not answer: {why}", "is it running? check --engine")
 
     def _refused(self, status: int, text: str) -> ServerError:
         try:
@@ -155,7 +165,8 @@ class Client:
         except (ValueError, AttributeError):
             message = text
         hint = {401: "set PASTA_ENGINE_KEY", 403: "set PASTA_ENGINE_KEY", 404: "check --engine"}.get(status)
-        return ServerError(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
+        kind = Unavailable if status in PASSING else ServerError
+        return kind(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
 
 
 def _shut_down(loop: asyncio.AbstractEventLoop, thread: threading.Thread, http: Any) -> None:
