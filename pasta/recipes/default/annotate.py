@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
@@ -95,11 +95,11 @@ def marked_in_turn(
     annotators: Sequence[str], model: str, out: Path, device: str | None, minutes: float, reasons: Counter[str]
 ) -> tuple[list[Row], list[Row]]:
     """The answers that fork well by one annotator or another, and those that none would fork."""
-    rows = list(worth_learning(read_lines(out / "samples.jsonl"), reasons))
+    rows = list(read_lines(out / "samples.jsonl"))
     forking: list[Row] = []
     left: list[Row] = []
     for name in annotators:
-        good, plain = sift(marked(rows, out / "marked", name, model, device, minutes), reasons)
+        good, plain = marked(rows, out / "marked", name, model, device, minutes, reasons)
         forking += good
         # Stories, code and short answers are left as they are; of the others, one answer to a prompt is tried again.
         left = [row for row in left if row["form"] not in PROSE] + plain
@@ -111,7 +111,7 @@ def marked_in_turn(
 
 def worth_learning(rows: Iterable[Row], reasons: Counter[str]) -> Iterable[Row]:
     for row in rows:
-        reason = refusal(row["response"], row["finished"], row["prompt"])
+        reason = refusal(row["response"], row.get("finished", True), row["prompt"])
         if reason is None:
             yield {"prompt": row["prompt"], "response": row["response"]}
         else:
@@ -186,17 +186,31 @@ class TimeUp(Exception):
     pass
 
 
-def marked(rows: Sequence[Row], folder: Path, name: str, *how: Any) -> Iterator[Row]:
-    """The rows, annotated. Patterns need a core for each share of the rows; a model takes all of them itself."""
+def marked(
+    rows: Sequence[Row], folder: Path, name: str, model: str, device: str | None, minutes: float, reasons: Counter[str]
+) -> tuple[list[Row], list[Row]]:
+    """Those that fork well and those that do not fork. Each core takes a share; a model takes all rows itself."""
     shares = min(os.cpu_count() or 1, 1 + len(rows) // 500) if name == "structure" else 1
-    jobs = [(rows[share::shares], folder / f"{name}-{share}.jsonl", name, *how) for share in range(shares)]
+    jobs = [(rows[n::shares], folder / f"{name}-{n}.jsonl", name, model, device, minutes) for n in range(shares)]
     if shares == 1:
-        files = [mark(*jobs[0])]
+        parts = [mark_share(*jobs[0])]
     else:
         with ProcessPoolExecutor(shares, multiprocessing.get_context("fork")) as pool:
-            files = list(pool.map(mark, *zip(*jobs, strict=True)))
-    for file in files:
-        yield from read_lines(file)
+            parts = list(pool.map(mark_share, *zip(*jobs, strict=True)))
+    forking: list[Row] = []
+    plain: list[Row] = []
+    for good, left, why in parts:
+        forking += good
+        plain += left
+        reasons.update(why)
+    return forking, plain
+
+
+def mark_share(rows: Sequence[Row], target: Path, *how: Any) -> tuple[list[Row], list[Row], Counter[str]]:
+    reasons: Counter[str] = Counter()
+    kept = list(worth_learning(rows, reasons))
+    good, plain = sift(read_lines(mark(kept, target, *how)), reasons)
+    return good, plain, reasons
 
 
 def mark(rows: Sequence[Row], target: Path, annotator: str, model: str, device: str | None, minutes: float) -> Path:
