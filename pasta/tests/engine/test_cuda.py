@@ -134,8 +134,9 @@ def test_rotation(dtype: torch.dtype, bound: float, size: int) -> None:
     assert error(values[places.long()], parts[2]) < bound
 
 
+@pytest.mark.parametrize("positions", ["predicted", "stitched"])
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
-def test_greedy_equals_the_engine_on_the_cpu(family: str) -> None:
+def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> None:
     """Random tags by a positive bias: forks, nested forks and syncs, several requests at once, float32."""
     from pasta.decode import generate_all
     from pasta.engine.cuda import CudaEngine
@@ -150,11 +151,9 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str) -> None:
         NativeEngine(copy.deepcopy(model), vocabulary, slots=8192),
         CudaEngine(model.cuda(), vocabulary, slots=8192),
     ]
+    options = {"max_new_tokens": 160, "max_thread_tokens": 40, "positions": positions}
     for parallelism in (0.0, 6.0, 9.0):
-        cpu, gpu = (
-            generate_all(engine, prompts, max_new_tokens=160, max_thread_tokens=40, parallelism=parallelism)
-            for engine in engines
-        )
+        cpu, gpu = (generate_all(engine, prompts, parallelism=parallelism, **options) for engine in engines)
         assert [result.annotated for result in gpu] == [result.annotated for result in cpu]
         assert parallelism == 0.0 or any(len(result.threads) > 3 for result in gpu)
     for engine in engines:

@@ -180,6 +180,10 @@ class CudaEngine(NativeEngine):
         super().join(thread, children)
         self._check_segments(thread.request)
 
+    def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        super().rewrite(thread, position, tokens)
+        self._check_segments(thread.request)
+
     @staticmethod
     def _check_segments(request: Request) -> None:
         """Here rather than at the step: then it is this request that ends, and the others go on."""
