@@ -1,6 +1,7 @@
 """A tiny judge, trained for real: it learns, keeps its folds apart, and is saved as it was."""
 
 import json
+import math
 import shutil
 
 import pytest
@@ -64,11 +65,17 @@ def test_the_small_adapter_is_the_same_judge(trained, tmp_path):
     assert whole[0] > 0.5 > whole[1]
 
 
-def test_the_length_term_tells_the_two_names_apart(trained):
-    out, report = trained
-    asked = [Comparison("New?", "It is ----", "It is, is, is and is ++++")]
-    (level,), (raw,) = (open_judge(f"{kind}:{out}").compare(asked) for kind in ("reward", "reward-raw"))
-    assert (level < raw) == all(fold["length_slope"] > 0 for fold in report["folds"]) and level != raw
+def test_the_length_term_is_taken_off_unless_raw(trained):
+    out, _ = trained
+    pair = ("New?", "It is, is, is and is ++++")
+    for control in (True, False):
+        judge = FoldedReward.read(out, control, device="cpu")
+        raw = [model.rewards([pair])[0] for model in judge.models]
+        wanted = [
+            fold.scale * (r - fold.length_slope * math.log(1 + len(pair[1]))) if control else fold.raw_scale * r
+            for fold, r in zip(judge.folds, raw, strict=True)
+        ]
+        assert judge.rewards([pair]) == pytest.approx([sum(wanted) / 2], abs=1e-4)
 
 
 def test_the_report_can_be_made_again(trained, data, tmp_path):

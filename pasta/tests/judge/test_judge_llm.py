@@ -1,0 +1,195 @@
+"""The judge `llm` against a real server on this machine that answers as OpenAI's does."""
+
+import json
+import math
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from pasta.errors import PastaError, UsageError
+from pasta.judge.base import Comparison, open_judge
+from pasta.judge.llm import LlmJudge, read_verdict
+
+
+class Server(ThreadingHTTPServer):
+    """`verdict(first, second)` gives the status and the choice for a question that shows these two answers."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.bodies = []
+        self.verdict = longer
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.bodies.append(body)
+        question = body["messages"][-1]["content"]
+        first = question.split("## Answer m\n\n")[1].split("\n\n## Answer M")[0]
+        second = question.split("## Answer M\n\n")[1].split("\n\n## Verdict")[0]
+        status, choice = self.server.verdict(body, first, second)
+        data = json.dumps({"choices": [choice]} if status == 200 else {"error": {"message": str(choice)}}).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+def choice(content, **chances):
+    top = [{"token": token, "logprob": math.log(chance)} for token, chance in chances.items()]
+    return {
+        "index": 0,
+        "message": {"role": "assistant", "content": content},
+        "logprobs": {"content": [{"token": content, "logprob": -0.1, "top_logprobs": top}]} if chances else None,
+    }
+
+
+def longer(body, first, second):
+    """Likes the longer answer, and the first place."""
+    return 200, choice("m", m=0.3, M=0.6, x=0.1) if len(second) > len(first) else choice("m", m=0.8, M=0.1, x=0.1)
+
+
+@pytest.fixture
+def server():
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+ASKED = [Comparison("Why?", "Short.", "A longer answer."), Comparison("How?", "A longer answer.", "Short.")]
+
+
+def judge_of(server, tmp_path, **options):
+    return LlmJudge("m", server.url, cache=tmp_path, backoff=0.01, **options)
+
+
+def test_both_orders_are_asked_and_confidence_counts(server, tmp_path):
+    won = judge_of(server, tmp_path, key="secret").compare(ASKED)
+    second_place, first_place = 0.6 / 0.9, 0.8 / 0.9  # of the longer one, when it stands there
+    expected = (second_place + first_place) / 2
+    assert won == pytest.approx([expected, 1 - expected])
+    assert len(server.bodies) == 4
+    body = server.bodies[0]
+    assert (body["max_tokens"], body["logprobs"], body["top_logprobs"], body["temperature"]) == (1, True, 5, 0)
+
+
+def test_verdicts_are_kept(server, tmp_path, capsys):
+    first = judge_of(server, tmp_path).compare(ASKED)
+    assert "4 calls" in capsys.readouterr().err
+    again = judge_of(server, tmp_path)
+    assert again.compare([*ASKED, *ASKED]) == [*first, *first]
+    assert len(server.bodies) == 4
+    assert capsys.readouterr().err == "", "what costs nothing needs no warning"
+
+
+def test_the_cost_is_said_before(server, tmp_path, capsys):
+    judge = judge_of(server, tmp_path, price=10.0)
+    estimate = judge.estimate(ASKED)
+    assert (estimate.calls, len(server.bodies)) == (4, 0)
+    assert 4 * 100 < estimate.tokens < 4 * 400
+    assert estimate.dollars == pytest.approx(estimate.tokens * 1e-5)
+    judge.compare(ASKED)
+    assert "$0.0" in capsys.readouterr().err
+
+
+def test_a_server_without_log_probabilities_is_read_by_its_words(server, tmp_path):
+    def wordy(body, first, second):
+        if "logprobs" in body:
+            return 422, "logprobs is not supported"
+        return 200, choice("I'm sure that M is better." if len(second) > len(first) else "**m**")
+
+    server.verdict = wordy
+    judge = judge_of(server, tmp_path, concurrency=1)
+    assert judge.compare(ASKED) == [1.0, 0.0]
+    assert sum("logprobs" in body for body in server.bodies) == 1, "it is asked for once"
+
+
+@pytest.mark.parametrize(("said", "meant"), [
+    ("m", 0.0), ("M", 1.0), (" M.\n", 1.0), ("Answer m", 0.0), ("m is good, but M is better: M", 1.0),
+    ("I'm not sure", None), ("Mmm", None), ("", None), ("Both are fine.", None),
+])  # fmt: skip
+def test_words(said, meant):
+    assert read_verdict({"message": {"content": said}}) == meant
+
+
+def test_odd_log_probabilities_are_passed_over():
+    for logprobs in (
+        {},
+        {"content": []},
+        {"content": [{"top_logprobs": None}]},
+        {"content": [{"top_logprobs": ["m"]}]},
+    ):
+        assert read_verdict({"message": {"content": "M"}, "logprobs": logprobs}) == 1.0
+    spaced = choice("x", **{" m": 0.2, "M": 0.2, "m": 0.2})
+    assert read_verdict(spaced) == pytest.approx(1 / 3)
+
+
+def test_what_cannot_be_read_counts_as_a_half(server, tmp_path, capsys):
+    def shy(body, first, second):
+        return (200, choice("Well…")) if "Why?" in body["messages"][-1]["content"] else longer(body, first, second)
+
+    server.verdict = shy
+    judge = judge_of(server, tmp_path)
+    won = judge.compare(ASKED)
+    assert won[0] == 0.5 and won[1] < 0.5 and judge.undecided == 2
+    assert "2 of 4 verdicts" in capsys.readouterr().err
+    with pytest.raises(PastaError, match="no verdict"):
+        judge.compare(ASKED[:1])
+
+
+def test_what_passes_is_tried_again_and_what_does_not_is_said(server, tmp_path):
+    answers = iter([503, 429])
+
+    def busy(body, first, second):
+        status = next(answers, 200)
+        return (status, "busy") if status != 200 else longer(body, first, second)
+
+    server.verdict = busy
+    assert judge_of(server, tmp_path).compare(ASKED[:1])[0] > 0.5
+    server.verdict = lambda *_: (401, "no")
+    with pytest.raises(PastaError, match="OPENAI_API_KEY"):
+        judge_of(server, tmp_path / "other").compare(ASKED)
+
+
+def test_by_name(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("PASTA_CACHE", str(tmp_path))
+    judge = open_judge(f"llm:some/model@{server.url}", price=1.0)
+    assert judge.compare(ASKED)[0] > 0.5
+    assert server.bodies[0]["model"] == "some/model"
+    assert list((tmp_path / "judge").glob("*.json"))
+    with pytest.raises(UsageError, match="http"):
+        open_judge("llm:m@localhost")
+
+
+@pytest.mark.slow
+def test_our_own_server_with_real_weights(default_folder, tmp_path):
+    """A model of 135M parameters is no judge; what it says must be read or counted, never break."""
+    from serve_support import serving
+
+    from pasta.engine.load import load
+
+    with serving(load(device="cpu", slots=8192)) as running:
+        judge = LlmJudge("default", f"{running.url}/v1", cache=tmp_path, concurrency=2)
+        try:
+            won = judge.compare(ASKED)
+        except PastaError as error:
+            assert "no verdict" in str(error)
+        else:
+            assert all(0 <= chance <= 1 for chance in won)
+        assert not judge.log_probabilities, "pasta serve refuses them"
