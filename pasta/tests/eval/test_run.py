@@ -91,6 +91,26 @@ def test_concurrency(tmp_path: Path, models: dict[str, str], prompts: str, stage
     assert all(row["speedup"] == 1 for row in rows if row["model"] == "baseline")
 
 
+def test_commands_are_noted_without_the_folders_of_this_machine(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    for _ in range(2):
+        stage(
+            "answers",
+            tmp_path,
+            "--model",
+            f"m={models['plain']}@sequential",
+            "--prompts",
+            prompts,
+            "--limit",
+            "1",
+            *SMALL,
+        )
+    assert RunFolder(tmp_path).record["commands"] == [
+        f"pasta eval answers DIR --model m=plain@sequential --prompts lakes.json --limit 1 {' '.join(SMALL)}"
+    ]
+
+
 def test_without_syncs(tmp_path: Path, stage: Stage) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     block = '<promise topic="a" tokens=1/><async>One.</async>'

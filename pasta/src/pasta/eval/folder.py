@@ -9,7 +9,8 @@ summary.json  report/            all figures, and what people look at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,20 @@ class RunFolder:
         if judges.setdefault(name, dict(about)) != about:
             raise UsageError(f"{self.path} has judgements of {judges[name]} under {name}", "give this judge a --name")
         write_json(self.path / "run.json", record)
+
+    def remember_command(self, words: Sequence[str]) -> None:
+        """Notes how a stage was called, so that figures can name their command; of a path, its last part."""
+        words = ["DIR" if word == str(self.path) else short(word) for word in words]
+        record = self.record
+        commands = record.setdefault("commands", [])
+        if " ".join(words) not in commands:
+            commands.append(" ".join(words))
+            write_json(self.path / "run.json", record)
+
+
+def short(word: str) -> str:
+    """Without the folders of a path: they say nothing on another machine."""
+    return re.sub(r"[^\s=@:]*/(?=[^/\s])", "", word)
 
 
 def _machine_name(machine: Mapping[str, Any]) -> str:

@@ -32,8 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    options = parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser().parse_args(given)
     rows = options.stage(options)
+    if "dir" in options:
+        RunFolder(options.dir).remember_command([PROGRAM, *given])
     if rows:
         print(json.dumps(rows, ensure_ascii=False) if options.json else table(rows))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pasta.errors import UsageError
-from pasta.eval.folder import RunFolder
+from pasta.eval.folder import RunFolder, short
 from pasta.eval.intervals import Figure, mean_of
 from pasta.eval.lines import Row
 from pasta.eval.questions import BUILT_IN, QuestionSet
@@ -32,7 +32,7 @@ def summarise(folder: RunFolder, against: str = "baseline", questions: str | Non
         if not rows:
             continue
         figures: dict[str, Any] = {
-            "spec": spec,
+            "spec": short(spec),
             **of_answers(rows),
             **theoretical(rows, rival),
             **realised(timings, name, against, questions),
@@ -56,7 +56,11 @@ def summarise(folder: RunFolder, against: str = "baseline", questions: str | Non
             "against": against,
             "settings": record["settings"],
             "machines": record["machines"],
-            "judges": record.get("judges", {}),
+            "judges": {
+                name: {key: short(value) for key, value in about.items()}
+                for name, about in record.get("judges", {}).items()
+            },
+            "commands": record.get("commands", []),
             "models": models,
             "concurrency": of_concurrency(folder, against),
         }
