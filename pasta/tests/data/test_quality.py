@@ -50,6 +50,11 @@ def test_flaws_have_names(text: str, reason: str) -> None:
     assert found.startswith(reason)
 
 
+def test_what_a_block_says_of_itself_points_at_no_other() -> None:
+    block = "Mountains such as Everest rise high above the sea. This is why they were previously feared."
+    assert flaw("Which places?", parse(answer(("Rivers", RIVERS), ("Mountains", block)))) is None
+
+
 def test_the_prompt_counts_too() -> None:
     assert flaw("Name five places.", parse(GOOD)) == "not as many items as were asked for"
     assert flaw("Name three places.", parse(GOOD)) is None

@@ -27,12 +27,15 @@ _LEFT_OVER = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*+•])[ \t]+\S")
 _NUMBERED = re.compile(r"^\(?(\d{1,3})[.)][ \t]+\S", re.MULTILINE)
 _ENDS = re.compile(r"[.!?…:;)\]\"'”’*_`]$")
 _POINTS = re.compile(
-    r"\b(?:above|below|aforementioned|previous(?:ly)?|preceding|earlier|as (?:mentioned|noted|stated|discussed)|"
-    r"the (?:former|latter|other (?:one|two))|(?:first|second|third|last|next) (?:step|item|point)|step \d+|"
-    r"(?:this|these|that|those) (?:steps?|items?|points?|lists?))\b",
+    r"\b(?:the|see|listed|described|mentioned) (?:above|below)\b|\b(?:above|afore)-?mentioned|"
+    r"\b(?:previous|preceding|earlier|above) (?:step|section|point|example|item|paragraph|method|option|one)s?\b|"
+    r"\b(?:mentioned|discussed|stated|noted) (?:earlier|previously|before)|\bas (?:mentioned|noted|stated|discussed)\b|"
+    r"\b(?:first|second|third|last|final|next) (?:step|item|point)\b|\bstep \d|\bthe other (?:one|two)\b|"
+    r"\b(?:these|those) (?:steps|items|points)\b",
     re.IGNORECASE,
 )
-_THIS = re.compile(r"\b(?:this|these|those|such|the same)\b", re.IGNORECASE)
+_THIS = re.compile(r"\b(?:this|these|those|such(?! as)|the same)\b", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?:]\s")
 #: These go on without leaning on a sibling: what they add would stand without it.
 _ADDS = re.compile(r"\W*(?:additionally|furthermore|moreover|in addition|another|besides|also)\b", re.IGNORECASE)
 _HOW = re.compile(
@@ -140,7 +143,7 @@ def _flaw_of_blocks(texts: Sequence[str], prompt: str) -> str | None:
         body = text.split(title, 1)[1] if title else text
         leans = follows(body) if title else leans_back(text) and not (at and _ADDS.match(text))
         # A titled block may say "this" of its title; what would it mean in the first words of another?
-        leans = leans or (not title and _THIS.search(" ".join(text.split()[:8])) is not None)
+        leans = leans or (not title and _THIS.search(_first_words(text)) is not None)
         if leans or follows(text) or _POINTS.search(body):
             return "a block leans on another"
         if not title and concludes(text):
@@ -150,6 +153,11 @@ def _flaw_of_blocks(texts: Sequence[str], prompt: str) -> str | None:
     if _HOW.search(prompt) and not all(map(title_of, texts)):
         return "steps without titles"
     return None
+
+
+def _first_words(text: str) -> str:
+    """Those of the first sentence alone: "This" in the second one is said of the first."""
+    return " ".join(_SENTENCE_END.split(text.strip(), maxsplit=1)[0].split()[:8])
 
 
 def _flaw_of_wording(texts: Sequence[str], prompt: str) -> str | None:
