@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,30 @@ def test_two_rounds_and_nothing_twice(tmp_path: Path, adapter: str, capsys: pyte
         "round-1/lambda-1"
     )
     assert "round-2-lambda-1: 32 samples of 8 prompts" in "\n".join(summary(config))
+
+
+def test_the_recipes_script(
+    tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two processes share the prompts; the adapter's base is found elsewhere; a mistake is one line."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "recipes" / "default")
+    main = import_module("preference").main
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"prompt": f"{n}?"}) + "\n" for n in range(3)))
+    shared = ["--model", adapter, "--baseline", adapter, "--prompts", str(tmp_path / "p.jsonl"), "--device", "cpu"]
+    shared += ["--output", str(tmp_path / "out"), "--max-new-tokens", "12", "--samples", "2", "--judge", "length"]
+    for part in ("0/2", "1/2"):
+        main(["sample", *shared, "--part", part])
+    main(["score", *shared])
+    assert "6 scored" in capsys.readouterr().out
+    files = sorted(path.name for path in (tmp_path / "out").rglob("*.jsonl"))
+    assert files == [
+        "baseline-0-of-2.jsonl", "baseline-1-of-2.jsonl", "samples-0-of-2.jsonl", "samples-1-of-2.jsonl",
+        "scores.jsonl",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        main(["sample", *shared, "--part", "2/2"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "error: part is '2/2' (write 0/6 for the first of six parts)\n"
 
 
 @pytest.mark.parametrize(
