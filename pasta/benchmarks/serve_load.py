@@ -142,15 +142,16 @@ class Load:
                 self.tally.right += text == self.expected[prompt]
                 self.tally.wrong += text != self.expected[prompt]
 
-    async def watch(self) -> None:
+    async def watch(self, done: asyncio.Event) -> None:
         """Notes the server's memory once a second, and says how it goes."""
         begun = time.perf_counter()
-        while True:
+        while not done.is_set():
             now = time.perf_counter() - begun
             self.tally.memory.append((now, (await figures(self.http))["process_resident_memory_bytes"] / MIB))
             if len(self.tally.memory) % 20 == 0:
                 print(f"{now:.0f} s: {self.tally.right} right, {self.tally.wrong} wrong", file=sys.stderr, flush=True)
-            await asyncio.sleep(1)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), 1)
 
 
 async def figures(http: httpx.AsyncClient) -> dict[str, float]:
@@ -181,12 +182,13 @@ async def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
             expected = {prompt: await read(http, body, Tally(), None) or "" for prompt, body in bodies.items()}
             tally, begun = Tally(), time.perf_counter()
             load = Load(http, sequential, options.max_tokens, expected, begun + options.seconds, tally)
-            watching = asyncio.create_task(load.watch())
+            done = asyncio.Event()
+            watching = asyncio.create_task(load.watch(done))
             await asyncio.gather(*(load.visit(number) for number in range(options.clients)))
-            rows.append(tally.row(mode, time.perf_counter() - begun))
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
+            seconds = time.perf_counter() - begun
+            done.set()
+            await watching
+            rows.append(tally.row(mode, seconds))
             rows[-1]["slots_lost"] = await slots_lost(http)
             rows[-1]["mean_answer_characters"] = round(statistics.mean(map(len, expected.values())), 1)
     return rows

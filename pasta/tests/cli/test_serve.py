@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -13,9 +14,9 @@ from cli_support import PASTA, refused
 
 
 @contextmanager
-def program(*arguments, **environment):
+def program(*arguments, port="0", **environment):
     with subprocess.Popen(
-        [*PASTA, "serve", *arguments, "--port", "0"],
+        [*PASTA, "serve", *arguments, "--port", port],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
@@ -32,7 +33,7 @@ def program(*arguments, **environment):
 
 
 def test_it_serves_until_ctrl_c(tiny):
-    with program(tiny, "--api-key", "k") as (process, url):
+    with program(tiny, PASTA_API_KEY="k") as (process, url):
         key = {"Authorization": "Bearer k"}
         assert httpx.get(f"{url}/v1/models").status_code == 401
         for model in ("tiny", tiny):
@@ -45,17 +46,27 @@ def test_it_serves_until_ctrl_c(tiny):
         assert process.stderr.read().decode().splitlines() == ["the server has ended"]
 
 
-def test_an_end_in_the_middle_is_a_clear_one(tiny):
-    with program(tiny, PASTA_API_KEY="k") as (process, url):
-        body = {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 2000, "stream": True}
-        with httpx.stream(
-            "POST", f"{url}/v1/chat/completions", json=body, headers={"Authorization": "Bearer k"}, timeout=60
-        ) as response:
-            lines = response.iter_lines()
-            next(lines)
-            process.kill()
-            with pytest.raises(httpx.RemoteProtocolError):
-                list(lines)
+def test_killed_in_the_middle_and_started_again(tiny):
+    """Clients see an end that no complete answer has, and the same address serves the same answers at once."""
+    body = {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 20}
+    with program(tiny) as (process, url), httpx.Client(base_url=f"{url}/v1", timeout=60) as http:
+        expected = http.post("/chat/completions", json=body).json()["choices"]
+        with ThreadPoolExecutor(1) as pool:
+            whole = pool.submit(http.post, "/chat/completions", json={**body, "max_tokens": 2000})
+            with http.stream("POST", "/chat/completions", json={**body, "max_tokens": 2000, "stream": True}) as response:
+                lines = response.iter_lines()
+                seen = [next(lines)]
+                process.kill()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    seen += lines
+            with pytest.raises(httpx.HTTPError):
+                whole.result()
+        assert "data: [DONE]" not in seen
+        with pytest.raises(httpx.ConnectError):
+            http.get("/models")
+    with program(tiny, port=url.rpartition(":")[2]) as (_, again):
+        assert again == url
+        assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).json()["choices"] == expected
 
 
 def test_a_port_that_is_taken(pasta):
