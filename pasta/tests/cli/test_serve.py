@@ -53,7 +53,9 @@ def test_killed_in_the_middle_and_started_again(tiny):
         expected = http.post("/chat/completions", json=body).json()["choices"]
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(http.post, "/chat/completions", json={**body, "max_tokens": 2000})
-            with http.stream("POST", "/chat/completions", json={**body, "max_tokens": 2000, "stream": True}) as response:
+            with http.stream(
+                "POST", "/chat/completions", json={**body, "max_tokens": 2000, "stream": True}
+            ) as response:
                 lines = response.iter_lines()
                 seen = [next(lines)]
                 process.kill()
