@@ -1,0 +1,220 @@
+"""Makes results.md from the saved figures (`benchmarks/results/eval-*.json`):
+
+    python pasta/docs/make_results.py                    the page, from what is saved
+    python pasta/docs/make_results.py DIR [NAME]         first saves the figures and plots of an evaluation's folder
+
+Every number on the page is read from one of those files; the words around them stand here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pasta.eval.folder import RunFolder
+from pasta.eval.lines import write_json
+from pasta.eval.report import interval, make_report, percent, whole
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+PAGE = DOCS / "results.md"
+
+INTRO = """# Results
+
+What the models of this project do, in quality and in speed. Made by `python pasta/docs/make_results.py` from the files
+that each section names; the commands are those that made them. How each figure is defined: [evaluate.md](evaluate.md).
+
+- Intervals are 95 %, by bootstrap over prompts. Speedups are geometric means over prompts, unless it says otherwise.
+- A win rate of 50 % is a draw with the reference. LC: length-controlled, by AlpacaEval's own regression.
+- The judge is not GPT-4, so win rates here compare models with each other, not with published ones.
+"""
+
+#: Of an evaluation: its title, and what to know before reading its tables.
+SECTIONS: dict[str, tuple[str, str]] = {}
+
+
+def main(arguments: list[str]) -> None:
+    if arguments:
+        save(RunFolder(arguments[0]), arguments[1] if len(arguments) > 1 else "alpaca")
+    PAGE.write_text(page(), "utf-8")
+
+
+def save(folder: RunFolder, name: str) -> None:
+    """The figures of a folder into `eval-NAME.json`, and its plots into `images`."""
+    summary, _ = make_report(folder)
+    write_json(RESULTS / f"eval-{name}.json", summary)
+    for plot in ("pareto", "concurrency"):
+        drawn = folder.path / "report" / f"{plot}.svg"
+        if drawn.is_file():
+            (DOCS / "images" / f"eval-{name}-{plot}.svg").write_text(drawn.read_text("utf-8"), "utf-8")
+
+
+def page() -> str:
+    parts = [INTRO]
+    for path in sorted(RESULTS.glob("eval-*.json")):
+        parts += section(path.stem.removeprefix("eval-"), json.loads(path.read_text("utf-8")))
+    return "\n".join(parts)
+
+
+def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
+    title, about = SECTIONS.get(name, (f"Evaluation {name}", ""))
+    judges = list(summary["judges"])
+    counts = {figures["answers"] for figures in summary["models"].values()}
+    yield f"## {title}\n"
+    if about:
+        yield about + "\n"
+    yield (
+        f"`benchmarks/results/eval-{name}.json`: {min(counts)} prompts (`{summary['prompts']}`), "
+        f"at most {summary['settings'].get('max_new_tokens')} tokens, greedy; reference `{summary['against']}`; "
+        f"{'; '.join(machine(key, about) for key, about in summary['machines'].items())}.\n"
+    )
+    if summary["commands"]:
+        yield "```sh\n" + "\n".join(summary["commands"]) + "\n```\n"
+    for judge in judges:
+        yield from quality(name, summary, judge, first=judge == judges[0])
+    yield from speed(summary)
+    yield from redundancy(summary)
+    yield from tasks(summary)
+    yield from users(name, summary)
+
+
+def machine(name: str, about: dict[str, Any]) -> str:
+    versions = ", ".join(f"{key} {about[key]}" for key in ("torch", "transformers") if key in about)
+    return f"{name}{f' ({versions})' if versions else ''}"
+
+
+def table(columns: list[str], rows: Iterator[list[str]] | list[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iterator[str]:
+    yield f"### Quality and speed, judge `{summary['judges'][judge]['judge']}`\n"
+    if first and (DOCS / "images" / f"eval-{name}-pareto.svg").is_file():
+        yield f"![Quality against speed](images/eval-{name}-pareto.svg)\n"
+    rows = []
+    for model, figures in summary["models"].items():
+        judged = figures["judged"].get(judge) or {}
+        reference = model == summary["against"]
+        better = figures.get("dominated_by", {}).get(judge)
+        rows.append(
+            [
+                f"`{model}`",
+                "50" if reference else interval(judged.get("lc_win_rate"), 1),
+                "50" if reference else interval(judged.get("win_rate"), 1),
+                interval(figures["realised_speedup"]),
+                interval(figures["theoretical_speedup"]),
+                interval(figures["theoretical_parallelism"]),
+                "–" if better is None else ", ".join(f"`{other}`" for other in better) or "none",
+            ]
+        )
+    columns = ["model", "LC win rate, %", "win rate, %", "realised", "theoretical", "parallelism", "dominated by"]
+    yield table(columns, rows)
+
+
+def speed(summary: dict[str, Any]) -> Iterator[str]:
+    timed = [f["realised_speedup"]["prompts"] for f in summary["models"].values() if f["realised_speedup"]]
+    yield "### Speed\n"
+    if timed:
+        yield (
+            f"Realised: the clock, batch of one, {max(timed)} of the prompts (always the same draw), models taking turns, "
+            'nothing compiled or captured in what is timed. "Theoretical of those" is over the same prompts.\n'
+        )
+    rows = [
+        [
+            f"`{model}`",
+            interval(figures["realised_speedup"]),
+            interval(figures["theoretical_speedup_of_timed"]),
+            interval(figures["realised_speedup_arithmetic"]),
+            interval(figures["theoretical_speedup_arithmetic"]),
+            whole(figures["content_tokens"]),
+            whole(figures["critical_path"]),
+            percent(figures["forking"]),
+            "–" if figures["threads_of_forking"] is None else f"{figures['threads_of_forking']['value']:.1f}",
+        ]
+        for model, figures in summary["models"].items()
+    ]
+    columns = [
+        "model", "realised", "theoretical of those", "realised, arithmetic", "theoretical, arithmetic", "tokens",
+        "critical path", "forking", "threads where it forks",
+    ]  # fmt: skip
+    yield table(columns, rows)
+
+
+def redundancy(summary: dict[str, Any]) -> Iterator[str]:
+    yield "### Redundancy and form\n"
+    rows = []
+    for model, figures in summary["models"].items():
+        found = figures["redundancy"]
+        rows.append(
+            [
+                f"`{model}`",
+                share(found["repeated"]),
+                share(found["shared_by_blocks"]),
+                share(found["blocks_repeat"]),
+                share(found["topics_repeat"]),
+                share(found["loops"]),
+                share(figures["ended"]),
+                percent(figures["well_formed"]),
+                "–" if figures["length_within_one"] is None else f"{100 * figures['length_within_one']:.0f}%",
+            ]
+        )
+    columns = [
+        "model", "repeated", "shared by blocks", "blocks that repeat", "topics that repeat", "loops", "ended by itself",
+        "well formed", "lengths within one",
+    ]  # fmt: skip
+    yield table(columns, rows)
+
+
+def tasks(summary: dict[str, Any]) -> Iterator[str]:
+    names = list(dict.fromkeys(task for figures in summary["models"].values() for task in figures["tasks"]))
+    for task in names:
+        yield f"### Tasks with right answers: `{task}`\n"
+        rows = [
+            [
+                f"`{model}`",
+                share(found["score"]),
+                share(found["all_right"]),
+                "–" if model == summary["against"] else share(found["over_reference"]),
+                percent(found["forking"]),
+            ]
+            for model, figures in summary["models"].items()
+            if (found := figures["tasks"].get(task))
+        ]
+        yield table(["model", "conditions met", "prompts all right", "over the reference", "forking"], rows)
+
+
+def users(name: str, summary: dict[str, Any]) -> Iterator[str]:
+    rows = summary["concurrency"]
+    if not rows:
+        return
+    yield "### Concurrent users\n"
+    yield "Each user asks, waits for the answer, and asks again. Speedup: of an answer, under the same load.\n"
+    if (DOCS / "images" / f"eval-{name}-concurrency.svg").is_file():
+        yield f"![Speedup against concurrent users](images/eval-{name}-concurrency.svg)\n"
+    cells = [
+        [
+            str(row["users"]),
+            f"`{row['model']}`",
+            f"{row['seconds_an_answer']:.2f}",
+            f"{row['tokens_a_second']:,.0f}",
+            "–" if row["speedup"] is None else f"{row['speedup']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
+        ]
+        for row in rows
+    ]
+    yield table(["users", "model", "seconds an answer", "tokens a second", "speedup"], cells)
+
+
+def share(figure: dict[str, Any] | None) -> str:
+    """A share of one as per cent, with its interval."""
+    if figure is None:
+        return "–"
+    value, low, high = (f"{100 * figure[key]:.0f}" for key in ("value", "low", "high"))
+    return f"{value}%" if low == high else f"{value}% [{low}, {high}]"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
