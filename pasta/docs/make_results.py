@@ -120,8 +120,8 @@ def speed(summary: dict[str, Any]) -> Iterator[str]:
     yield "### Speed\n"
     if timed:
         yield (
-            f"Realised: the clock, batch of one, {max(timed)} of the prompts (always the same draw), models taking turns, "
-            'nothing compiled or captured in what is timed. "Theoretical of those" is over the same prompts.\n'
+            f"Realised: the clock, batch of one, {max(timed)} of the prompts (always the same draw), models taking "
+            'turns, nothing compiled or captured in what is timed. "Theoretical of those" is over the same prompts.\n'
         )
     rows = [
         [
