@@ -2,6 +2,9 @@
 
 import json
 import math
+import re
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -129,13 +132,8 @@ def test_words(said, meant):
 
 
 def test_odd_log_probabilities_are_passed_over():
-    for logprobs in (
-        {},
-        {"content": []},
-        {"content": [{"top_logprobs": None}]},
-        {"content": [{"top_logprobs": ["m"]}]},
-    ):
-        assert read_verdict({"message": {"content": "M"}, "logprobs": logprobs}) == 1.0
+    for content in ([], [{}], [{"top_logprobs": None}], [{"top_logprobs": ["m"]}], None):
+        assert read_verdict({"message": {"content": "M"}, "logprobs": {"content": content}}) == 1.0
     spaced = choice("x", **{" m": 0.2, "M": 0.2, "m": 0.2})
     assert read_verdict(spaced) == pytest.approx(1 / 3)
 
@@ -179,17 +177,20 @@ def test_by_name(server, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_our_own_server_with_real_weights(default_folder, tmp_path):
-    """A model of 135M parameters is no judge; what it says must be read or counted, never break."""
-    from serve_support import serving
-
-    from pasta.engine.load import load
-
-    with serving(load(device="cpu", slots=8192)) as running:
-        judge = LlmJudge("default", f"{running.url}/v1", cache=tmp_path, concurrency=2)
+    """A model of 135M parameters is no judge: what it says is read, or counted as undecided; nothing breaks."""
+    command = [sys.executable, "-c", "from pasta.cli import main; main()", "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            won = judge.compare(ASKED)
-        except PastaError as error:
-            assert "no verdict" in str(error)
-        else:
-            assert all(0 <= chance <= 1 for chance in won)
-        assert not judge.log_probabilities, "pasta serve refuses them"
+            said = (re.search(r"serving (\S+) at (http\S+/v1)", line) for line in process.stderr)
+            name, address = next(filter(None, said)).groups()
+            judge = LlmJudge(name, address, cache=tmp_path, concurrency=2)
+            try:
+                won = judge.compare(ASKED)
+            except PastaError as error:
+                assert "no verdict" in str(error)
+            else:
+                assert all(0 <= chance <= 1 for chance in won)
+            assert not judge.log_probabilities, "pasta serve refuses them"
+            assert judge.endpoint.requests >= 4
+        finally:
+            process.kill()
