@@ -5,16 +5,19 @@ import math
 import shutil
 
 import pytest
+import torch
+import transformers
 
 from pasta.cli.main import app
 from pasta.data.rows import read_rows
-from pasta.errors import CorruptModel, UsageError
+from pasta.errors import CorruptModel, UnknownModel, UsageError
 from pasta.judge.base import Comparison, open_judge
 from pasta.judge.config import JudgeConfig
 from pasta.judge.learn import forward, make_model
 from pasta.judge.preferences import prompt_key, read_contests
 from pasta.judge.reward import FoldedReward, RewardModel
 from pasta.judge.train import pairs_of, score_file, train_judge, write_report
+from support import byte_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +111,6 @@ def test_lines_are_scored(trained, tmp_path):
 
 def test_padding_changes_no_reward(base):
     """In training no mask is passed: what follows a token cannot change it."""
-    import torch
-
     model, _ = make_model(base)
     sequences = [[40 + i for i in range(n)] for n in (9, 30, 17)]
     with torch.no_grad():
@@ -159,3 +160,33 @@ def test_full_weights_stop_in_time_by_the_command_line(data, base, tmp_path, cap
 def test_settings_that_cannot_be_meant(change, said):
     with pytest.raises(UsageError, match=said):
         JudgeConfig(**{"data": "x", "out": "y", **change})
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_any_sequence_classifier_is_a_judge(kind, tmp_path):
+    """Padding tells nothing to a model that reads both ways either, and one without a chat template joins the texts."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    torch.manual_seed(0)
+    shape = {"bert": transformers.BertConfig, "llama": transformers.LlamaConfig}[kind]
+    config = shape(vocab_size=258, num_labels=1, pad_token_id=0, **sizes)
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    tokenizer = byte_tokenizer()
+    if kind == "bert":
+        tokenizer.chat_template = None
+    tokenizer.save_pretrained(tmp_path)
+    judge = open_judge(f"reward:{tmp_path}")
+    pairs = [("Why?", "So."), ("Why?", "A much longer answer than that one."), ("How long is it?", "12 m")]
+    together = judge.rewards(pairs)
+    assert together == pytest.approx([judge.rewards([pair])[0] for pair in pairs], abs=1e-5)
+    assert len(set(together)) == 3
+    (won,) = judge.compare([Comparison("Why?", "So.", pairs[1][1])])
+    assert won == pytest.approx(1 / (1 + math.exp(together[0] - together[1])), abs=1e-5)
+
+
+def test_a_classifier_of_several_classes_is_none(tmp_path):
+    config = transformers.LlamaConfig(vocab_size=258, hidden_size=32, intermediate_size=48, num_hidden_layers=1,
+                                      num_attention_heads=4, num_labels=3, pad_token_id=0)  # fmt: skip
+    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(UnknownModel, match="3 numbers"):
+        open_judge(f"reward:{tmp_path}").compare([Comparison("a", "b", "c")])
