@@ -16,7 +16,7 @@ from pasta.eval.methods import answering
 from pasta.eval.questions import Question, QuestionSet
 
 SLOTS = 2048  # of the KV pool for each question at once; a short answer leaves room for a long one
-MAX_POINTS_AT_ONCE = 6  # a skeleton's points are requests of their own: so many fewer questions at once
+SKELETON_ROOM = 2  # a skeleton's points are requests of their own: so many times the room of one answer
 PROGRESS_S = 10.0
 
 Say = Callable[[str], None]
@@ -67,7 +67,7 @@ def answer_set(
     say: Say,
 ) -> None:
     if contestant.method == "skeleton":
-        at_once = max(1, at_once // MAX_POINTS_AT_ONCE)
+        at_once = max(1, at_once // SKELETON_ROOM)
 
     def maker(question: Question) -> Callable[[], Any]:
         return lambda: answering(engine, contestant, question.prompt, max_new_tokens)
