@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from files import read_lines, table, write_lines
+from shorten import shorten
 from text import refusal, repeats, sort_of
 
 from pasta.data import counter
@@ -31,6 +32,7 @@ Row = dict[str, Any]
 MIN_PARALLELISM = 1.3
 SENTENCES = 0.2  # the most that blocks within a paragraph may be of all that fork: they save least
 PROSE = ("whole paragraphs", "prose")
+SHORTENED = "shortened"  # counted with the reasons, though it is none
 
 
 def annotate(
@@ -40,7 +42,7 @@ def annotate(
     annotator: str = "structure",
     sequential: float = 0.33,
     untagged: float = 0.1,
-    held_out: float = 0.02,
+    held_out: float = 0.05,
     seed: int = 0,
     annotated: str | None = None,
     minutes: float = 0.0,
@@ -75,12 +77,14 @@ def annotate(
     write_lines(out / "held-out.jsonl", (row for row in rows if row["prompt"] in away))
     write_lines(out / "apar.jsonl", (as_apar(row) for row in rows if row["prompt"] not in away))
     forms = Counter(row["form"] for row in rows)
+    shortened = reasons.pop(SHORTENED, 0)
     table(
         str(out / "annotated.jsonl"),
         [
             ("rows", len(rows)),
             *((f"  {name}", count) for name, count in forms.most_common()),
             ("held out", sum(row["prompt"] in away for row in rows)),
+            ("shortened, of all answers", shortened),
             *((f"left out: {reason}", count) for reason, count in reasons.most_common()),
             ("seconds", time.monotonic() - begun),
         ],
@@ -111,9 +115,13 @@ def marked_in_turn(
 
 def worth_learning(rows: Iterable[Row], reasons: Counter[str]) -> Iterable[Row]:
     for row in rows:
-        reason = refusal(row["response"], row.get("finished", True), row["prompt"])
+        text = row["response"]
+        reason = refusal(text, row.get("finished", True), row["prompt"])
+        if reason is not None and (beginning := shorten(row["prompt"], text)):
+            text, reason = beginning, refusal(beginning, True, row["prompt"])
+            reasons[SHORTENED] += reason is None
         if reason is None:
-            yield {"prompt": row["prompt"], "response": row["response"]}
+            yield {"prompt": row["prompt"], "response": text}
         else:
             reasons[reason] += 1
 
