@@ -118,6 +118,18 @@ def test_other_settings_or_another_source_are_not_mixed_in(source, tmp_path):
         annotate(str(source), str(out), Structure(count_words), count_words)
 
 
+def test_strict_leaves_out_annotations_with_a_flaw(tmp_path):
+    rows = [{"prompt": prompt, "response": LIST} for prompt in ("Garden?", "Name five needs of a garden.")]
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert annotate(str(source), str(out), Structure(count_words), count_words).annotated == 2
+    with pytest.raises(UsageError, match="other settings"):
+        annotate(str(source), str(out), Structure(count_words), count_words, strict=True)
+    report = annotate(str(source), str(out), Structure(count_words), count_words, strict=True, overwrite=True)
+    assert (report.annotated, report.refused) == (1, 1)
+    assert [row["prompt"] for row in read(out)] == ["Garden?"]
+
+
 @pytest.mark.parametrize("packed", [".gz", ".xz"])
 def test_packed_files(source, tmp_path, packed):
     opener = {".gz": gzip.open, ".xz": lzma.open}[packed]

@@ -56,6 +56,9 @@ def command(
     tokenizer: Annotated[
         str | None, typer.Option(show_default=False, help="llm: the model to be finetuned, whose tokens count.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Leave out answers whose annotation would teach a bad habit.")
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=1, show_default=False, help="Only the first so many rows.")] = None,
     split: Annotated[str, typer.Option(help="The split of a data set.")] = "train",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start afresh instead of resuming.")] = False,
@@ -79,8 +82,9 @@ def command(
         chosen = Structure(count)
     with _bar(not quiet) as progress:
         report = annotate(
-            source, target, chosen, count, split=split, limit=limit, overwrite=overwrite, progress=progress
-        )
+            source, target, chosen, count,
+            split=split, limit=limit, overwrite=overwrite, strict=strict, progress=progress,
+        )  # fmt: skip
     print(json.dumps(report.as_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(report.lines()))
 
 

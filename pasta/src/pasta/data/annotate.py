@@ -14,6 +14,7 @@ from typing import IO, Any
 from pasta.data.example import Annotator, Decision, Example, Refused, each
 from pasta.data.fields import read_example, with_answer
 from pasta.data.plan import Count, Plan, PlanError, apply, block_lengths, verified
+from pasta.data.quality import flaw
 from pasta.data.report import Report
 from pasta.data.rows import Row, dump, is_json_lines, read_rows, write_rows
 from pasta.errors import UsageError
@@ -32,9 +33,10 @@ def annotate(
     split: str = "train",
     limit: int | None = None,
     overwrite: bool = False,
+    strict: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Annotates `source` into `target`.
+    """Annotates `source` into `target`; where `strict`, without annotations that have a flaw (`pasta.data.quality`).
 
     Rows are appended to `target.part` as they come and put into `target`, in the order of `source`, once all
     are done. Run again after an interruption, or with a longer source, only the missing rows are annotated.
@@ -42,7 +44,7 @@ def annotate(
     began = time.monotonic()
     check_names(source, target)
     rows = list(islice(read_rows(source, split), limit))
-    recipe = _recipe(annotator)
+    recipe = _recipe(annotator, strict)
     part = Path(f"{target}.part")
     if overwrite:
         part.unlink(missing_ok=True)
@@ -69,7 +71,7 @@ def annotate(
         for group in each(todo, annotator.batch):
             by_row = {example.row: example for example in group}
             for decision in annotator.decide(group):
-                done = finish(by_row[decision.row], decision, annotator, recipe, count)
+                done = finish(by_row[decision.row], decision, annotator, recipe, count, strict=strict)
                 if isinstance(done, Refused):
                     report.refuse(done.reason)
                 else:
@@ -107,7 +109,7 @@ def check_names(source: str, target: str) -> None:
 
 
 def finish(
-    example: Example, decision: Decision, annotator: Annotator, recipe: str, count: Count
+    example: Example, decision: Decision, annotator: Annotator, recipe: str, count: Count, *, strict: bool = False
 ) -> tuple[str, dict[str, Any]] | Refused:
     """The annotated text and its figures. Asserts that the text is well formed and the answer unchanged."""
     if isinstance(decision.plan, Refused):
@@ -129,6 +131,8 @@ def finish(
         annotated = verified(response, text)
     except PlanError as error:
         return Refused(str(error))
+    if strict and (found := flaw(example.prompt, response)):
+        return Refused(found)
     lengths = block_lengths(response, count)
     mark = {
         "row": example.row,
@@ -150,9 +154,10 @@ def plan_of(decision: Decision) -> Plan:
     return Plan() if isinstance(decision.plan, Refused) else decision.plan
 
 
-def _recipe(annotator: Annotator) -> str:
+def _recipe(annotator: Annotator, strict: bool) -> str:
     """A short name for everything that the outcome depends on."""
-    told = json.dumps([annotator.name, dict(annotator.settings())], sort_keys=True, default=str)
+    settings = {**annotator.settings(), **({"strict": True} if strict else {})}
+    told = json.dumps([annotator.name, settings], sort_keys=True, default=str)
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
