@@ -19,7 +19,8 @@ from typing import Any
 from pasta.errors import PastaError
 from pasta.train.config import read_yaml
 from pasta.train.preference_config import STEPS, PreferenceConfig
-from pasta.train.preference_run import run, summary
+from pasta.train.preference_report import summary
+from pasta.train.preference_run import run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -22,9 +22,10 @@ from pasta.train.adapter import apply_adapter, save_lora
 from pasta.train.lora import attach, updates
 from pasta.train.model import mark, read_model, vocabulary_of
 from pasta.train.preference import Learner, training_batches
-from pasta.train.preference_batch import LayOut, Pair, Response
+from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of
 from pasta.train.preference_config import PreferenceConfig
-from pasta.train.preference_run import run, summary
+from pasta.train.preference_report import summary
+from pasta.train.preference_run import run
 from pasta.train.samples import draw, nest, unnest
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -101,6 +102,22 @@ def test_packed_is_unpacked_is_the_dense_mask(tmp_path: Path, adapter: str) -> N
         table = logits.log_softmax(-1)
         by_hand = sum(float(table[i, t]) for i, t in enumerate(layout.targets) if t != IGNORE)
         assert float(got) == pytest.approx(by_hand, abs=1e-2)
+
+
+@torch.no_grad()
+def test_batches_of_one_shape_for_compiled_attention(tmp_path: Path, adapter: str) -> None:
+    """Filling up to a fixed shape changes nothing (computed with the dense mask: a CPU has no other)."""
+    learner = Learner(adapter, settings(tmp_path, adapter, batch_size=3))
+    pairs = toy_pairs(learner)
+    expected = learner.losses([pairs]).loss
+    learner.flex = True
+    learner.plan({}, [(pairs, pairs[:1])])
+    learner.flex = False
+    assert learner.shape is not None
+    shapes = {tuple(t.shape for t in learner.batch([layouts_of(row)]).inputs.values()) for row in ([*pairs], pairs[:1])}
+    assert len(shapes) == 1
+    assert learner.batch([layouts_of(pairs)]).inputs["input_ids"].shape == (3, 512)
+    torch.testing.assert_close(learner.losses([pairs]).loss, expected, rtol=1e-3, atol=1e-2)
 
 
 def test_both_of_a_pair_are_in_one_batch(tmp_path: Path, adapter: str) -> None:

@@ -100,7 +100,8 @@ def preference(
     """
     passed = {name: value for name, value in flags.items() if value is not None}
     settings = PreferenceConfig.from_mapping({**(read_yaml(config) if config else {}), **passed})
-    from pasta.train.preference_run import run, summary
+    from pasta.train.preference_report import summary
+    from pasta.train.preference_run import run
 
     records = run(settings)
     print("\n".join(summary(settings)), file=sys.stderr)

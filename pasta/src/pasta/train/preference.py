@@ -64,11 +64,16 @@ class Learner:
         self.trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self._beginning = [parameter.detach().clone() for parameter in self.trained]
 
-    def plan(self, rows: Iterable[Sequence[Layout]]) -> None:
-        """FlexAttention is compiled: once, if every batch has the same size."""
-        if self.flex:
-            segments = Shape.of(list(rows)).segments
-            self.shape = Shape(self.config.batch_size, self.config.max_length, -(-segments // 32) * 32)
+    def plan(self, responses: Mapping[Key, Layout], trainings: Iterable[tuple[Sequence[Pair], Sequence[Pair]]]) -> None:
+        """FlexAttention is compiled: once, if every batch to come has the same size."""
+        if not self.flex:
+            return
+        rows = [[responses[key] for key in row] for row in self.response_rows(responses)]
+        for pairs, held_out in trainings:
+            rows += [layouts_of(row) for batch in training_batches(pairs, self.config) for row in batch]
+            rows += [layouts_of(row) for row in pair_rows(held_out, self.config.max_length, 0)]
+        segments = Shape.of(rows).segments
+        self.shape = Shape(self.config.batch_size, self.config.max_length, -(-segments // 32) * 32)
 
     # -- forward ---------------------------------------------------------------------------------------
 

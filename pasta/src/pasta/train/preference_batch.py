@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from pasta.layout import Layout, Positions, lay_out
 from pasta.train.batch import BLOCK, Shape, collate, pack_by_length
 from pasta.train.examples import end_of_turn
+from pasta.train.preference_loss import target_margin
 from pasta.train.samples import Nested, unnest
 from pasta.vocab import Vocabulary
 
@@ -66,6 +68,34 @@ def responses_of(rows: Iterable[Mapping[str, Any]], lay: LayOut) -> dict[Key, La
             if key not in out:
                 out[key] = lay(row["prompt"], row[f"{side}_tokens"], row[f"{side}_ended"])
     return out
+
+
+def pairs_of(
+    rows: Iterable[Mapping[str, Any]],
+    layouts: Mapping[Key, Layout],
+    log_probs: Mapping[Key, float],
+    max_length: int,
+    margin: float = 0.0,
+) -> list[Pair]:
+    """The pairs of a file that fit into a row. Without a `margin`, the closed form for so many samples."""
+    pairs = []
+    for row in rows:
+        best, worst = (
+            Response(key, layouts[key], log_probs.get(key, 0.0))
+            for key in ((row["index"], row[f"{side}_score"]["sample"]) for side in ("chosen", "rejected"))
+        )
+        pairs.append(Pair(best, worst, margin or target_margin(row["n"])))
+    return [pair for pair in pairs if pair.tokens <= max_length]
+
+
+def split(pairs: Sequence[Pair], share: float) -> tuple[list[Pair], list[Pair]]:
+    """Those to train on, and those held out: by prompt, so that every weight and every round holds out the same."""
+
+    def is_held(pair: Pair) -> bool:
+        digest = hashlib.blake2b(str(pair.best.key[0]).encode(), digest_size=4).digest()
+        return int.from_bytes(digest, "big") / 2**32 < share
+
+    return [pair for pair in pairs if not is_held(pair)], [pair for pair in pairs if is_held(pair)]
 
 
 @dataclass(frozen=True, slots=True)
