@@ -75,6 +75,7 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
         yield "```sh\n" + "\n".join(summary["commands"]) + "\n```\n"
     for judge in judges:
         yield from quality(name, summary, judge, first=judge == judges[0])
+    yield from stage_two(summary)
     yield from speed(summary)
     yield from redundancy(summary)
     yield from tasks(summary)
@@ -113,6 +114,29 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
         )
     columns = ["model", "LC win rate, %", "win rate, %", "realised", "theoretical", "parallelism", "dominated by"]
     yield table(columns, rows)
+
+
+def stage_two(summary: dict[str, Any]) -> Iterator[str]:
+    """Every model against stage one, on the same prompts."""
+    found = {model: figures["over_stage_one"] for model, figures in summary["models"].items()}
+    found = {model: over for model, over in found.items() if over}
+    if not found:
+        return
+    yield f"### Against `{summary['beside']}`, prompt by prompt\n"
+    yield "Differences to stage one: win rates in points, steps as a ratio, what is repeated in points.\n"
+    rows = [
+        [
+            f"`{model}`",
+            *(interval(over["win_rate"].get(judge), 1) for judge in summary["judges"]),
+            interval(over["speedup"]),
+            points(over["repeated"]),
+            points(over["loops"]),
+        ]
+        for model, over in found.items()
+    ]
+    yield table(
+        ["model", *(f"win rate, {judge}" for judge in summary["judges"]), "fewer steps", "repeated", "loops"], rows
+    )
 
 
 def speed(summary: dict[str, Any]) -> Iterator[str]:
@@ -206,6 +230,11 @@ def users(name: str, summary: dict[str, Any]) -> Iterator[str]:
         for row in rows
     ]
     yield table(["users", "model", "seconds an answer", "tokens a second", "speedup"], cells)
+
+
+def points(figure: dict[str, Any] | None) -> str:
+    """A difference of shares, in points."""
+    return "–" if figure is None else interval({key: 100 * figure[key] for key in ("value", "low", "high")}, 1)
 
 
 def share(figure: dict[str, Any] | None) -> str:

@@ -79,6 +79,15 @@ def test_figures_by_hand(folder: Path) -> None:
     assert summary["models"]["baseline"]["realised_speedup"]["value"] == 1
 
 
+def test_differences_to_stage_one_are_taken_prompt_by_prompt(folder: Path, stage: Stage) -> None:
+    stage("judge", folder, "--judge", "length")
+    over = summarise(RunFolder(folder), beside="baseline")["models"]["fast"]["over_stage_one"]
+    assert over["speedup"]["value"] == pytest.approx(2**0.5, abs=1e-4)
+    assert over["repeated"] == {"value": 0, "low": 0, "high": 0, "prompts": 12}
+    assert over["win_rate"] == {"length": None}  # the reference itself is not judged
+    assert summarise(RunFolder(folder))["models"]["fast"]["over_stage_one"] is None  # no `sft` took part
+
+
 def test_one_command_makes_the_report(folder: Path, stage: Stage) -> None:
     stage("judge", folder, "--judge", "length")
     printed = stage("report", folder)

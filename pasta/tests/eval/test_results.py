@@ -46,9 +46,11 @@ def test_a_changed_figure_changes_the_page(
         "realised_speedup": figure, "realised_speedup_arithmetic": figure, "theoretical_speedup": figure,
         "theoretical_speedup_of_timed": figure, "theoretical_speedup_arithmetic": figure,
         "theoretical_parallelism": figure, "judged": {"j": {"lc_win_rate": figure, "win_rate": figure}}, "tasks": {},
+        "over_stage_one": {"win_rate": {"j": figure}, "speedup": figure, "repeated": figure, "loops": figure},
     }  # fmt: skip
     summary = {
-        "prompts": "p", "against": "base", "settings": {"max_new_tokens": 8}, "machines": {"m": {"torch": "2"}},
+        "prompts": "p", "against": "base", "beside": "sft",
+        "settings": {"max_new_tokens": 8}, "machines": {"m": {"torch": "2"}},
         "judges": {"j": {"judge": "length", "against": "base"}}, "commands": ["pasta eval answers DIR"],
         "models": {"fast": model}, "concurrency": [],
     }  # fmt: skip

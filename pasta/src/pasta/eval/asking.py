@@ -13,7 +13,7 @@ from pasta.engine.base import Engine, OutOfSlots
 from pasta.errors import PastaError
 from pasta.eval.answer import Answer
 from pasta.eval.methods import Method
-from pasta.job import Job
+from pasta.job import Job, Request
 
 Key = TypeVar("Key")
 
@@ -45,7 +45,7 @@ class Asking:
         for job in self.jobs:
             self.decoder.cancel(job)
 
-    def _submit(self, step: Callable[[], list]) -> None:  # type: ignore[type-arg]
+    def _submit(self, step: Callable[[], list[Request]]) -> None:
         self.jobs = []
         try:
             for request in step():

@@ -15,7 +15,7 @@ from pasta.eval.asking import Outcome, ask_all
 from pasta.eval.contestants import Contestant, open_engine
 from pasta.eval.folder import RunFolder
 from pasta.eval.lines import append_line, read_lines
-from pasta.eval.machine import describe_machine
+from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
 from pasta.eval.questions import Question, QuestionSet
 from pasta.eval.timing import drawn
@@ -63,7 +63,7 @@ def run_concurrency(
             append_line(path, {
                 "users": load,
                 "model": contestant.name,
-                "machine": machine.get("gpu") or machine["cpu"],
+                "machine": name_of(machine),
                 "prompts": questions.name,
                 "seconds": seconds,
                 "failed": len(outcomes) - len(answers),

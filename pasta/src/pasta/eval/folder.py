@@ -17,6 +17,7 @@ from typing import Any
 from pasta.errors import UsageError
 from pasta.eval.contestants import Contestant
 from pasta.eval.lines import Row, read_json, read_lines, write_json
+from pasta.eval.machine import name_of
 from pasta.eval.questions import QuestionSet
 
 
@@ -75,7 +76,7 @@ class RunFolder:
                     raise UsageError(
                         f"{self.path} was begun with {name} = {known}, now it is {value}", "use another folder or name"
                     )
-        record["machines"].setdefault(_machine_name(machine), dict(machine))
+        record["machines"].setdefault(name_of(machine), dict(machine))
         write_json(self.path / "run.json", record)
 
     def remember_judge(self, name: str, about: Mapping[str, str]) -> None:
@@ -98,7 +99,3 @@ class RunFolder:
 def short(word: str) -> str:
     """Without the folders of a path: they say nothing on another machine."""
     return re.sub(r"[^\s=@:]*/(?=[^/\s])", "", word)
-
-
-def _machine_name(machine: Mapping[str, Any]) -> str:
-    return str(machine.get("gpu") or machine["cpu"])

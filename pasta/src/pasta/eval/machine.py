@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -14,3 +15,7 @@ def describe_machine() -> dict[str, Any]:
     if torch.cuda.is_available():
         about["gpu"] = torch.cuda.get_device_name()
     return about
+
+
+def name_of(machine: Mapping[str, Any]) -> str:
+    return str(machine.get("gpu") or machine["cpu"])

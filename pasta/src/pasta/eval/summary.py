@@ -18,8 +18,14 @@ from pasta.eval.winrate import win_rates
 SPEEDS = ("realised_speedup", "theoretical_speedup", "theoretical_parallelism")
 
 
-def summarise(folder: RunFolder, against: str = "baseline", questions: str | None = None) -> dict[str, Any]:
-    """A plain object, ready for JSON. `questions`: the prompts that quality and speed are measured on."""
+def summarise(
+    folder: RunFolder, against: str = "baseline", questions: str | None = None, beside: str = "sft"
+) -> dict[str, Any]:
+    """A plain object, ready for JSON.
+
+    `questions`: the prompts that quality and speed are measured on. `beside`: the model of stage one, if it took part;
+    how far each other model is ahead of it is also measured, prompt by prompt.
+    """
     record = folder.require()
     if against not in record["models"]:
         raise UsageError(f"no model {against} took part", hint=f"there are {', '.join(record['models'])}")
@@ -41,6 +47,7 @@ def summarise(folder: RunFolder, against: str = "baseline", questions: str | Non
                 for judge in record.get("judges", {})
                 if name != against
             },
+            "over_stage_one": ahead(folder, questions, name, beside) if name not in (against, beside) else None,
             "tasks": {
                 each.name: on_task(folder, each, name, against)
                 for each in folder.sets()
@@ -54,6 +61,7 @@ def summarise(folder: RunFolder, against: str = "baseline", questions: str | Non
         {
             "prompts": questions,
             "against": against,
+            "beside": beside if beside in models else None,
             "settings": record["settings"],
             "machines": record["machines"],
             "judges": {
@@ -104,6 +112,28 @@ def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
 def judged_by(folder: RunFolder, judge: str, questions: str, model: str) -> dict[str, Any] | None:
     rows = list(folder.judged(judge, questions, model).values())
     return win_rates(rows) if rows else None
+
+
+def ahead(folder: RunFolder, questions: str, model: str, beside: str) -> dict[str, Any] | None:
+    """The differences to another model on the prompts of both: win rates in points, and what is said twice."""
+    own, other = folder.answers(questions, model), folder.answers(questions, beside)
+    both = [id for id in own if id in other]
+    if not both:
+        return None
+    wins = {}
+    for judge in folder.record.get("judges", {}):
+        mine, theirs = folder.judged(judge, questions, model), folder.judged(judge, questions, beside)
+        wins[judge] = mean_of(
+            [100 * (mine[id]["win"] - theirs[id]["win"]) for id in both if id in mine and id in theirs]
+        )
+    return {
+        "win_rate": wins,
+        "repeated": mean_of([own[id]["repeated"] - other[id]["repeated"] for id in both]),
+        "loops": mean_of([float(own[id]["loops"]) - float(other[id]["loops"]) for id in both]),
+        "speedup": mean_of(
+            [max(1, other[id]["critical_path"]) / max(1, own[id]["critical_path"]) for id in both], "geometric"
+        ),
+    }
 
 
 def on_task(folder: RunFolder, task: QuestionSet, model: str, against: str) -> dict[str, Any]:

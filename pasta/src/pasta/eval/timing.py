@@ -19,7 +19,7 @@ from pasta.eval.asking import ask_one
 from pasta.eval.contestants import Contestant, open_engine
 from pasta.eval.folder import RunFolder
 from pasta.eval.lines import append_line
-from pasta.eval.machine import describe_machine
+from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
 from pasta.eval.questions import Question, QuestionSet
 
@@ -65,7 +65,7 @@ def run_timing(
         for row in rows:  # together: a ratio needs all contestants on a prompt
             append_line(
                 folder.path / "timing.jsonl",
-                {"prompts": questions.name, "machine": machine.get("gpu") or machine["cpu"], **row},
+                {"prompts": questions.name, "machine": name_of(machine), **row},
             )
         if time.monotonic() > end:
             say(f"time is up: {len(left) - number - 1} prompts are left for the next run")
