@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 
 from dense import dense, pilot
-from pasta.decode import generate, generate_all, replay
+from pasta.decode import Decoder, generate, generate_all, make_request, replay
 from pasta.interpreter import Interpreter, Limits
 from pasta.lang import Response, parse
 from pasta.layout import IGNORE, Block, Positions, Tree, flatten, lay_out, spell
+from pasta.serve.scheduler import slots_needed
 from pasta.train.batch import collate, dense_mask
 from pasta.train.loss import token_losses
 from support import PilotedEngine, tiny_engine
@@ -224,3 +225,17 @@ def test_settled_is_what_the_sync_will_write() -> None:
     feed(0, "dS")
     assert settled() is None  # it was written
     assert interpreter.threads[0].positions[-1] == 6 + len("(b)Py1(c)d")
+
+
+@pytest.mark.parametrize("text", [FLAT, NESTED, FLAT + NESTED + FLAT])
+def test_no_more_slots_than_the_scheduler_reserves(text: str) -> None:
+    engine = tiny_engine(slots=4096)
+    request = make_request(engine, "Why?", positions="stitched", script=spell(parse(text), engine.vocabulary))
+    decoder = Decoder(engine)
+    job = decoder.submit(request)
+    least = engine.pool.slots
+    while decoder.busy:
+        decoder.step()
+        least = min(least, engine.pool.free_slots)
+    sizes = {"max_new_tokens": job.result().tokens_total, "max_thread_tokens": 512, "max_depth": 2}
+    assert engine.pool.slots - least <= slots_needed(len(request.prompt), Limits(**sizes), request.positions)

@@ -96,7 +96,7 @@ def test_the_answers_are_the_native_engines(remote: RemoteEngine, native: Native
 
 def test_the_dial_and_the_grammar(remote: RemoteEngine, native: NativeEngine) -> None:
     """Pressed hard, the model forks where it should not: many corrections, and still the same tokens."""
-    options = {"max_threads": 1, "max_new_tokens": 100, "parallelism": 6.0}
+    options = {"max_threads": 1, "max_new_tokens": 60, "parallelism": 16.0}
     answer = generate(remote, "Why is the sky blue?", **options)
     assert answer.tree == generate(native, "Why is the sky blue?", **options, positions="stitched").tree
     assert len(answer.threads) > 1

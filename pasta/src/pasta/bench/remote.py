@@ -51,6 +51,8 @@ def compare(
                     row["threads"] = len(answer.threads)
                     row["tokens"] = answer.tokens_total
                     row["critical_path"] = answer.critical_path
+                elif (name, mode) == ("server", "sequential"):
+                    row["sequential_tokens"] = answer.tokens_total
             row[f"same_{mode}"] = trees["server", mode] == trees["native", mode]
         rows.append(row)
         tell(row)
