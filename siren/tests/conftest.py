@@ -3,4 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "syntax"))
+for folder in ("analysis", "syntax"):
+    sys.path.insert(0, str(Path(__file__).parent / folder))

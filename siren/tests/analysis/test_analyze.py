@@ -166,3 +166,33 @@ def test_the_order_of_exchanges_decides_who_is_drawn() -> None:
     broken = text.format(first="observe(gaussian(x2, 1.), 1.)")
     assert not breaks(kept, "ssi") and breaks(broken, "ssi")
     assert not verdict(broken).satisfiable
+
+
+ROUND = """
+val step = fun (y, (flags, p, q, r)) ->
+  let symbolic flag <- bernoulli(p) in
+  (flag :: flags, q, r, p)
+in
+let p <- beta(1., 1.) in
+let q <- beta(1., 1.) in
+let r <- beta(1., 1.) in
+let (flags, p, q, r) = fold(step, ys, ([], p, q, r)) in
+flags
+"""
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds"])
+def test_what_is_put_away_need_not_be_settled(method: str) -> None:
+    """The first and the fourth flag have the same parent, and the answer asks for both. When the fourth
+    comes, the first has long been put away: only `is_settled` can tell that it will be drawn."""
+    assert not breaks(ROUND, method, ys=[1.0] * 3) and breaks(ROUND, method, ys=[1.0] * 4)
+    assert not verdict(ROUND, method).satisfiable
+
+
+def test_what_is_put_away_is_settled_where_nothing_can_touch_it() -> None:
+    """Under bp a flag is no child of its beta, gaussians stay a joint gaussian under ssi, and a flag without
+    a parent is nobody's business."""
+    assert verdict(ROUND, "bp").satisfiable
+    assert verdict(WALK.format(mean="x", answer="xs"), "ssi").satisfiable
+    alone = ROUND.replace("bernoulli(p)", "bernoulli(0.5)")
+    assert all(verdict(alone, method).satisfiable for method in ("ssi", "ds", "bp"))

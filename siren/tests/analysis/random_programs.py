@@ -1,0 +1,180 @@
+"""Random programs for the analysis: straight ones, and loops with a state that turns and shifts.
+
+What makes the analysis hard is in them: data that may be 0 as coefficients and in conditions, equal
+conditions in several places, lists that grow, variables that come back steps later, and work that goes on
+after the loop. A seed gives a program: plain random numbers find faults sooner here than Hypothesis, which
+repeats itself.
+"""
+
+from random import Random
+
+KINDS = ("real", "flag", "precision", "probability")
+PRIORS = {
+    "real": "gaussian(0., 2.)",
+    "flag": "bernoulli(0.5)",
+    "precision": "gamma(2., 2.)",
+    "probability": "beta(2., 2.)",
+}
+# What a variable of a kind may be the parent of.
+CHILDREN = {"real": "real", "flag": "flag", "precision": "real", "probability": "flag"}
+VALUES = {"real": "y", "flag": "true", "precision": "1.1", "probability": "0.4"}
+
+
+class Writer:
+    """The lines of a block, and the variables in scope by kind."""
+
+    def __init__(
+        self, rng: Random, scope: dict[str, list[str]], tests: tuple[str, ...] = ("y < 0.3",)
+    ) -> None:
+        self.rng = rng
+        self.scope = scope
+        self.tests = tests
+        self.lines: list[str] = []
+
+    def some(self, kind: str) -> str:
+        return self.rng.choice(self.scope[kind])
+
+    def condition(self) -> str:
+        """Asks for data, for the step or for a flag; now and then for a real number."""
+        pool = [*self.tests, *self.scope["flag"] * 2]
+        if self.scope["real"] and self.rng.random() < 0.15:
+            pool.append(f"{self.some('real')} < 0.3")
+        return self.rng.choice(pool)
+
+    def mean(self) -> str:
+        pool = self.scope["real"] or ["0.5"]
+        a, b = self.rng.choice(pool), self.rng.choice([*pool, "0.5", "y"])
+        simple = [a, a, a, f"2. * {a} - 1."]
+        forms = [f"{a} + {b}", f"{a} - {b}", *[f"{a} * {b}"] * 3, f"y * {a}", f"y * {a} + {b}"]
+        forms += [f"(if {self.condition()} then {a} else {b})"] * 3
+        others = self.scope["precision"] + self.scope["flag"]
+        if others:
+            forms.append(f"{a} + {self.rng.choice(others)}")
+        return self.rng.choice(simple if self.rng.random() < 0.5 else forms)
+
+    def variance(self) -> str:
+        if not self.scope["precision"] or self.rng.random() < 0.3:
+            return "1."
+        g, h = self.some("precision"), self.some("precision")
+        forms = [f"1. / {g}"] * 4 + [f"2. / {g}", f"1. / {g} + 1. / {h}", f"(0.1 + y * y) / {g}"]
+        forms.append(f"(if {self.condition()} then {self.rng.choice(['1.', f'1. / {h}'])} else 1. / {g})")
+        return self.rng.choice(forms)
+
+    def chance(self) -> str:
+        forms = [f"(if {self.condition()} then 0.8 else 0.3)"]
+        if self.scope["probability"]:
+            p, q = self.some("probability"), self.some("probability")
+            forms += [p, p, p, f"0.5 * {p}", f"(if {self.condition()} then {p} else {q})"]
+        return self.rng.choice(forms)
+
+    def distribution(self, kind: str) -> str:
+        if kind == "real":
+            if self.rng.random() < 0.05:
+                return f"student_t({self.mean()}, 1., 3.)"
+            return f"gaussian({self.mean()}, {self.variance()})"
+        if kind == "flag":
+            return f"bernoulli({self.chance()})"
+        if kind == "precision":
+            return f"gamma(2., {self.rng.choice(['2.', *self.scope['precision']])})"
+        return "beta(2., 3.)"
+
+    def seen(self) -> str:
+        """An observation of something that depends on variables in scope."""
+        kinds = [CHILDREN[kind] for kind in KINDS for _ in self.scope[kind]] or ["real"]
+        kind = self.rng.choice(kinds)
+        if kind == "flag" and self.scope["probability"] and self.rng.random() < 0.1:
+            return f"observe(binomial(4., {self.some('probability')}), 2.)"
+        if kind == "real" and self.scope["precision"] and self.rng.random() < 0.1:
+            return f"observe(poisson({self.some('precision')}), 1.)"
+        return f"observe({self.distribution(kind)}, {VALUES[kind]})"
+
+    def write(self, prefix: str, count: int, favoured: str) -> None:
+        for number in range(count):
+            action = self.rng.choice(["assume", "assume", "observe", "observe", "branch", "let"])
+            if action == "assume" or not any(self.scope.values()):
+                kind = self.rng.choice([favoured, favoured, favoured, *KINDS])
+                self.lines.append(f"let {prefix}{number} <- {self.distribution(kind)} in")
+                self.scope[kind].append(f"{prefix}{number}")
+            elif action == "let" and self.scope["real"]:
+                # In an answer such a name would only cost time, so it begins with an `e`.
+                self.lines.append(f"let e{prefix}{number} = {self.mean()} in")
+                self.scope["real"].append(f"e{prefix}{number}")
+            elif action == "branch":
+                otherwise = self.rng.choice(["()", self.seen()])
+                self.lines.append(f"let () = if {self.condition()} then {self.seen()} else {otherwise} in")
+            else:
+                self.lines.append(f"let () = {self.seen()} in")
+
+    def variables(self) -> list[str]:
+        return [name for kind in KINDS for name in self.scope[kind] if not name.startswith("e")]
+
+    def answer(self) -> str:
+        """Often not everything: what the answer leaves out, it does not ask for."""
+        names = self.variables()
+        kept = [name for name in names if self.rng.random() < 0.7]
+        return ", ".join(kept or names[:1] or ["0."])
+
+
+def _scope() -> dict[str, list[str]]:
+    return {kind: [] for kind in KINDS}
+
+
+def straight(rng: Random) -> str:
+    writer = Writer(rng, _scope())
+    writer.write("v", rng.randint(2, 7), rng.choice(KINDS))
+    return "\n".join(["let y = List.hd(ys) in", *writer.lines, f"[{writer.answer()}]"])
+
+
+def loop(rng: Random) -> str:
+    """A register of up to three variables of a kind, which stays, turns or shifts; perhaps a variable of
+    another kind; a history that the answer asks for, or none; perhaps a parent of the register that only the
+    answer sees again, and work after the loop."""
+    kind, other = rng.sample(KINDS, 2)
+    register = [f"{kind[:3]}{place}" for place in range(rng.randint(1, 3))]
+    single = [other[:3]] if rng.random() < 0.4 else []
+    before = Writer(rng, _scope())
+    before.lines.append("let y = 0.4 in")
+    above = {"real": "real", "flag": "probability", "precision": "precision"}.get(kind)
+    if above and rng.random() < 0.4:
+        before.lines.append(f"let z <- {PRIORS[above]} in")
+        before.scope[above].append("z")
+    for name in register:
+        prior = before.distribution(kind) if before.variables() else PRIORS[kind]
+        before.lines.append(f"let {name} <- {prior} in")
+    before.lines += [f"let {name} <- {PRIORS[other]} in" for name in single]
+    inside = Writer(rng, {**_scope(), kind: list(register), other: list(single)}, ("y < 0.3", "n < 2."))
+    inside.write("v", rng.choice([1, 1, 2, 2, 3, 4]), CHILDREN[kind])
+    turned = [*register[1:], register[0]]
+    shifted = [rng.choice(inside.scope[kind]), *register[:-1]]
+    local = [name for name in inside.variables() if name.startswith("v")]
+    state, after, start = ["n", *register, *single], ["n + 1."], ["0.", *register, *single]
+    after += rng.choice([register, turned, turned, shifted])
+    after += [rng.choice([name, inside.scope[other][-1]]) for name in single]
+    keeps = rng.random() < 0.7
+    if keeps:
+        state, start = ["hs", *state], ["[]", *start]
+        after = [f"{rng.choice(local or register)} :: hs", *after]
+    outside = Writer(rng, {**_scope(), kind: list(register), other: list(single)})
+    for name in before.variables():
+        outside.scope[above].append(name)
+    if rng.random() < 0.4:
+        outside.write("w", rng.randint(1, 2), CHILDREN[kind])
+    answer = "hs" if keeps and rng.random() < 0.3 else f"({outside.answer()}, {'hs' if keeps else '0.'})"
+    return "\n".join(
+        [
+            f"val step = fun (y, ({', '.join(state)})) ->",
+            *inside.lines,
+            *(["let () = resample() in"] if rng.random() < 0.3 else []),
+            f"({', '.join(after)})",
+            "in",
+            *before.lines,
+            f"let ({', '.join(state)}) = fold(step, ys, ({', '.join(start)})) in",
+            *outside.lines,
+            answer,
+        ]
+    )
+
+
+def program(seed: int) -> str:
+    rng = Random(seed)
+    return straight(rng) if rng.random() < 0.35 else loop(rng)
