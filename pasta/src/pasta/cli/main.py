@@ -23,6 +23,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "demo": Entry("pasta.cli.demo", "Watch a model decode several parts of one answer at once."),
     "generate": Entry("pasta.cli.generate", "Answer a prompt, decoding independent parts at once."),
+    "chat": Entry("pasta.cli.chat", "Talk with a model, or with a server."),
     "serve": Entry("pasta.cli.serve", "Serve a model to any client of OpenAI's API."),
     "replay": Entry("pasta.cli.replay", "Force a recorded response through a model, to time it."),
     "check": Entry("pasta.cli.check", "Report what is wrong with an annotated text, and where."),

@@ -1,0 +1,278 @@
+"""`pasta chat [MODEL|URL]`: a conversation in the terminal, with a model on this machine or with a server."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from pasta.cli.options import Context, Device, Dtype, MaxThreads
+from pasta.cli.running import check_least, check_text, load_engine, make_console, write
+from pasta.errors import PastaError, UsageError
+
+if TYPE_CHECKING:
+    from pasta.engine.native import NativeEngine
+    from pasta.events import Moment
+    from pasta.job import Job
+
+Messages = list[dict[str, str]]
+
+HELP = """\
+/new         forget the conversation and begin another
+/undo        take the last question and its answer back
+/sequential  write with one thread only, or with several again
+/help        these lines
+/quit        leave, as Ctrl-D does
+
+Ctrl-C ends an answer where it is; what it says so far counts as said."""
+
+
+def command(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL|URL]",
+            help="A name from `pasta models`, a folder, a GGUF file, an id on the hub, or a server: http://HOST:PORT",
+        ),
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="A system message before the conversation.")] = None,
+    sequential: Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")] = False,
+    max_new_tokens: Annotated[int, typer.Option(help="Of one answer, in all threads together.")] = 512,
+    max_threads: MaxThreads = 16,
+    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same answer.")] = 0,
+    parallelism: Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")] = 0.0,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="PASTA_API_KEY", help="What a server asks for; better in the environment.")
+    ] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    context: Context = None,
+) -> None:
+    """Talk with a model: its threads fill side by side, and each answer counts in the next.
+
+    Lines of standard input are the questions; into a pipe go the answers alone.
+    """
+    from pasta.engine.base import Sampling
+
+    check_least(max_new_tokens=max_new_tokens, max_threads=max_threads)
+    Sampling(temperature=temperature, seed=seed, parallelism=parallelism)
+    options = {
+        "max_new_tokens": max_new_tokens,
+        "max_threads": max_threads,
+        "sequential": sequential,
+        "temperature": temperature,
+        "seed": seed,
+        "parallelism": parallelism,
+    }
+    voice: Voice
+    if model is not None and model.startswith(("http://", "https://")):
+        if (device, dtype, context) != (None, None, None):
+            raise UsageError("a server has its own --device, --dtype and --context", "pass them to `pasta serve`")
+        voice = Remote(model, api_key)
+    else:
+        voice = Local(load_engine(model, device=device, dtype=dtype, context=context))
+    console = make_console()
+    opening = [] if system is None else [{"role": "system", "content": check_text(system, "system message")}]
+    Chat(voice, options, opening, console).run()
+
+
+# -- whom one talks with ------------------------------------------------------------------------------------
+
+
+class Local:
+    """A model on this machine."""
+
+    def __init__(self, engine: NativeEngine):
+        self._engine = engine
+        self._job: Job | None = None
+        self.name = engine.name
+        self.decode: Callable[[Any], str] = engine.vocabulary.decode
+
+    def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[Moment]:
+        from pasta.decode import make_request, stream_request
+
+        jobs: list[Job] = []
+        request = make_request(self._engine, messages, scope="chat", **options)
+        moments = stream_request(self._engine, request, jobs)
+        self._job = None
+        try:
+            while True:
+                with uninterrupted():  # a step that is left half done would leave the engine so
+                    moment = next(moments, None)
+                if moment is None:
+                    break
+                yield moment
+        finally:
+            moments.close()  # type: ignore[attr-defined]
+        self._job = jobs[0]
+
+    def figures(self) -> dict[str, Any]:
+        assert self._job is not None
+        result = self._job.result()
+        return {
+            "completion_tokens": result.tokens_total,
+            "critical_path": result.critical_path,
+            "threads": len(result.threads),
+            "speedup": result.parallelism,
+        }
+
+
+class Remote:
+    """A server."""
+
+    def __init__(self, url: str, api_key: str | None):
+        from pasta.serve.client import Client, read_topic
+
+        self._client = Client(url, api_key)
+        self.name = f"{self._client.model()} at {self._client.url}"
+        self.decode: Callable[[Any], str] = read_topic
+
+    def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[Moment]:
+        extension = {name: options[name] for name in ("max_threads", "sequential", "parallelism")}
+        return self._client.stream(
+            messages,
+            max_tokens=options["max_new_tokens"],
+            temperature=options["temperature"],
+            seed=options["seed"],
+            pasta=extension,
+        )
+
+    def figures(self) -> dict[str, Any]:
+        return self._client.usage
+
+
+Voice = Local | Remote
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until what runs inside is done."""
+    came = False
+
+    def note(*_: object) -> None:
+        nonlocal came
+        came = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+# -- the conversation ---------------------------------------------------------------------------------------
+
+
+class Chat:
+    """Questions from standard input, answers to standard output, the rest to where people look."""
+
+    def __init__(self, voice: Voice, options: dict[str, Any], opening: Messages, console: Console):
+        self.messages = list(opening)
+        self._opening = opening
+        self._voice = voice
+        self._options = options
+        self._console = console
+        self._typed = sys.stdin.isatty()  # by a person
+
+    def run(self) -> None:
+        if self._typed:
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401  (it gives `input` its keys)
+            self._remark(f"{self._voice.name}. /help says what can be typed, Ctrl-D leaves.")
+        while True:
+            try:
+                line = input("> " if self._typed else "").strip()
+            except EOFError:
+                break
+            except KeyboardInterrupt:  # away with the line
+                self._remark("")
+                continue
+            except UnicodeDecodeError:
+                raise UsageError("standard input is not UTF-8") from None
+            if line == "/quit":
+                return
+            if line.startswith("/") and line[1:].isalpha():
+                self._obey(line)
+            elif line:
+                self._ask(line)
+        if self._typed:
+            self._remark("")
+
+    def _obey(self, line: str) -> None:
+        match line:
+            case "/new":
+                self.messages = list(self._opening)
+                self._remark("A new conversation.")
+            case "/undo" if len(self.messages) > len(self._opening):
+                del self.messages[-2:]
+                self._remark("The last question is taken back.")
+            case "/undo":
+                self._remark("Nothing was asked yet.")
+            case "/sequential":
+                self._options["sequential"] = not self._options["sequential"]
+                self._remark("One thread from now on." if self._options["sequential"] else "Threads from now on.")
+            case "/help":
+                self._remark(HELP)
+            case _:
+                self._remark(f"There is no {line}. /help says what there is.")
+
+    def _ask(self, question: str) -> None:
+        """An answer is part of the conversation, also one that was cut; a question without any is not."""
+        messages = [*self.messages, {"role": "user", "content": check_text(question, "question")}]
+        texts: list[str] = []
+        try:
+            with contextlib.closing(self._voice.answer(messages, self._options)) as moments:  # type: ignore[type-var]
+                self._show(moments, texts)
+        except KeyboardInterrupt:
+            self._remark("(ended)")
+        except PastaError as error:
+            if not self._typed:
+                raise
+            self._remark(f"error: {error}")
+        else:
+            self._close()
+        if text := "".join(texts):
+            self.messages = [*messages, {"role": "assistant", "content": text}]
+
+    def _show(self, moments: Iterator[Moment], texts: list[str]) -> None:
+        """Shows an answer while it comes; `texts` is what was shown of it, whatever happens."""
+        from pasta.display import Board, Screen, harmless, is_interactive
+
+        if is_interactive(self._console):
+            board = Board(self._voice.decode)
+            try:
+                with Screen(self._console, board) as screen:
+                    for moment in moments:
+                        screen.take(moment)
+            finally:
+                texts.append("".join(span.text for span in board.settled)[: board.ready])
+            return
+        try:
+            for moment in moments:
+                texts.append(moment.text)
+                write(harmless(moment.text) if self._console.file.isatty() else moment.text)
+        finally:
+            write("\n")
+
+    def _close(self) -> None:
+        """One line of figures under an answer, for people."""
+        if not self._console.file.isatty():
+            return
+        figures = self._voice.figures()
+        parts = [f"{figures['completion_tokens']} tokens"]
+        if figures["threads"] > 1:
+            parts += [f"{figures['threads']} threads", f"theoretical speedup {figures['speedup']:.2f}"]
+        self._remark(", ".join(parts))
+
+    def _remark(self, text: str) -> None:
+        if self._typed:
+            self._console.print(Text(text, style="dim"))

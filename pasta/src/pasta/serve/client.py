@@ -1,0 +1,121 @@
+"""A client of the server: an answer's stream as the moments that it came in."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pasta.commands import Command, End, Finish, Fork, Join, Put, Wait
+from pasta.errors import PastaError, UsageError
+from pasta.events import Delta, Event, Moment
+
+
+class Client:
+    """Talks to `pasta serve` at a URL. Nothing is sent before the first question."""
+
+    def __init__(self, url: str, api_key: str | None = None):
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self.usage: dict[str, Any] = {}  # of the last answer, once it is complete
+        self._headers = {"Content-Type": "application/json"}
+        if api_key is not None:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+
+    def model(self) -> str:
+        """The name of the server's model."""
+        with self._open("/v1/models") as response:
+            return str(json.load(response)["data"][0]["id"])
+
+    def stream(self, messages: Sequence[Mapping[str, str]], **fields: Any) -> Iterator[Moment]:
+        """Asks, and gives what each step brought. Ending the iteration early ends the answer on the server."""
+        extension = {**fields.pop("pasta", {}), "events": True}
+        body = {
+            "messages": list(messages), **fields, "stream": True, "stream_options": {"include_usage": True},
+            "pasta": extension,
+        }  # fmt: skip
+        self.usage = {}
+        with self._open("/v1/chat/completions", body) as response:
+            yield from self._moments(response)
+
+    def _moments(self, response: http.client.HTTPResponse) -> Iterator[Moment]:
+        step, seconds = 0, 0.0
+        for chunk in chunks(response):
+            if "error" in chunk:
+                raise PastaError(chunk["error"]["message"])
+            self.usage = chunk.get("usage") or self.usage
+            told = chunk.get("pasta", {})
+            step, seconds = told.get("step", step), told.get("seconds", seconds)
+            events = [event for one in told.get("events", []) for event in read_event(one)]
+            text = ""
+            for choice in chunk["choices"]:
+                text += choice["delta"].get("content") or ""
+                if choice["finish_reason"] is not None:
+                    events.append(Finish(choice["finish_reason"]))
+            yield Moment(step, seconds, tuple(events), text)
+
+    def _open(self, path: str, body: Mapping[str, Any] | None = None) -> http.client.HTTPResponse:
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            request = urllib.request.Request(self.url + path, data, self._headers)
+            return urllib.request.urlopen(request)
+        except urllib.error.HTTPError as error:
+            raise refusal(self.url, error) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise PastaError(f"cannot reach {self.url}: {reason}", "is `pasta serve` running there?") from None
+        except ValueError as error:
+            raise UsageError(f"{self.url!r} is not a server's address: {error}") from None
+
+
+def chunks(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
+    """The server-sent events. A stream that ends without saying so was cut."""
+    try:
+        for line in response:
+            if line == b"data: [DONE]\n":
+                return
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+    except (OSError, http.client.HTTPException):
+        pass
+    raise PastaError("the server ended in the middle of the answer")
+
+
+def read_event(event: Mapping[str, Any]) -> Sequence[Event]:
+    """An event of the stream as the library knows it. A text stands for a token: the stream does not count them."""
+    thread = event["thread"]
+    told: Command
+    match event["type"]:
+        case "delta":
+            return Put(thread, 0, 0, None), Delta(thread, event["text"])
+        case "fork":
+            told = Fork(thread, event["child"], spelled(event["topic"]), event["tokens"] // 10)
+        case "wait":
+            told = Wait(thread)
+        case "join":
+            told = Join(thread, tuple(event["children"]))
+        case "end":
+            told = End(thread, event["reason"])
+        case _:  # of a later version
+            return ()
+    return (told,)
+
+
+def spelled(topic: str) -> tuple[int, ...]:
+    """A topic as if each of its characters were a token."""
+    return tuple(map(ord, topic))
+
+
+def read_topic(topic: Sequence[int]) -> str:
+    return "".join(map(chr, topic))
+
+
+def refusal(url: str, error: urllib.error.HTTPError) -> PastaError:
+    """What a server says when it does not answer."""
+    with error:
+        try:
+            return PastaError(json.load(error)["error"]["message"])
+        except (ValueError, KeyError, TypeError):
+            return PastaError(f"{url} answers {error.code} {error.reason}", "is it a PASTA server?")

@@ -1,0 +1,138 @@
+"""`pasta chat`: a conversation with a model here or on a server; Ctrl-C ends an answer, Ctrl-D the conversation."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_support import OPTIONS, PASTA, refused
+
+sys.path.append(str(Path(__file__).parents[1] / "serve"))
+from serve_support import Slow, serving, until
+
+from pasta.decode import generate
+from pasta.engine.load import load
+from support import tiny_engine
+
+ANSWER = {"max_new_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return tiny_engine(slots=8192)
+
+
+@pytest.fixture(scope="module")
+def expected(engine):
+    """A conversation of two turns."""
+    first = generate(engine, "Why?", **ANSWER)
+    turns = [("user", "Why?"), ("assistant", first.text), ("user", "How so?")]
+    second = generate(engine, [{"role": role, "content": text} for role, text in turns], **ANSWER)
+    assert len(first.threads) > 1
+    return first.text, second.text
+
+
+@pytest.fixture(scope="module")
+def server(engine):
+    with serving(engine) as running:
+        yield running
+        until(running.is_idle)
+
+
+def said(*texts):
+    return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
+
+
+def test_each_answer_counts_in_the_next(pasta, server, expected):
+    code, out, err = pasta("chat", server.url, *OPTIONS, stdin=b"Why?\n\nHow so?\n")
+    assert (code, err) == (0, "")
+    assert out == said(*expected)
+
+
+def test_a_model_here_says_the_same(pasta, tiny):
+    first = generate(load(tiny, device="cpu"), "Why?", **ANSWER).text
+    lines = b"Why?\n/new\nWhy?\n/undo\nWhy?\n/help\n/nonsense\n/quit\nHow so?\n"
+    code, out, _ = pasta("chat", tiny, *OPTIONS, stdin=lines)
+    assert (code, out) == (0, said(first, first, first))
+
+
+def test_sequential_and_system(pasta, server, engine):
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    plain = generate(engine, messages, sequential=True, **ANSWER).text
+    forked = generate(engine, messages, **ANSWER).text
+    arguments = ["chat", f"{server.url}/v1/", "--system", "Be brief.", "--sequential", *OPTIONS]
+    code, out, _ = pasta(*arguments, stdin=b"Why?\n/undo\n/sequential\nWhy?\n")
+    assert (code, out) == (0, said(plain, forked))
+
+
+def test_what_goes_wrong_is_one_line(pasta, server):
+    refused(pasta("chat", "http://127.0.0.1:1"), 1, "cannot reach http://127.0.0.1:1", "pasta serve")
+    refused(pasta("chat", "http://[::1"), 2, "not a server's address")
+    refused(pasta("chat", f"{server.url}/nowhere"), 1, "Not Found")
+    refused(pasta("chat", server.url, "--dtype", "int8"), 2, "--dtype")
+    refused(pasta("chat", server.url, "--temperature", "-1"), 2, "temperature is -1")
+    code, _, err = pasta("chat", server.url, "--max-new-tokens", "999999", stdin=b"Why?\n")
+    assert code == 1 and "too large: 999999" in err and "Traceback" not in err
+
+
+def test_a_server_that_ends_in_the_middle():
+    engine = tiny_engine()
+    slow = Slow(engine)
+    with serving(engine, grace_s=0.0) as running:
+        process = subprocess.Popen([*PASTA, "chat", running.url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(b"Why?\n")
+        process.stdin.close()
+        until(lambda: running.server.scheduler.running == 1)
+        running.server.should_exit = True
+        slow.set()
+        assert process.wait(30) == 1
+        assert process.stderr.read() == b"error: the server is shutting down\n"
+        process.stderr.close()
+
+
+def test_keys_in_a_terminal(server):
+    """Ctrl-C ends the answer alone and frees the server, Ctrl-C at the prompt clears the line, Ctrl-D leaves."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*PASTA, "chat", server.url, *OPTIONS, "--max-new-tokens", "2000"],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, close_fds=True,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # so that Ctrl-C reaches it
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"},
+    )  # fmt: skip
+    os.close(theirs)
+    seen = ""
+
+    def wait_for(what):
+        nonlocal seen
+        end = time.monotonic() + 60
+        while not (found := re.search(what, seen)):
+            assert time.monotonic() < end, seen
+            seen += os.read(ours, 4096).decode("utf-8", "replace")
+        seen = seen[found.end() :]
+
+    scheduler = server.server.scheduler
+    try:
+        wait_for("tiny-llama at .*Ctrl-D leaves")
+        wait_for("> ")
+        os.write(ours, b"Why?\n")
+        until(lambda: scheduler.running == 1)
+        wait_for("live")
+        os.write(ours, b"\x03")
+        wait_for(r"\(ended\)")
+        until(server.is_idle)
+        wait_for("> ")
+        os.write(ours, b"half a line\x03")
+        wait_for("> ")
+        os.write(ours, b"/help\n")
+        wait_for("/undo")
+        wait_for("> ")
+        os.write(ours, b"\x04")
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
