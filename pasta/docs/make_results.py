@@ -32,6 +32,8 @@ that each section names; the commands are those that made them. How each figure 
 - The judge is not GPT-4, so win rates here compare models with each other, not with published ones.
 """
 
+#: Realised speedup and win rate that a model should reach at the least.
+GOALS = ((1.9, 43), (1.2, 50))
 #: Of an evaluation: its title, and what to know before reading its tables.
 SECTIONS: dict[str, tuple[str, str]] = {}
 
@@ -75,6 +77,8 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
         yield "```sh\n" + "\n".join(summary["commands"]) + "\n```\n"
     for judge in judges:
         yield from quality(name, summary, judge, first=judge == judges[0])
+    if judges:
+        yield from goals(summary, judges[0])
     yield from stage_two(summary)
     yield from speed(summary)
     yield from redundancy(summary)
@@ -109,11 +113,37 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
                 interval(figures["realised_speedup"]),
                 interval(figures["theoretical_speedup"]),
                 interval(figures["theoretical_parallelism"]),
-                "–" if better is None else ", ".join(f"`{other}`" for other in better) or "none",
+                "–" if better is None else names(better),
             ]
         )
     columns = ["model", "LC win rate, %", "win rate, %", "realised", "theoretical", "parallelism", "dominated by"]
     yield table(columns, rows)
+
+
+def goals(summary: dict[str, Any], judge: str) -> Iterator[str]:
+    """What was hoped for, and what came: by the values, whatever their intervals."""
+    places = {}
+    for model, figures in summary["models"].items():
+        judged = figures["judged"].get(judge) or {}
+        win = {"value": 50.0} if model == summary["against"] else judged.get("lc_win_rate") or judged.get("win_rate")
+        if win and figures["realised_speedup"]:
+            places[model] = (figures["realised_speedup"]["value"], win["value"])
+    if len(places) < 2:
+        return
+    rows = []
+    for speed, rate in GOALS:
+        met = [model for model, (faster, better) in places.items() if faster >= speed and better >= rate]
+        rows.append([f"a model of {speed}x realised or more that wins {rate} % or more", names(met)])
+    for model in (summary["against"], "sot", "apar"):
+        if model in places:
+            better = summary["models"][model]["dominated_by"][judge]
+            rows.append([f"`{model}` is dominated: another is as good and as fast, and better in one", names(better)])
+    yield "### What was hoped for\n"
+    yield table(["goal", "met by"], rows)
+
+
+def names(models: list[str]) -> str:
+    return ", ".join(f"`{model}`" for model in models) or "none"
 
 
 def stage_two(summary: dict[str, Any]) -> Iterator[str]:
