@@ -25,7 +25,8 @@ class LoraLinear(nn.Module):
         self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, device=device))
         nn.init.kaiming_uniform_(self.lora_A, a=math.sqrt(5))
         self.scale = alpha / rank
-        self.dropout = nn.Dropout(dropout)
+        # In training, a dropout of 0 still takes two passes over memory.
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         update = nn.functional.linear(nn.functional.linear(self.dropout(x), self.lora_A), self.lora_B)
