@@ -13,6 +13,7 @@ from pasta.data.rows import read_rows
 from pasta.errors import CorruptModel, UnknownModel, UsageError
 from pasta.judge.base import Comparison, open_judge
 from pasta.judge.config import JudgeConfig
+from pasta.judge.encode import padded
 from pasta.judge.learn import forward, make_model
 from pasta.judge.preferences import prompt_key, read_contests
 from pasta.judge.reward import FoldedReward, RewardModel
@@ -109,16 +110,17 @@ def test_lines_are_scored(trained, tmp_path):
         score_file(str(out), str(tmp_path / "bad.jsonl"), str(tmp_path / "out.jsonl"), "cpu")
 
 
-def test_padding_changes_no_reward(base):
-    """In training no mask is passed: what follows a token cannot change it."""
+def test_rewards_are_those_of_the_model_itself(base):
+    """Here the head reads one token, and padding has no mask; the model's own way has both."""
     model, _ = make_model(base)
     sequences = [[40 + i for i in range(n)] for n in (9, 30, 17)]
     with torch.no_grad():
-        alone = torch.cat([forward(model.train(), [ids], 64) for ids in sequences])
-        together = forward(model.train(), sequences, 4096)
-        masked = forward(model.eval(), sequences, 4096)
-    assert together.tolist() == pytest.approx(alone.tolist(), abs=1e-5)
-    assert masked.tolist() == pytest.approx(alone.tolist(), abs=1e-5)
+        own = [float(model.eval()(torch.tensor([ids])).logits) for ids in sequences]
+        inputs = padded(sequences, model.config.pad_token_id, torch.device("cpu"))
+        masked = model(**inputs).logits[:, 0].tolist()
+        assert forward(model, sequences, 4096).tolist() == pytest.approx(own, abs=1e-5)
+        assert forward(model, sequences, 30).tolist() == pytest.approx(own, abs=1e-5)
+        assert masked == pytest.approx(own, abs=1e-5)
 
 
 def test_a_base_model_is_no_reward_model(base, tmp_path):

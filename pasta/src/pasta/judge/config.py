@@ -35,7 +35,7 @@ class JudgeConfig:
     temper: float = told(0.5, "How far GPT-4's log odds are believed, 0 to 1.")
     features: bool = told(True, "Also fit the linear judge, and report on it.")
     max_length: int = told(640, "Tokens of prompt and answer; longer ones lose their middle.")
-    tokens: int = told(16384, "Tokens in one forward pass, padding included.")
+    tokens: int = told(12288, "Tokens in one forward pass, padding included.")
     seed: int = told(0, "Of the order, the groups and the spoiled answers.")
     device: str | None = told(None, "cpu or cuda; by default a GPU where there is one.")
     score: str | None = told(None, "JSON lines with prompt and answer (or instruction and output) to score afterwards.")

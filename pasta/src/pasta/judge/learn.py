@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers.modeling_layers import GenericForSequenceClassification
 from transformers.utils import logging
 
 from pasta.judge.config import JudgeConfig
@@ -55,9 +56,11 @@ def make_model(base: str, seed: int = 0) -> tuple[PreTrainedModel, Any]:
 
 
 def add_updates(model: PreTrainedModel, rank: int) -> None:
-    """Freezes all but low-rank updates and the head."""
+    """Freezes all but low-rank updates and the head. What is frozen needs no more than bfloat16 on a GPU."""
+    if next(model.parameters()).is_cuda:
+        model.to(torch.bfloat16)
     attach(model, rank, ALPHA_PER_RANK * rank)
-    model.score = model.score.base.requires_grad_(True)
+    model.score = model.score.base.float().requires_grad_(True)
 
 
 def train(
@@ -141,20 +144,26 @@ def forward(model: PreTrainedModel, sequences: Sequence[list[int]], tokens: int)
     order: list[int] = []
     for batch in batches([len(ids) for ids in sequences], tokens):
         inputs = padded([sequences[index] for index in batch], pad, device)
-        if not model.config.is_encoder_decoder and is_causal(model) and model.training:
-            # What follows a token does not change it, and the head reads the last one: padding needs no mask,
-            # and without one attention takes its fastest way.
-            del inputs["attention_mask"]
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            rewards.append(model(**inputs, use_cache=False).logits[:, 0].float())
+            rewards.append(read(model, inputs))
         order += batch
     places = torch.empty(len(order), dtype=torch.long)
     places[torch.tensor(order)] = torch.arange(len(order))
     return torch.cat(rewards)[places.to(device)]
 
 
-def is_causal(model: PreTrainedModel) -> bool:
-    return any(getattr(module, "is_causal", False) for module in model.modules())
+def read(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The reward of each row."""
+    if not isinstance(model, GenericForSequenceClassification):
+        return model(**inputs).logits[:, 0].float()
+    # A decoder, whose head reads the last token that is no padding. What follows a token does not change it, so
+    # padding needs no mask, and without one attention takes its fastest way. The head is applied to that token alone
+    # and in float32: in bfloat16 many rewards would be equal.
+    ids = inputs["input_ids"]
+    hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    places = torch.arange(ids.shape[1], device=ids.device) * (ids != model.config.pad_token_id)
+    last = hidden[torch.arange(len(ids), device=ids.device), places.argmax(1)]
+    return (last.float() * model.score.weight.float()).sum(1)
 
 
 def pair_loss(rewards: torch.Tensor, preferences: Sequence[Sequence[Preference]], sizes: Sequence[int]) -> torch.Tensor:
@@ -194,7 +203,8 @@ def save(model: PreTrainedModel, tokenizer: Any, folder: Path, base: str) -> Non
     if layers := updates(model):
         save_updates(model, folder / "adapter", base)
         for name, layer in layers.items():
-            layer.base.weight.data += layer.scale * (layer.lora_B @ layer.lora_A).detach()
+            merged = layer.base.weight.float() + layer.scale * (layer.lora_B @ layer.lora_A).detach()
+            layer.base.weight = nn.Parameter(merged)
             owner, _, own = name.rpartition(".")
             setattr(model.get_submodule(owner), own, layer.base)
     with quiet():

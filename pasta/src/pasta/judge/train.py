@@ -81,11 +81,11 @@ def train_fold(
     record = train(model, encoder, learned, config, config.minutes / config.folds)
     begun = time.monotonic()
     pairs = [pair for contest in held_out for pair in pairs_of(contest)]
-    rewards = iter(score(model, encoder, pairs, 2 * config.tokens))
+    rewards = iter(score(model, encoder, pairs, config.tokens))
     by_prompt = [[next(rewards) for _ in pairs_of(contest)] for contest in held_out]
     made = spoiled_pairs(held_out, config.seed)
-    of_originals = score(model, encoder, [(prompt, good) for _, prompt, good, _ in made], 2 * config.tokens)
-    of_spoiled = score(model, encoder, [(prompt, bad) for _, prompt, _, bad in made], 2 * config.tokens)
+    of_originals = score(model, encoder, [(prompt, good) for _, prompt, good, _ in made], config.tokens)
+    of_spoiled = score(model, encoder, [(prompt, bad) for _, prompt, _, bad in made], config.tokens)
     tested: dict[str, tuple[int, int]] = {}
     for (kind, *_), original, worse in zip(made, of_originals, of_spoiled, strict=True):
         hits, count = tested.get(kind, (0, 0))
