@@ -15,15 +15,16 @@ from typing import Any
 
 from files import read_lines, table, write_lines
 from shorten import shorten
-from text import refusal, repeats, sort_of
+from text import MIN_ITEMS, refusal, repeats, sort_of
 
 from pasta.data import counter
 from pasta.data.annotate import annotate as run_annotator
-from pasta.data.example import Example
+from pasta.data.example import Annotator, Example
+from pasta.data.plan import Count
 from pasta.data.quality import flaw, form
 from pasta.data.structure import is_told
 from pasta.errors import UsageError
-from pasta.lang import parse
+from pasta.lang import Promise, Response, parse, print_response, statistics
 from pasta.lang import plain as plain_of
 from pasta.train.model import find, read_model, vocabulary_of
 from pasta.vocab import Vocabulary
@@ -67,7 +68,7 @@ def annotate(
     if annotated is None:
         forking, plain = marked_in_turn(annotator.split(","), model, out, device, minutes, reasons)
     else:
-        forking, plain = sift(read_lines(Path(annotated)), reasons)
+        forking, plain = sift(read_lines(Path(annotated)), reasons, make_annotator("structure", model, device)[1])
     rows = mix(best_of_prompt(forking, plain), sequential, untagged, random.Random(seed))
     # A prompt is held out with all its answers, so that none of them was seen in training.
     prompts = sorted({row["prompt"] for row in rows})
@@ -126,25 +127,41 @@ def worth_learning(rows: Iterable[Row], reasons: Counter[str]) -> Iterable[Row]:
             reasons[reason] += 1
 
 
-def sift(rows: Iterable[Row], reasons: Counter[str]) -> tuple[list[Row], list[Row]]:
+def sift(rows: Iterable[Row], reasons: Counter[str], count: Count) -> tuple[list[Row], list[Row]]:
     """Of annotated answers, those that fork well, and those that do not fork; both with what they are."""
     forking: list[Row] = []
     plain: list[Row] = []
     for row in rows:
-        response = parse(row["response"])
-        slim = {"prompt": row["prompt"], "response": row["response"]}
-        figures = row.get("pasta") or {}
-        parallelism = figures["tokens"] / max(1, figures["critical_path"]) if "tokens" in figures else MIN_PARALLELISM
+        prompt, response = row["prompt"], parse(row["response"])
         if not any(response.promises()):
-            example = Example(0, ({"role": "user", "content": row["prompt"]},), row["response"])
-            plain.append({**slim, "form": sort_of(row["response"], is_told(example))})
-        elif reason := flaw(row["prompt"], response):
-            reasons[reason] += 1
-        elif parallelism < MIN_PARALLELISM:
+            example = Example(0, ({"role": "user", "content": prompt},), row["response"])
+            sort = sort_of(row["response"], is_told(example))
+            plain.append({"prompt": prompt, "response": row["response"], "form": sort})
+            continue
+        if reason := flaw(prompt, response):
+            beginning = good_items(prompt, response)
+            if beginning is None:
+                reasons[reason] += 1
+                continue
+            response = beginning
+            reasons[SHORTENED] += 1
+        parallelism = statistics(response, count).parallelism
+        if parallelism < MIN_PARALLELISM:
             reasons["saves little"] += 1
         else:
-            forking.append({**slim, "form": form(response), "parallelism": round(parallelism, 3)})
+            kept = {"prompt": prompt, "response": print_response(response), "form": form(response)}
+            forking.append({**kept, "parallelism": round(parallelism, 3)})
     return forking, plain
+
+
+def good_items(prompt: str, response: Response) -> Response | None:
+    """A list up to the item before its first flaw, if it is still a list."""
+    ends = [index + 1 for index, node in enumerate(response.nodes) if isinstance(node, Promise)]
+    if form(response) == "list":
+        for end in reversed(ends[MIN_ITEMS - 1 :]):
+            if flaw(prompt, beginning := Response(response.nodes[:end])) is None:
+                return beginning
+    return None
 
 
 def best_of_prompt(forking: Sequence[Row], plain: Sequence[Row]) -> list[Row]:
@@ -214,14 +231,16 @@ def marked(
     return forking, plain
 
 
-def mark_share(rows: Sequence[Row], target: Path, *how: Any) -> tuple[list[Row], list[Row], Counter[str]]:
+def mark_share(
+    rows: Sequence[Row], target: Path, name: str, model: str, device: str | None, minutes: float
+) -> tuple[list[Row], list[Row], Counter[str]]:
     reasons: Counter[str] = Counter()
-    kept = list(worth_learning(rows, reasons))
-    good, plain = sift(read_lines(mark(kept, target, *how)), reasons)
-    return good, plain, reasons
+    annotator, count = make_annotator(name, model, device)
+    file = mark(list(worth_learning(rows, reasons)), target, annotator, count, minutes)
+    return *sift(read_lines(file), reasons, count), reasons
 
 
-def mark(rows: Sequence[Row], target: Path, annotator: str, model: str, device: str | None, minutes: float) -> Path:
+def mark(rows: Sequence[Row], target: Path, annotator: Annotator, count: Count, minutes: float) -> Path:
     """Annotates, and returns the file that holds what was marked so far."""
     source = target.with_suffix(".source.jsonl")
     before = list(read_lines(source))
@@ -239,9 +258,7 @@ def mark(rows: Sequence[Row], target: Path, annotator: str, model: str, device: 
 
     same = before == list(rows[: len(before)])  # else these are other answers, and what was marked is of no use
     try:
-        report = run_annotator(
-            str(source), str(target), *make_annotator(annotator, model, device), overwrite=not same, progress=progress
-        )
+        report = run_annotator(str(source), str(target), annotator, count, overwrite=not same, progress=progress)
         print("\n".join(report.lines()), flush=True)
     except TimeUp:
         print(f"{target.stem}: time is up, and the rest is left for the next run", flush=True)
@@ -249,7 +266,7 @@ def mark(rows: Sequence[Row], target: Path, annotator: str, model: str, device: 
     return target
 
 
-def make_annotator(name: str, model: str, device: str | None) -> tuple[Any, Any]:
+def make_annotator(name: str, model: str, device: str | None) -> tuple[Annotator, Count]:
     """The annotator and the counter of tokens."""
     if name == "structure":
         from transformers import AutoTokenizer

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pasta.lang import parse, print_response
+
 RECIPE = Path(__file__).parents[2] / "recipes" / "default"
 Run = Callable[..., str]
 
@@ -62,7 +64,7 @@ def test_sample_goes_on_where_it_stopped(tmp_path: Path, run: Run, data: str) ->
 def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
     samples = [{"index": i, "sample": 0, "prompt": f"List {i}?", "response": LIST, "finished": True} for i in range(6)]
     samples += [{**samples[0], "prompt": f"Plain {i}?", "response": PLAIN} for i in range(9)]
-    samples += [{**samples[0], "finished": False}, {**samples[0], "response": "Again and again. " * 40}]
+    samples += [{**samples[-1], "finished": False}, {**samples[0], "response": "Again and again. " * 40}]
     (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
     table = run("annotate", "--sequential", "0.33")
     assert "left out: loops" in table
@@ -98,9 +100,7 @@ def test_annotate_by_independence_stops_in_time_and_goes_on(tmp_path: Path, run:
 
 
 def test_a_second_annotator_gets_the_prose_that_the_first_left(tmp_path: Path, run: Run) -> None:
-    prose = (
-        " ".join(TOPICS.values()) + " The end of it all is near, say those who know, and few disagree."
-    )
+    prose = " ".join(TOPICS.values()) + " The end of it all is near, say those who know, and few disagree."
     row = {"index": 0, "sample": 0, "finished": True}
     samples = [{**row, "prompt": "List?", "response": LIST}, {**row, "prompt": "Short?", "response": PLAIN}]
     samples += [{**row, "prompt": "Prose?", "response": text} for text in (prose, f"{prose} {prose}", prose)]
@@ -154,6 +154,17 @@ def test_as_many_items_as_were_asked_for_are_not_too_many(monkeypatch: pytest.Mo
     ten = "\n".join(f"{n}. {name} is one." for n, name in enumerate(names, 1))
     assert refusal(ten, True, "Name ten large cities.") is None
     assert refusal(ten, True, "Name some cities.") == "more than 8 items"
+
+
+def test_a_list_is_kept_up_to_its_first_flaw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(RECIPE)
+    good_items = import_module("annotate").good_items
+    topics = {**TOPICS, "Forests again": "Trees grow close together, and many animals live in their shade all year."}
+    items = [f'{n}.<promise topic="{t}" tokens=2/><async> {x}</async>' for n, (t, x) in enumerate(topics.items(), 1)]
+    response = parse("Some:\n\n" + "\n".join(items) + "<sync/>\n\nThese are five places.")
+    assert [promise.topic for promise, _ in good_items("Which?", response).promises()] == list(TOPICS)
+    assert print_response(good_items("Which?", response)).endswith("</async>")
+    assert good_items("Name five places", response) is None
 
 
 def test_the_mix_has_all_that_fork_and_draws_the_rest_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
