@@ -13,14 +13,16 @@ from pasta.errors import PastaError
 
 if TYPE_CHECKING:
     from pasta.decode import generate, generate_all, replay, stream
+    from pasta.engine.connect import connect
     from pasta.engine.load import load
     from pasta.result import Result
 
-__all__ = ["PastaError", "Result", "__version__", "generate", "generate_all", "load", "replay", "stream"]
+__all__ = ["PastaError", "Result", "__version__", "connect", "generate", "generate_all", "load", "replay", "stream"]
 
 # Looked up on first use: `import pasta.lang` needs no torch.
 _HOMES = {
     "Result": "pasta.result",
+    "connect": "pasta.engine.connect",
     "generate": "pasta.decode",
     "generate_all": "pasta.decode",
     "load": "pasta.engine.load",

@@ -6,20 +6,24 @@ import contextlib
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 from completions_server import CompletionsServer
 
-from pasta.decode import Decoder, generate, generate_all, make_request, stream
+from pasta.decode import Decoder, encode_prompt, generate, generate_all, make_request, stream
+from pasta.engine.base import Sampling
 from pasta.engine.connect import connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import ServerError
 from pasta.engine.tags import add_tags
 from pasta.errors import PastaError, UnknownModel, UsageError
+from pasta.grammar import Expect
 from pasta.lang import parse, plain
 from pasta.train import sft
 from pasta.train.config import SftConfig
@@ -178,6 +182,38 @@ def test_a_seed_draws_the_same_answer(remote: RemoteEngine) -> None:
     assert len({draw(seed) for seed in range(4)}) > 1
 
 
+def test_corrections_keep_the_distribution(tmp_path: Path) -> None:
+    """A third of the mass is on tags that may not come first: what is drawn is what the grammar leaves, rescaled."""
+    model, vocabulary = tiny_model(seed=3), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    model.save_pretrained(tmp_path)
+    vocabulary.tokenizer.save_pretrained(tmp_path)
+    native = native_of(str(tmp_path))
+    draws = 150
+    with served(native, str(tmp_path)) as server:
+        engine = connect(server.url)
+        prompt = encode_prompt(engine, "Why?")
+        drawn: Counter[int] = Counter()
+        for seed in range(draws):
+            thread = engine.open(prompt, Expect.TEXT_PROMISE, Sampling(temperature=1.5, seed=seed))
+            while not (step := engine.step()):
+                pass
+            engine.close(thread)
+            drawn[step[0][1]] += 1
+        assert engine.client.usage.corrections > draws / 10
+    assert engine.grammar is not None
+    logits = model(input_ids=torch.tensor([prompt])).logits[0, -1].detach()
+    allowed = torch.from_numpy(engine.grammar.allowed[Expect.TEXT_PROMISE])
+    expected = (logits.masked_fill(~allowed, -torch.inf) / 1.5).softmax(-1)
+    likely = expected.topk(12).indices.tolist()
+    assert set(drawn) <= set(allowed.nonzero()[:, 0].tolist())
+    for token in likely:
+        share = float(expected[token])
+        assert abs(drawn[token] / draws - share) < 4 * (share * (1 - share) / draws) ** 0.5
+    gap = sum(drawn[token] for token in likely) / draws - float(expected[likely].sum())
+    assert abs(gap) < 0.1
+
+
 def test_stop_strings_and_limits(remote: RemoteEngine, native: NativeEngine) -> None:
     prompt = ROWS[0]["prompt"]
     assert generate(remote, prompt, stop="yes").text == generate(native, prompt, stop="yes").text
@@ -279,7 +315,7 @@ def test_another_model(native: NativeEngine, folder: str, tmp_path: Path) -> Non
         with pytest.raises(PastaError, match="has no PASTA tags"):
             connect(server.url, str(plainly))
         server.root = "/somewhere/else"
-        with pytest.raises(UnknownModel, match="tokenizer is not here"):
+        with pytest.raises(UnknownModel, match="tokenizer of /somewhere/else is not here"):
             connect(server.url)
         assert connect(server.url, folder).name == Path(folder).name
     with served(native, folder, "no-tokenize") as server:

@@ -13,6 +13,7 @@ from pasta.engine.remote_client import Client, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
 from pasta.grammar import Expect
 from pasta.layout import Positions, require_tags
+from pasta.models import hub
 from pasta.models.loading import quiet, read_tokenizer
 from pasta.vocab import SYNC, Vocabulary
 
@@ -68,16 +69,13 @@ def find_served(client: Client, model: str | None) -> dict[str, Any]:
 
 def find_folder(served: dict[str, Any], model: str | None) -> Path:
     """Where the model's tokenizer is."""
-    name = model or served.get("root") or served["id"]
-    path = Path(str(name)).expanduser()
+    name = str(model or served.get("root") or served["id"])
+    path = Path(name).expanduser()
     if (path / "config.json").is_file():
         return path.resolve()
-    from pasta.models import resolve
-
-    try:
-        return resolve(str(name)).path
-    except UnknownModel:
-        raise UnknownModel(f"the server has {name}, whose tokenizer is not here", HINT_MODEL) from None
+    if "/" in name and hub.is_id(name):
+        return hub.tokenizer_folder(name)
+    raise UnknownModel(f"the tokenizer of {name} is not here", HINT_MODEL)
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:

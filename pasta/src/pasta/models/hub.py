@@ -33,6 +33,19 @@ def folder(name: str) -> Path:
         raise
 
 
+def tokenizer_folder(name: str) -> Path:
+    """A snapshot without its weights, which may be large and of no use here."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.utils import disable_progress_bars
+
+    disable_progress_bars()
+    light = [pattern for pattern in PATTERNS if pattern != "*.safetensors"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=light, ignore_patterns=UNWANTED))
+    except Exception as error:
+        raise fetch_error(name, error) from error
+
+
 def cached(name: str) -> Path | None:
     """The snapshot in the cache, if every wanted file is there."""
     from huggingface_hub import snapshot_download
