@@ -188,7 +188,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path, adapter: str, monkeypatch
 def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> None:
     model, tokenizer = read_model(adapter)
     engine = make_engine(model, vocabulary_of(model, tokenizer), slots=8192)
-    options: dict[str, Any] = {"samples": 3, "batch": 4, "max_new_tokens": 48}
+    options: dict[str, Any] = {"samples": 3, "batch": 4, "max_new_tokens": 32}
     draw(engine, ["red?", "blue?", " "], tmp_path / "a.jsonl", **options)
     rows = {(row["index"], row["sample"]): row for row in read_lines(tmp_path / "a.jsonl")}
     assert sorted(rows) == [(i, n) for i in range(2) for n in range(3)]
@@ -206,24 +206,24 @@ def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> N
 # -- the whole way ------------------------------------------------------------------------------------------
 
 
-def test_two_rounds_and_nothing_twice(tmp_path: Path, adapter: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_rounds_and_nothing_twice(tmp_path: Path, adapter: str) -> None:
     prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"instruction": f"{n}?", "output": "so"}) + "\n" for n in range(8)))
-    config = settings(
-        tmp_path / "out", adapter, prompts=str(prompts), samples=4, max_new_tokens=100, lambdas="1,inf", rounds=2,
-        batch=16, held_out=0.2,
-    )  # fmt: skip
-    records = run(config)
-    assert [(record["round"], record["lambda"]) for record in records] == [(1, "1"), (1, "inf"), (2, "1"), (2, "inf")]
+    prompts.write_text("".join(json.dumps({"instruction": f"{n}?", "output": "so"}) + "\n" for n in range(6)))
+    first = settings(
+        tmp_path / "out", adapter, prompts=str(prompts), samples=4, max_new_tokens=80, lambdas="1,inf", batch=12
+    )
+    records = run(first)
+    second = dataclasses.replace(first, lambdas="inf", rounds=2)
+    records += run(second)
+    assert [(record["round"], record["lambda"]) for record in records] == [(1, "1"), (1, "inf"), (2, "inf")]
     out = tmp_path / "out"
     files = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file() and "pairs" not in path.name}
     assert out / "round-2-lambda-inf" / "lambda-inf" / "adapter_model.safetensors" in files
-    assert run(config) == []
+    assert run(second) == []
     assert {path: path.stat().st_mtime_ns for path in files} == files, "each step found its work done"
-    assert json.loads((out / "round-2-lambda-1" / "lambda-1" / "training.json").read_text())["model"].endswith(
-        "round-1/lambda-1"
-    )
-    assert "round-2-lambda-1: 32 samples of 8 prompts" in "\n".join(summary(config))
+    record = json.loads((out / "round-2-lambda-inf" / "lambda-inf" / "training.json").read_text())
+    assert record["model"].endswith("round-1/lambda-inf")
+    assert "round-2-lambda-inf: 24 samples of 6 prompts" in "\n".join(summary(second))
 
 
 def test_the_recipes_script(
