@@ -56,7 +56,7 @@ def test_the_list_says_which_and_why() -> None:
     done = siren("plans", NOISE.path)
     assert done.returncode == 0, done.stderr
     assert "ssi keeps 5 of 8 plans" in done.stdout and "bp keeps 2 of 8 plans" in done.stdout
-    assert "5     sample    symbolic  sample    yes  yes  -" in done.stdout
+    assert "5     yes  yes  -    invq" in done.stdout
     assert "belief propagation keeps only gaussian parents of gaussians" in done.stdout
     one = siren("plans", NOISE.path, "-m", "ds", "--all")
     assert "ds keeps 4 of 8" in one.stdout and "bp keeps" not in one.stdout

@@ -1,7 +1,7 @@
 """Which plan is best for an accuracy, or for a time: tries those that can be kept, at small cost first.
 
 There is no truth to compare with, so the reference is what the steadiest plan gives on average, and an error
-is a distance from it in posterior standard deviations, as the root mean square over outputs.
+is the distance from it in posterior standard deviations (see `distance`).
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from siren import api
+from siren.distance import Array, distance, numbers, outputs
 from siren.errors import SirenError
 from siren.plans import METHODS, Plan, judge
-from siren.result import Result
 from siren.syntax import ast
 from siren.syntax.traverse import everything
 
 _FIRST: Final = 64
 _GROWTH: Final = 4
-_RUNS: Final = 5
+# Of each trial; where these take too long, as many as there is time for.
+_RUNS, _FEWEST_RUNS = 5, 2
 # A plan is left out if another is better in one respect by this factor and no worse in the other.
 _CLEARLY: Final = 1.5
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,7 @@ class Trial:
     seconds: float
     means: Array
     sds: Array
+    outputs: Any  # which output each number belongs to
     typical: float = np.nan
     error: float = np.nan
 
@@ -72,7 +71,8 @@ def tune(
 ) -> Tuned:
     """The plan with the least error in runs of so many seconds, or with the quickest runs of such an error.
 
-    `budget` bounds the seconds spent on trials; every plan that can be kept is tried once at least.
+    All seconds are of the processor: what else the machine does is no property of a plan. `budget` bounds
+    those spent on trials; every plan that can be kept is tried once at least.
     """
     if (seconds is None) == (error is None):
         raise SirenError("tune for a time or for an error, not for both")
@@ -82,11 +82,11 @@ def tune(
         for method in methods
         if judged.verdicts[method].satisfiable
     ]
-    deadline = time.monotonic() + budget
+    deadline = time.process_time() + budget
     patience = max(1.0, budget / len(candidates))
     trials: list[Trial] = []
     particles, done = _FIRST, 0
-    while candidates and (particles == _FIRST or time.monotonic() < deadline):
+    while candidates and (particles == _FIRST or time.process_time() < deadline):
         for method, number, plan in candidates:
             trial = _try(program, method, number, plan, particles, data, patience)
             trials += [trial] if trial is not None else []
@@ -117,32 +117,32 @@ def _try(
     patience: float,
 ) -> Trial | None:
     """None if the runs take too long: what is symbolic may grow from step to step."""
-    end = time.monotonic() + patience
+    end = time.process_time() + patience
 
     def watch(done: int, total: int | None) -> None:
-        if time.monotonic() > end:
+        if time.process_time() > end:
             raise _TooLong
 
     clock, means, sds = [], [], []
     for seed in range(_RUNS):
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             result = api.run(
                 program, data=data, particles=particles, method=cast(api.Method, method), seed=seed,
                 plan=plan, progress=watch,
             )  # fmt: skip
         except _TooLong:
-            return None
-        mean, sd = _numbers(result)
-        clock.append(time.perf_counter() - started)
+            break
+        mean, sd = numbers(result)
+        clock.append(time.process_time() - started)
         means.append(mean)
         sds.append(sd)
-    return Trial(method, number, plan, particles, statistics.median(clock), np.array(means), np.array(sds))
-
-
-def _numbers(result: Result) -> tuple[Array, Array]:
-    leaves = [leaf for output in result for _, leaf in output.leaves()]
-    return np.array([leaf.mean for leaf in leaves]), np.array([leaf.sd for leaf in leaves])
+    if len(clock) < _FEWEST_RUNS:
+        return None
+    seconds = statistics.median(clock)
+    return Trial(
+        method, number, plan, particles, seconds, np.array(means), np.array(sds), outputs(result)
+    )  # fmt: skip
 
 
 def _measured(trials: list[Trial]) -> list[Trial]:
@@ -151,10 +151,10 @@ def _measured(trials: list[Trial]) -> list[Trial]:
     # The runs of a plan that has lost its particles' past are each too sure, but not together.
     pooled = [np.sqrt((t.sds**2).mean(0) + t.means.var(0))[usable] for t in trials]
     scale = np.median(pooled, axis=0)
-    scale[scale <= 0] = 1.0
+    which = trials[0].outputs[usable]
 
     def distances(trial: Trial, centre: Array) -> Array:
-        return cast(Array, np.sqrt(np.mean(((trial.means[:, usable] - centre) / scale) ** 2, axis=1)))
+        return np.array([distance(means[usable], centre, scale, which) for means in trial.means])
 
     centres = [np.median(t.means[:, usable], axis=0) for t in trials]
     steadiness = [float(np.median(distances(t, c))) for t, c in zip(trials, centres, strict=True)]

@@ -1,169 +1,120 @@
-"""`siren bench`: accuracy and speed on the benchmark suite, beside the published figures and plain NumPy."""
+"""`siren bench`: what plans are worth on the eleven benchmarks, and how good and fast the engine is."""
 
 from __future__ import annotations
 
 import json
-import statistics
+import os
+import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
+
+# Timings are of one core: set before NumPy is loaded, which then reads it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
-from rich.table import Table
 
-from siren.bench import measure
-from siren.bench.filters import FILTERS
-from siren.bench.growth import POINTS, Growth, memory_growth, time_growth
-from siren.bench.machine import machine
-from siren.bench.suite import suite
-from siren.cli.show import number, open_console
-from siren.errors import SirenError
+from siren.cli.progress import Progress
 
-_PARTS: Final = ("accuracy", "speed", "growth")
+
+class Part(StrEnum):
+    analysis = "analysis"
+    plans = "plans"
+    tune = "tune"
+    accuracy = "accuracy"
+    speed = "speed"
+    growth = "growth"
 
 
 def bench(
     quick: Annotated[
-        bool, typer.Option("--quick/--long", help="Under two minutes, or many repetitions.")
+        bool, typer.Option("--quick/--full", help="Under two minutes, or as long as good figures take.")
     ] = True,
-    only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
-    part: Annotated[str, typer.Option(help="accuracy, speed, growth or all.")] = "all",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the JSON to this file; parts not measured now stay.")
+    part: Annotated[
+        list[Part] | None, typer.Option(help="Only this part; may be repeated. Default: all.")
     ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=2, help="How often the grid of plans is gone through.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep JSON, pictures and finished runs in this folder; a second run goes on from there."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Measure errors at 1,024 particles, speed beside hand-written NumPy, growth of time and memory."""
-    if part not in (*_PARTS, "all"):
-        raise typer.BadParameter(f"one of {', '.join(_PARTS)}, all", param_hint="--part")
+    """Measure the eleven published benchmarks.
+
+    analysis: accepted plans beside those that hold when they are run.
+    plans: what choosing a plan gains, in accuracy and in time.
+    tune: what `siren tune` picks beside the best in hindsight.
+    accuracy: errors beside the published ones.
+    speed: seconds beside NumPy by hand.
+    growth: of time and memory.
+    """
+    from siren.bench.machine import machine
+    from siren.bench.measure import Workplace, workplace
+    from siren.bench.parts import PARTS, Job
+    from siren.bench.suite import suite
+    from siren.cli.bench_tables import show
+
     for name in only or ():
         if name not in suite():
             raise typer.BadParameter(f"no `{name}`; there are {', '.join(suite())}", param_hint="--only")
-    figures: dict[str, Any] = {"machine": machine(), **{name: [] for name in _PARTS}}
-    with measure.workplace() as folder:
-        place = measure.Workplace(Path(folder))
-        if part in ("accuracy", "all"):
-            figures["accuracy"] = [entry.to_json() for entry in _accuracy(place, quick, only)]
-        if part in ("speed", "all"):
-            figures["speed"] = [entry.to_json() for entry in _speed(place, quick, only)]
-        if part == "growth" or (part == "all" and not only):
-            figures["growth"] = [entry.to_json() for entry in _growth(place, quick)]
-    if output:
-        _keep(figures, output)
-    text = json.dumps(figures, indent=2)
-    if as_json:
-        typer.echo(text)
-    else:
-        _show(figures)
-
-
-def _keep(figures: dict[str, Any], output: Path) -> None:
-    """Write the file; a part that was not measured now stays as it was there."""
-    before = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {}
-    merged = {name: measured or before.get(name, []) for name, measured in figures.items()}
-    output.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
-
-
-def _accuracy(place: measure.Workplace, quick: bool, only: list[str] | None) -> list[measure.Accuracy]:
-    entries = []
-    datasets, repetitions = (2, 3) if quick else (10, 10)
-    for benchmark, method, plan in measure.published_pairs():
-        if only and benchmark.name not in only:
-            continue
-        _say(f"accuracy of {benchmark.name}, {method}, plan {plan}")
-        try:
-            entry = measure.accuracy(
-                benchmark, method, plan, place, datasets=datasets, repetitions=repetitions
-            )
-        except SirenError as error:
-            _say(f"  failed: {error.message}")
-            continue
-        entries.append(entry)
-    return entries
-
-
-def _speed(place: measure.Workplace, quick: bool, only: list[str] | None) -> list[measure.Speed]:
-    entries = []
-    for name in FILTERS:
-        if only and name not in only:
-            continue
-        for particles in (1024, 100_000):
-            _say(f"speed of {name} at {particles} particles")
-            # A quarter of the steps tells the same ratio, and keeps the quick mode quick.
-            large = particles > 10_000
-            repetitions = (1 if large else 5) * (1 if quick else 5)
-            steps = 25 if large and quick else 100
-            entry = measure.speed(name, place, particles=particles, repetitions=repetitions, steps=steps)
-            entries.append(entry)
-    return entries
-
-
-def _growth(place: measure.Workplace, quick: bool) -> list[Growth]:
-    _say("growth of time and memory")
-    lengths, points = ((100, 1000), POINTS[:3]) if quick else ((100, 1000, 10_000), POINTS)
-    return [*time_growth(place, points), *memory_growth(lengths)]
-
-
-def _show(figures: dict[str, Any]) -> None:
-    console = open_console()
-    about = figures["machine"]
-    console.print(
-        f"{about['processor']}, {about['cores']} cores, Python {about['python']}, NumPy {about['numpy']}\n"
-    )
-    if figures["accuracy"]:
-        headings = [
-            "benchmark",
-            "method",
-            "plan",
-            "output",
-            "lowest",
-            "median",
-            "highest",
-            "published",
-            "s a run",
-        ]
-        table = _table(
-            "Squared error, 90th percentile over repetitions, 1,024 particles; range over data sets",
-            headings,
-            4,
+    if not quick and output is None:
+        raise typer.BadParameter(
+            "--full takes long: name a folder that keeps what is finished", param_hint="--output"
         )
-        for entry in figures["accuracy"]:
-            for name, errors in entry["errors"].items():
-                ordered = sorted(errors)
-                published = entry["published"].get(name)
-                table.add_row(
-                    entry["benchmark"], entry["method"], str(entry["plan"]), name, number(ordered[0]),
-                    number(statistics.median(ordered)), number(ordered[-1]),
-                    "" if published is None else number(published), f"{entry['seconds']:.3f}",
-                )  # fmt: skip
-        console.print(table)
-        console.print()
-    if figures["speed"]:
-        headings = ["benchmark", "plan", "particles", "steps", "Siren s", "NumPy s", "ratio"]
-        table = _table("Speed beside a hand-written NumPy filter of the same model and plan", headings, 1)
-        for entry in figures["speed"]:
-            table.add_row(
-                entry["benchmark"], str(entry["plan"]), str(entry["particles"]), str(entry["steps"]),
-                f"{entry['siren_seconds']:.4f}", f"{entry['numpy_seconds']:.4f}", f"{entry['ratio']:.2f}",
-            )  # fmt: skip
-        console.print(table)
-        console.print()
-    if figures["growth"]:
-        table = _table("Growth", ["program", "particles", "steps", "s", "ms a step", "peak MiB"], 1)
-        for entry in figures["growth"]:
-            peak = "" if entry["peak_mib"] is None else f"{entry['peak_mib']:.1f}"
-            each = f"{1000 * entry['seconds'] / entry['steps']:.2f}"
-            size = (str(entry["particles"]), str(entry["steps"]))
-            table.add_row(entry["program"], *size, f"{entry['seconds']:.3f}", each, peak)
-        console.print(table)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    about = machine()
+    everything: dict[str, Any] = {"machine": about}
+    with workplace() as folder:
+        for name in [chosen.value for chosen in part or list(Part)]:
+            print(f"siren bench: {name}", file=sys.stderr, flush=True)
+            with Progress("runs") as progress:
+                place = Workplace(Path(folder))
+                job = Job(quick, tuple(only or ()), rounds, place, output or place.folder, progress)
+                figures = PARTS[name](job)
+            everything[name] = figures
+            if output is not None:
+                _keep(output, name, {"command": _command(name, quick, output), **figures}, about)
+            if not as_json:
+                show(name, figures)
+    if as_json:
+        typer.echo(json.dumps(everything, indent=1))
 
 
-def _table(title: str, headings: list[str], words: int) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if index < words else "right", no_wrap=True)
-    return table
+def _command(name: str, quick: bool, output: Path) -> str:
+    return shlex.join(
+        ["siren", "bench", "--quick" if quick else "--full", "--part", name, "--output", output.name]
+    )  # fmt: skip
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _keep(folder: Path, name: str, figures: dict[str, Any], about: dict[str, Any]) -> None:
+    """The JSON of a part, and its pictures if Matplotlib is there."""
+    (folder / f"{name}.json").write_text(_text({"machine": about, **figures}), encoding="utf-8")
+    if name != "plans":
+        return
+    from siren.bench.draw import draw_frontiers, draw_gains
+    from siren.errors import SirenError
+
+    try:
+        draw_gains(figures["gains"], folder / "gains.png")
+        draw_frontiers(figures["cells"], folder / "frontiers.png")
+    except SirenError as error:
+        print(f"no pictures: {error.render()}", file=sys.stderr)
+
+
+def _text(figures: dict[str, Any]) -> str:
+    """JSON with a line for each entry of a list, to be read and compared by people too."""
+    parts = []
+    for key, value in figures.items():
+        text = json.dumps(value)
+        if isinstance(value, list) and value:
+            text = "[\n  " + ",\n  ".join(json.dumps(entry) for entry in value) + "\n ]"
+        parts.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

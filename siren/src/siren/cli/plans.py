@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,12 +64,13 @@ def _reason(problem: SirenError | None) -> dict[str, object] | None:
 def _show(judged: list[Judged], methods: list[str], everything: bool) -> None:
     console = open_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("plan", *judged[0].plan, *methods):
+    for heading in ("plan", *methods, "symbolic"):
         table.add_column(heading, no_wrap=True)
     for item in judged:
         kept = [verdict.satisfiable for verdict in item.verdicts.values()]
         if any(kept) or everything:
-            table.add_row(str(item.number), *item.plan.values(), *("yes" if yes else "-" for yes in kept))
+            symbolic = ", ".join(name for name, how in item.plan.items() if how == "symbolic")
+            table.add_row(str(item.number), *("yes" if yes else "-" for yes in kept), symbolic or "(none)")
     console.print(table)
     for method in methods:
         verdicts = [item.verdicts[method] for item in judged]
@@ -83,6 +85,7 @@ def _reasons(problems: list[SirenError]) -> list[tuple[str, int]]:
     counts: dict[str, int] = {}
     for problem in problems:
         lines = [f"line {span.line}" for span in (problem.span, *(n.span for n in problem.notes)) if span]
-        text = f"{problem.message} ({', forced by '.join(lines)})"
+        reason = re.sub(" is annotated `symbolic` but has to be sampled under [a-z]+", "", problem.message)
+        text = f"{reason} ({', forced by '.join(lines)})"
         counts[text] = counts.get(text, 0) + 1
     return sorted(counts.items(), key=lambda item: -item[1])

@@ -13,7 +13,8 @@ PATIENCE: Final = 2.0
 class Progress:
     """Called with steps done and, if known, the total. Silent at first, and for ever off a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "steps") -> None:
+        self.what = what
         self.start = time.monotonic()
         self.bar: object | None = None
         self.task: int = 0
@@ -45,7 +46,7 @@ class Progress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("steps"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn(self.what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self.task = int(bar.add_task("", total=total))
         bar.start()

@@ -34,8 +34,10 @@ def show_result(result: Result, rows: int) -> None:
 
 
 def open_console() -> Console:
-    """Tables in a pipe or a file are as wide as they need to be; in a terminal, as wide as it is."""
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+    """Tables are as wide as they need to be: a line that a terminal wraps can be read, one cut off cannot."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.width = max(console.width, 130) if sys.stdout.isatty() else 200
+    return console
 
 
 def summary_lines(result: Result) -> Iterator[tuple[str, str]]:

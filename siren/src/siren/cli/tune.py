@@ -24,7 +24,7 @@ def tune(
     file: Annotated[Path, typer.Argument(help="The program, a .si file.", exists=True, dir_okay=False)],
     seconds: Annotated[
         float | None,
-        typer.Option("--time", min=0.0, help="Seconds that a run may take: the least error in it."),
+        typer.Option("--time", min=0.0, help="Processor seconds of a run: the least error in that time."),
     ] = None,
     error: Annotated[
         float | None,
@@ -35,7 +35,7 @@ def tune(
     method: Annotated[
         list[Method] | None, typer.Option("--method", "-m", help="Only this algorithm; may be repeated.")
     ] = None,
-    budget: Annotated[float, typer.Option(min=0.1, help="Seconds to spend on trials.")] = 30.0,
+    budget: Annotated[float, typer.Option(min=0.1, help="Processor seconds to spend on trials.")] = 30.0,
     data: Annotated[
         list[str] | None, typer.Option(help="Bind a name: name=FILE for all rows, name=FILE:column for one.")
     ] = None,
@@ -92,7 +92,7 @@ def _show(tuned: Tuned) -> None:
         table.add_row(*cells, style="bold" if trial is tuned.best else None)
     console.print(table)
     best = tuned.best
-    console.print()
+    console.print("\nProcessor seconds a run; errors in posterior standard deviations.\n")
     if not tuned.reached:
         console.print("No trial met the demand; the nearest is")
     console.print(f"[bold]{'method':<13}[/bold]{best.method}, {best.particles} particles")
