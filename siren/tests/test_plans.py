@@ -60,7 +60,7 @@ def test_the_list_says_which_and_why() -> None:
     assert "belief propagation keeps only gaussian parents of gaussians" in done.stdout
     one = siren("plans", NOISE.path, "-m", "ds", "--all")
     assert "ds keeps 4 of 8" in one.stdout and "bp keeps" not in one.stdout
-    assert "\n0     symbolic  symbolic  symbolic  -" in one.stdout
+    assert "\n0     -    x, invq, invr" in one.stdout and "\n7     yes  (none)" in one.stdout
 
 
 def test_json_has_ranges() -> None:

@@ -49,6 +49,7 @@ class Pair:
 
     benchmark: str
     method: str
+    rounds: tuple[int, ...]
     datasets: Array
     errors: dict[Choice, Array]
     seconds: dict[Choice, Array]
@@ -87,9 +88,8 @@ def _pair(benchmark: str, method: str, choices: dict[Choice, dict[int, Outcome]]
         errors[choice] = np.log(np.nan_to_num(found, nan=1e6, posinf=1e6))
         seconds[choice] = np.log([run.seconds for run in chosen])
         truth[choice] = {name: np.array([run.truth[name] for run in chosen]) for name in chosen[0].truth}
-    return Pair(
-        benchmark, method, np.array([number % datasets for number in rounds]), errors, seconds, truth
-    )  # fmt: skip
+    numbers = np.array([number % datasets for number in rounds])
+    return Pair(benchmark, method, tuple(rounds), numbers, errors, seconds, truth)
 
 
 @dataclass(frozen=True, slots=True)

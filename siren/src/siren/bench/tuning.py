@@ -88,7 +88,7 @@ def _regret(pair: Pair, demand: str, grid: Grid, ledger: Ledger, place: Workplac
     picked = Picked(**ledger[key])
     choice = (picked.plan, picked.particles)
     if choice not in pair.errors:  # as many particles as the grid does not have: run these as well
-        for number in range(grid.scale.rounds):
+        for number in pair.rounds:
             grid.outcome(Cell(pair.benchmark, pair.method, *choice, number))
         outcomes = {c: o for c, o in grid.outcomes().items() if _is_of(pair, c)}
         (pair,) = pairs(outcomes, grid.scale.datasets)
