@@ -105,16 +105,38 @@ def test_states_within_a_topic(smollm: tuple[Vocabulary, Grammar]) -> None:
 
 def test_a_topic_is_not_a_siblings_again(smollm: tuple[Vocabulary, Grammar]) -> None:
     vocabulary, grammar = smollm
-    full, short = (tuple(vocabulary.encode(topic)) for topic in ("salt and pepper", "salt"))
+    full, short = (tuple(vocabulary.encode(topic)) for topic in ("one of two", "one"))
     # Three words are full: the token that would complete them is left out.
     expect, banned = grammar.topic(full[:-1], {full})
     assert expect is Expect.TOPIC
-    assert {vocabulary.pieces[token].casefold() for token in banned} == {" pepper"} and full[-1] in banned
+    assert {vocabulary.pieces[token].casefold() for token in banned} == {" two", "two"} and full[-1] in banned
     # One word is not: it goes on with another.
     assert grammar.topic(short, {short}) == (Expect.TOPIC_MORE, ())
-    assert grammar.topic(vocabulary.encode("Salt"), {short}) == (Expect.TOPIC_MORE, ()), "capitals tell nothing apart"
+    assert grammar.topic(vocabulary.encode("One"), {short}) == (Expect.TOPIC_MORE, ()), "capitals tell nothing apart"
     more = grammar.allowed[Expect.TOPIC_MORE]
-    assert not more[list(grammar.tags.lengths)].any() and more[vocabulary.encode("salt and")[-1]]
+    assert not more[list(grammar.tags.lengths)].any() and more[vocabulary.encode("one of")[-1]]
+
+
+def test_a_topic_begins_no_word_as_a_siblings_begins(smollm: tuple[Vocabulary, Grammar]) -> None:
+    vocabulary, grammar = smollm
+    taken = {tuple(vocabulary.encode(topic)) for topic in ("Salt and pepper", "Dragonfruit with ice")}
+
+    def left_out(topic: str) -> set[str]:
+        return {vocabulary.pieces[token].casefold() for token in grammar.topic(vocabulary.encode(topic), taken)[1]}
+
+    assert {"salt", " salt", " pepper"} <= left_out("") & left_out("Fresh")
+    letter, rest = (vocabulary.pieces[token] for token in vocabulary.encode("Dragonfruit")[:2])
+    assert len(letter) == 1 and rest not in left_out("") and rest in left_out(letter)
+    assert not {" and", " with", " ice", "and"} & left_out("Fresh"), "small words tell nothing apart"
+    assert "fruit" not in left_out("Fresh"), "a word may end as another does"
+
+
+def test_a_word_of_single_letters_is_told_by_its_first_two() -> None:
+    vocabulary, grammar = BYTES
+    taken = {tuple(vocabulary.encode("salt"))}
+    assert grammar.topic([], taken) == (Expect.TOPIC_START, ())
+    assert {vocabulary.pieces[token] for token in grammar.topic(vocabulary.encode("s"), taken)[1]} == {"a", "A"}
+    assert grammar.topic(vocabulary.encode("sp"), taken)[1] == ()
 
 
 def test_a_vocabulary_without_tags_has_no_grammar() -> None:

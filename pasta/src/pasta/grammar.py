@@ -6,7 +6,7 @@ the row of a thread's state to its logits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -18,6 +18,11 @@ from pasta.vocab import Tags, Vocabulary
 
 MAX_TOPIC_TOKENS = 12
 MAX_PROMISE_TOKENS = MAX_TOPIC_TOKENS + 2
+NOTHING = -1  # stands for a token that does not exist
+MIN_TELLING = 4  # letters: a shorter word may stand in every topic
+FUNCTION_WORDS = frozenset(
+    "about each from into more most other over such than that their these this with your".split()
+)
 
 
 class Expect(IntEnum):
@@ -52,7 +57,9 @@ class Grammar:
     tags: Tags
     allowed: np.ndarray  # a row for each Expect: True where a token may come next
     begins_word: np.ndarray  # by token: whether it begins a further word of a topic
-    same: np.ndarray  # by token: the first token that writes the same but for capitals
+    same: Sequence[int]  # by token: the first token that writes the same, but for capitals and a space before it
+    alike: Mapping[int, tuple[int, ...]]  # by such a first token: all that do
+    pieces: Sequence[str]
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, size: int) -> Grammar:
@@ -79,32 +86,52 @@ class Grammar:
         table[Expect.TOPIC_MORE] = next_word if next_word.any() else word
         for expect in (Expect.TOPIC, Expect.TOPIC_WORD, Expect.LENGTH):
             table[expect, list(tags.lengths)] = True
-        return cls(tags, table, next_word, _same_but_for_capitals(vocabulary.pieces, size))
+        return cls(tags, table, next_word, *_same_words(vocabulary.pieces, size), vocabulary.pieces)
 
     def topic(self, tokens: Sequence[int], taken: Collection[tuple[int, ...]] = ()) -> tuple[Expect, tuple[int, ...]]:
         """What may follow these tokens of a topic, and the tokens that may not.
 
-        A topic is all that tells a child from its siblings, so it may not be one that is `taken`: it goes on with
-        another word, or where three words are full, leaves out the token that would complete it.
+        A topic is all that tells a child from its siblings. So it may not be one that is `taken`: then it goes on
+        with another word. And it begins no word as a telling word of a taken topic begins: left to itself, a small
+        model promises "Sandwich", "Sandwich Bread", "Sandwiches".
         """
         here = self._fold(tokens)
         folded = [self._fold(topic) for topic in taken]
+        words = self._words(tokens)
         if not tokens:
             expect = Expect.TOPIC_START
         elif len(tokens) >= MAX_TOPIC_TOKENS:
-            expect = Expect.LENGTH
-        elif self._words(tokens) >= MAX_TOPIC_WORDS:
+            return Expect.LENGTH, ()
+        elif len(words) >= MAX_TOPIC_WORDS:
             expect = Expect.TOPIC_WORD
         else:
             expect = Expect.TOPIC_MORE if here in folded else Expect.TOPIC
-        rivals = {topic[-1] for topic in folded if topic[:-1] == here and self._words(topic) >= MAX_TOPIC_WORDS}
-        return expect, tuple(int(token) for last in rivals for token in np.flatnonzero(self.same == last))
+        rivals = {topic[-1] for topic in folded if topic[:-1] == here and len(self._words(topic)) >= MAX_TOPIC_WORDS}
+        begun = {(), self._fold(words[-1])} if words else {()}  # the word at hand may end here, and another begin
+        rivals |= {
+            start[-1] for topic in taken for word in self._words(topic) if (start := self._start(word))[:-1] in begun
+        }
+        return expect, tuple(token for last in sorted(rivals - {NOTHING}) for token in self.alike[last])
 
     def _fold(self, topic: Sequence[int]) -> tuple[int, ...]:
-        return tuple(int(self.same[token]) for token in topic)
+        return tuple(self.same[token] for token in topic)
 
-    def _words(self, tokens: Sequence[int]) -> int:
-        return 1 + sum(bool(self.begins_word[token]) for token in tokens[1:])
+    def _words(self, tokens: Sequence[int]) -> list[tuple[int, ...]]:
+        words: list[tuple[int, ...]] = []
+        for token in tokens:
+            if words and not self.begins_word[token]:
+                words[-1] += (token,)
+            else:
+                words.append((token,))
+        return words
+
+    def _start(self, word: tuple[int, ...]) -> tuple[int, ...]:
+        """The tokens of a word's first two letters; (NOTHING,) for a word that tells nothing."""
+        text = "".join(self.pieces[token] for token in word).strip().casefold()
+        if len(text) < MIN_TELLING or text in FUNCTION_WORDS:
+            return (NOTHING,)
+        start = next(end for end in range(1, len(word) + 1) if sum(len(self.pieces[t].strip()) for t in word[:end]) > 1)
+        return self._fold(word[:start])
 
 
 def _topic_pieces(vocabulary: Vocabulary, tags: Tags, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -127,9 +154,13 @@ def _capitals(pieces: Sequence[str], size: int) -> np.ndarray:
     return begins
 
 
-def _same_but_for_capitals(pieces: Sequence[str], size: int) -> np.ndarray:
-    first: dict[str, int] = {}
-    same = np.arange(size)
+def _same_words(pieces: Sequence[str], size: int) -> tuple[list[int], dict[int, tuple[int, ...]]]:
+    groups: dict[str, list[int]] = {}
     for token, piece in enumerate(pieces[:size]):
-        same[token] = first.setdefault(piece.casefold(), token)
-    return same
+        groups.setdefault(piece.removeprefix(" ").casefold(), []).append(token)
+    alike = {group[0]: tuple(group) for group in groups.values()}
+    same = list(range(size))
+    for first, group in alike.items():
+        for token in group:
+            same[token] = first
+    return same, alike
