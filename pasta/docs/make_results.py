@@ -69,7 +69,7 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     if about:
         yield about + "\n"
     yield (
-        f"`benchmarks/results/eval-{name}.json`: {min(counts)} prompts (`{summary['prompts']}`), "
+        f"`benchmarks/results/eval-{name}.json`: {max(counts)} prompts (`{summary['prompts']}`), "
         f"at most {summary['settings'].get('max_new_tokens')} tokens, greedy; reference `{summary['against']}`; "
         f"{'; '.join(machine(key, about) for key, about in summary['machines'].items())}.\n"
     )
@@ -108,6 +108,7 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
         rows.append(
             [
                 f"`{model}`",
+                str(figures["answers"]),
                 "50" if reference else interval(judged.get("lc_win_rate"), 1),
                 "50" if reference else interval(judged.get("win_rate"), 1),
                 interval(figures["realised_speedup"]),
@@ -116,7 +117,16 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
                 "–" if better is None else names(better),
             ]
         )
-    columns = ["model", "LC win rate, %", "win rate, %", "realised", "theoretical", "parallelism", "dominated by"]
+    columns = [
+        "model",
+        "answers",
+        "LC win rate, %",
+        "win rate, %",
+        "realised",
+        "theoretical",
+        "parallelism",
+        "dominated by",
+    ]
     yield table(columns, rows)
 
 

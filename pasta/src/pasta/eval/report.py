@@ -45,6 +45,7 @@ def table_rows(summary: dict[str, Any], judge: str | None) -> list[dict[str, Any
         reference = name == summary["against"]
         row = {
             "model": name,
+            "answers": figures["answers"],
             "LC win rate": "50" if reference else interval(judged.get("lc_win_rate"), 1),
             "win rate": "50" if reference else interval(judged.get("win_rate"), 1),
             "realised": interval(figures["realised_speedup"]),
