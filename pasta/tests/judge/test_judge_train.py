@@ -16,7 +16,8 @@ from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import padded
 from pasta.judge.learn import forward, make_model
 from pasta.judge.preferences import prompt_key, read_contests
-from pasta.judge.reward import FoldedReward, RewardModel
+from pasta.judge.report import markdown
+from pasta.judge.reward import Fold, FoldedReward, RewardModel
 from pasta.judge.train import pairs_of, score_file, train_judge, write_report
 from support import byte_tokenizer
 
@@ -40,6 +41,7 @@ def test_it_learns_what_is_better_on_prompts_that_it_has_not_seen(trained):
     assert report["judges"]["reward"]["spearman_of_models"] > 0.8
     assert abs(report["judges"]["reward"]["reward_and_length"]) < 0.3
     assert all(fold["saved_and_trained"] > 0.999 for fold in report["training"])
+    assert "| off_topic | 20 |" in markdown(report)
 
 
 def test_each_prompt_is_scored_by_the_model_that_was_not_trained_on_it(trained, data):
@@ -69,17 +71,18 @@ def test_the_small_adapter_is_the_same_judge(trained, tmp_path):
     assert whole[0] > 0.5 > whole[1]
 
 
-def test_the_length_term_is_taken_off_unless_raw(trained):
+@pytest.mark.parametrize(("words", "counted"), [(2, 100), (40, 280), (999, 3000)])
+def test_the_length_term_is_taken_off_where_it_was_fitted(words, counted):
+    fold, characters = Fold("", 0.5, 2.0, 3.0), 7 * words
+    assert fold.log_odds(4.0, characters, True) == pytest.approx(2 * (4 - 0.5 * math.log(counted + 1)))
+    assert fold.log_odds(4.0, characters, False) == 12
+
+
+def test_an_answer_that_says_nothing_loses(trained):
     out, _ = trained
-    pair = ("New?", "It is, is, is and is ++++")
-    for control in (True, False):
-        judge = FoldedReward.read(out, control, device="cpu")
-        raw = [model.rewards([pair])[0] for model in judge.models]
-        wanted = [
-            fold.scale * (r - fold.length_slope * math.log(1 + len(pair[1]))) if control else fold.raw_scale * r
-            for fold, r in zip(judge.folds, raw, strict=True)
-        ]
-        assert judge.rewards([pair]) == pytest.approx([sum(wanted) / 2], abs=1e-4)
+    asked = [Comparison("New?", "It is ~~~~", " \n"), Comparison("New?", "", "It is ~~~~"), Comparison("New?", "", " ")]
+    assert open_judge(f"reward:{out}").compare(asked) == pytest.approx([0, 1, 0.5], abs=1e-6)
+    assert open_judge(f"features:{out / 'features.json'}").compare(asked) == pytest.approx([0, 1, 0.5], abs=1e-6)
 
 
 def test_the_report_can_be_made_again(trained, data, tmp_path):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pasta.judge.spoil import KINDS, OFF_TOPIC, cut, double, loop, repeat_items, shuffle, spoil, swap_items
+from pasta.judge.spoil import KINDS, OFF_TOPIC, cut, double, loop, repeat_items, shuffle, spoil, stub, swap_items
 
 LIST = """Three things help a garden grow.
 
@@ -20,6 +20,7 @@ def test_each_kind(seed):
     rng = random.Random(seed)
     short = cut(LIST, rng)
     assert LIST.startswith(short) and 0.15 < len(short) / len(LIST) < 0.75 and short[-1].isalnum()
+    assert LIST.startswith(stub(LIST, rng).split()[0]) and len(stub(LIST, rng).split()) <= 8
     looped = loop(LIST, rng)
     last = looped.rstrip().splitlines()[-1].split(". ")[-1].strip(". ")
     assert looped.count(last) >= 2

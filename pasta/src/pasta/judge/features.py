@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from pasta.errors import CorruptModel
-from pasta.judge.base import Comparison
 from pasta.judge.encode import Pair
-from pasta.judge.groups import SPOILED_TARGET, elsewhere, sigmoid
+from pasta.judge.groups import SPOILED_TARGET, elsewhere
 from pasta.judge.preferences import Contest, prompt_key
-from pasta.judge.reward import Fold
+from pasta.judge.reward import Fold, Rewarding
 from pasta.judge.spoil import spoil
 
 WORD = re.compile(r"\w+")
@@ -85,7 +84,7 @@ class Linear:
         return sum(w * f for w, f in zip(self.weights, features(*pair), strict=True))
 
 
-class FeatureJudge:
+class FeatureJudge(Rewarding):
     """One linear model a fold; a prompt is scored by the one that was not fitted to it, an unknown one by all."""
 
     def __init__(
@@ -95,10 +94,8 @@ class FeatureJudge:
         self.linear, self.folds, self.prompts = tuple(linear), tuple(folds), prompts
         self.length_control = length_control
 
-    def compare(self, comparisons: Sequence[Comparison]) -> list[float]:
-        return [
-            sigmoid(self.log_odds((c.prompt, c.answer)) - self.log_odds((c.prompt, c.reference))) for c in comparisons
-        ]
+    def rewards(self, pairs: Sequence[Pair]) -> list[float]:
+        return [self.log_odds(pair) for pair in pairs]
 
     def log_odds(self, pair: Pair) -> float:
         own = self.prompts.get(prompt_key(pair[0]))

@@ -75,9 +75,9 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"{100 * report['always_the_reference']:.1f}% of the comparisons with it. Published agreement with the "
         f"majority of humans, on AlpacaEval's own pairs: {published}.",
     ]
-    if spoiled := report.get("spoiled"):
-        lines += ["", "| answers spoiled on purpose | pairs | the original preferred |", "| --- | ---: | ---: |"]
-        lines += [f"| {kind} | {row['pairs']} | {100 * row['rate']:.1f}% |" for kind, row in spoiled.items()]
+    lines += ["", "| the original preferred to | pairs | reward | reward-raw |", "| --- | ---: | ---: | ---: |"]
+    for kind, row in report["spoiled"].items():
+        lines.append(f"| {kind} | {row['pairs']} | {_share(row['reward'])} | {_share(row['reward-raw'])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -86,6 +86,10 @@ def _percent(cell: Mapping[str, Any]) -> str:
         return "–"
     low, high = cell["interval"]
     return f"{100 * cell['rate']:.1f}% [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _share(rate: float | None) -> str:
+    return "–" if rate is None else f"{100 * rate:.1f}%"
 
 
 def _number(value: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,10 @@ from pasta.judge.preferences import prompt_key
 
 RECORD = "judge.json"
 LONGEST = 2048  # tokens of prompt and answer, for a model that does not say
+NOTHING = -30.0  # the worth of an empty answer
+# Characters between which the length term holds: nine of ten judged answers. Beyond, it is as at the edge; a line
+# that goes on for ever would give a stub of three words more than any answer can earn.
+FITTED = (100, 3000)
 
 
 def open_reward(name: str, length_control: bool = True, device: str | None = None) -> RewardModel | FoldedReward:
@@ -26,23 +30,27 @@ def open_reward(name: str, length_control: bool = True, device: str | None = Non
     return RewardModel(name, device=device)
 
 
-class _Rewarding:
-    """Compares by the difference of two rewards, each computed once."""
+class Rewarding:
+    """Compares by the difference of two rewards, each computed once. An answer that says nothing loses."""
 
     name: str
 
     def rewards(self, pairs: Sequence[Pair]) -> list[float]:
+        """Of each prompt and answer; differences within a prompt are log odds."""
         raise NotImplementedError
 
+    def worth(self, pairs: Iterable[Pair]) -> dict[Pair, float]:
+        """The rewards, by pair, of those that say something; no model is asked about the others."""
+        distinct = dict.fromkeys(pairs)
+        telling = [pair for pair in distinct if pair[1].strip()]
+        return dict.fromkeys(distinct, NOTHING) | dict(zip(telling, self.rewards(telling), strict=True))
+
     def compare(self, comparisons: Sequence[Comparison]) -> list[float]:
-        pairs = list(
-            dict.fromkeys(pair for c in comparisons for pair in ((c.prompt, c.reference), (c.prompt, c.answer)))
-        )
-        reward = dict(zip(pairs, self.rewards(pairs), strict=True))
-        return [sigmoid(reward[c.prompt, c.answer] - reward[c.prompt, c.reference]) for c in comparisons]
+        worth = self.worth(pair for c in comparisons for pair in ((c.prompt, c.reference), (c.prompt, c.answer)))
+        return [sigmoid(worth[c.prompt, c.answer] - worth[c.prompt, c.reference]) for c in comparisons]
 
 
-class RewardModel(_Rewarding):
+class RewardModel(Rewarding):
     """A sequence classifier with one output, from a folder, an adapter's folder or the hub; read at its first use."""
 
     def __init__(self, source: str, *, device: str | None = None, max_length: int | None = None):
@@ -114,11 +122,12 @@ class Fold:
 
     def log_odds(self, reward: float, characters: int, length_control: bool) -> float:
         if length_control:
-            return self.scale * (reward - self.length_slope * math.log(characters + 1))
+            counted = min(max(characters, FITTED[0]), FITTED[1])
+            return self.scale * (reward - self.length_slope * math.log(counted + 1))
         return self.raw_scale * reward
 
 
-class FoldedReward(_Rewarding):
+class FoldedReward(Rewarding):
     """What `pasta train judge` makes: a prompt is scored by the model that was not trained on it.
 
     All models together, averaged, score a prompt that none has seen.

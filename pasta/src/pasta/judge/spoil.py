@@ -22,6 +22,12 @@ def cut(text: str, rng: random.Random) -> str | None:
     return text[: rng.choice(inside)] if inside else None
 
 
+def stub(text: str, rng: random.Random) -> str | None:
+    """Stops after a few words."""
+    words = text.split()
+    return " ".join(words[: rng.randint(1, 8)]) if len(words) > 12 else None
+
+
 def loop(text: str, rng: random.Random) -> str | None:
     """Says one sentence again and again, until there is no room left."""
     sentences = [match for match in SENTENCE.finditer(text) if len(match.group().split()) >= 4]
@@ -82,6 +88,7 @@ def shuffle(text: str, rng: random.Random) -> str | None:
 
 SPOILERS: dict[str, Callable[[str, random.Random], str | None]] = {
     "cut": cut,
+    "stub": stub,
     "loop": loop,
     "double": double,
     "repeat_items": repeat_items,

@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +43,17 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     prompts = deal(contests, config.folds)
     parts = split(contests, prompts, config.folds)
     say(f"{len(contests)} prompts, {sum(len(c.answers) for c in contests)} answers, {config.folds} folds")
-    rewards, training, spoiled = [], [], []
+    rewards, training, trials = [], [], []
     for k, part in enumerate(parts):
         say(f"fold {k}: training on {len(contests) - len(part)} prompts")
         held_out, done, tested = train_fold(config, k, others(parts, k), part, out / f"fold-{k}")
         rewards.append(held_out)
         training.append(done)
-        spoiled.append(tested)
+        trials.append(tested)
     folds = [make_fold(f"fold-{k}", part, rewards[k]) for k, part in enumerate(parts)]
     judge = {
         "base": config.model, "max_length": config.max_length, "temper": config.temper, "training": training,
-        "spoiled": total(spoiled), "folds": [asdict(fold) for fold in folds], "prompts": prompts,
+        "spoiled": summarise(trials, folds), "folds": [asdict(fold) for fold in folds], "prompts": prompts,
     }  # fmt: skip
     write_rows(str(out / HELD_OUT), held_out_rows(parts, rewards))
     (out / RECORD).write_text(json.dumps(judge, indent=1) + "\n", "utf-8")
@@ -66,8 +66,8 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
 
 def train_fold(
     config: JudgeConfig, number: int, learned: Sequence[Contest], held_out: Sequence[Contest], folder: Path
-) -> tuple[list[list[float]], dict[str, float], dict[str, tuple[int, int]]]:
-    """Rewards of the held-out answers by prompt, what the training did, and hits and pairs by kind of spoiling."""
+) -> tuple[list[list[float]], dict[str, float], list[Trial]]:
+    """Rewards of the held-out answers by prompt, what the training did, and rewards of spoiled answers."""
     import torch
 
     from pasta.judge.learn import add_updates, make_model, save, score, train
@@ -86,10 +86,10 @@ def train_fold(
     made = spoiled_pairs(held_out, config.seed)
     of_originals = score(model, encoder, [(prompt, good) for _, prompt, good, _ in made], config.tokens)
     of_spoiled = score(model, encoder, [(prompt, bad) for _, prompt, _, bad in made], config.tokens)
-    tested: dict[str, tuple[int, int]] = {}
-    for (kind, *_), original, worse in zip(made, of_originals, of_spoiled, strict=True):
-        hits, count = tested.get(kind, (0, 0))
-        tested[kind] = (hits + (original > worse), count + 1)
+    tested = [
+        Trial(kind, original, len(good), worse, len(bad))
+        for (kind, _, good, bad), original, worse in zip(made, of_originals, of_spoiled, strict=True)
+    ]
     save(model, tokenizer, folder, config.model)
     again = RewardModel(str(folder), device=config.device, max_length=config.max_length).rewards(pairs[:SAMPLE])
     before = [reward for rewards_ in by_prompt for reward in rewards_][: len(again)]
@@ -152,7 +152,11 @@ def make_fold(folder: str, part: Sequence[Contest], by_prompt: Sequence[Sequence
     board = Board.of(part)
     rewards = [np.array(values) for values in by_prompt]
     slope = length_slope(board, rewards)
-    level = [r - slope * x for r, x in zip(rewards, board.length, strict=True)]
+    plain = Fold(folder, slope, 1.0, 1.0)
+    level = [
+        np.array([plain.log_odds(r, len(answer.text), True) for r, answer in zip(values, answers_of(c), strict=True)])
+        for values, c in zip(by_prompt, part, strict=True)
+    ]
     return Fold(folder, slope, fit_scale(board, level), fit_scale(board, rewards))
 
 
@@ -177,12 +181,11 @@ def score_file(judge: str, source: str, target: str, device: str | None = None) 
     references = [
         (prompt, row["reference"]) for (prompt, _), row in zip(pairs, rows, strict=True) if "reference" in row
     ]
-    asked = list(dict.fromkeys([*pairs, *references]))
+    asked = [*pairs, *references]
     controlled, raw = (FoldedReward.read(Path(judge), control, device) for control in (True, False))
     raw.models = controlled.models  # read once
     begun = time.monotonic()
-    level = dict(zip(asked, controlled.rewards(asked), strict=True))
-    plain = dict(zip(asked, raw.rewards(asked), strict=True))
+    level, plain = controlled.worth(asked), raw.worth(asked)
     for row, pair in zip(rows, pairs, strict=True):
         row["reward"], row["reward_raw"] = round(level[pair], 4), round(plain[pair], 4)
         if "reference" in row:
@@ -223,12 +226,29 @@ def held_out_rows(parts: Parts, rewards: Rewards) -> list[dict[str, Any]]:
     ]
 
 
-def total(tested: Sequence[dict[str, tuple[int, int]]]) -> dict[str, dict[str, float]]:
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An answer and the same one spoiled: their rewards and characters."""
+
+    kind: str
+    original: float
+    length: int
+    spoiled: float
+    spoiled_length: int
+
+    def is_passed(self, fold: Fold, control: bool) -> bool:
+        spoiled = fold.log_odds(self.spoiled, self.spoiled_length, control)
+        return fold.log_odds(self.original, self.length, control) > spoiled
+
+
+def summarise(trials: Sequence[Sequence[Trial]], folds: Sequence[Fold]) -> dict[str, dict[str, float]]:
+    """How often the original is preferred, by kind, as the judge is controlled for length and as it is."""
     out = {}
     for kind in KINDS:
-        hits, pairs = (sum(fold.get(kind, (0, 0))[i] for fold in tested) for i in (0, 1))
-        if pairs:
-            out[kind] = {"pairs": pairs, "rate": hits / pairs}
+        made = [(trial, fold) for part, fold in zip(trials, folds, strict=True) for trial in part if trial.kind == kind]
+        if made:
+            level, raw = (sum(t.is_passed(f, control) for t, f in made) / len(made) for control in (True, False))
+            out[kind] = {"pairs": len(made), "reward": level, "reward-raw": raw}
     return out
 
 
