@@ -67,3 +67,10 @@ def test_the_command(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["tune", str(file), *options])
     assert "x symbolic" in shown.stdout
     assert CliRunner().invoke(app, ["tune", str(file)]).exit_code == 2
+
+
+def test_particles_grow_for_as_long_as_there_is_time() -> None:
+    """Runs of 64 and of 1,024 particles take about the same, so that 64 are no answer to half a second."""
+    tuned = tune(parse(WALK), seconds=0.5, methods=("ds",), data=DATA, budget=3)
+    sampled = [trial.particles for trial in tuned.trials if trial.plan == {"x": "sample"}]
+    assert tuned.reached and max(sampled) >= 1024 and tuned.best.particles >= 1024

@@ -90,7 +90,7 @@ def tune(job: Job) -> Json:
     """What `siren tune` picks beside the best in hindsight; fills the grid first if need be."""
     grid = _grid(job)
     grid.fill(job.benchmarks, job.progress)
-    budget = 1.0 if job.quick else 2.0
+    budget = 0.2 if job.quick else 3.0
     ledger = job.ledger("tuned", {**grid.scale.conditions(), "budget": budget})
     found = tuning.regrets(job.benchmarks, grid, ledger, job.place, budget, job.progress)
     return {"budget": budget, "regrets": [regret.to_json() for regret in found]}
