@@ -32,9 +32,12 @@ class Seen:
 
 
 class CompletionsServer(ThreadingHTTPServer):
-    """`quirks`: `no-ids` returns none, `no-bias` ignores it, `quiet-stop` withholds the token that stops,
-    `drop` breaks off after 5 tokens, `refuse` answers 503, `no-tokenize` lacks that path, `pairs` sends tokens two by
-    two."""
+    """What `quirks` may name, and what such a server does:
+
+    no-ids: returns none. no-bias: ignores it. no-tokenize: lacks that path. pairs: sends tokens two by two.
+    quiet-stop: withholds the token that stops, and names it; matched-stop: as SGLang names it; mute-stop: not at all.
+    drop: breaks off after 5 tokens. refuse: answers 503.
+    """
 
     daemon_threads = True
 
@@ -140,7 +143,7 @@ class Handler(BaseHTTPRequestHandler):
                 if "drop" in server.quirks and count > 5:
                     seen.ended = "dropped"
                     return
-                if "quiet-stop" in server.quirks and token in body["stop_token_ids"]:
+                if token in body["stop_token_ids"] and any("-stop" in quirk for quirk in server.quirks):
                     reason = token
                     continue
                 held.append(token)
@@ -155,7 +158,9 @@ class Handler(BaseHTTPRequestHandler):
             seen.ended = "aborted"
 
     def _send_tokens(self, tokens: list[int], finish: str | None, reason: int | None = None) -> None:
-        choice: dict[str, Any] = {"text": "…", "finish_reason": finish, "stop_reason": reason, "token_ids": tokens}
+        choice: dict[str, Any] = {"text": "…", "finish_reason": finish, "token_ids": tokens}
+        if "mute-stop" not in self.server.quirks:
+            choice["matched_stop" if "matched-stop" in self.server.quirks else "stop_reason"] = reason
         if "no-ids" in self.server.quirks:
             del choice["token_ids"]
         self._send({"choices": [choice]})

@@ -142,7 +142,7 @@ def test_many_answers_at_once(remote: RemoteEngine, native: NativeEngine) -> Non
     assert [answer.tree for answer in answers] == [generate(native, p, max_new_tokens=200).tree for p in prompts]
 
 
-@pytest.mark.parametrize("quirks", ["quiet-stop", "pairs", "no-tokenize"])
+@pytest.mark.parametrize("quirks", ["quiet-stop", "matched-stop", "pairs", "no-tokenize"])
 def test_servers_differ_and_answers_do_not(native: NativeEngine, folder: str, quirks: str) -> None:
     with served(native, folder, quirks) as server:
         engine = connect(server.url)
@@ -297,6 +297,14 @@ def test_what_is_no_address(url: str) -> None:
 def test_a_server_without_token_ids(native: NativeEngine, folder: str) -> None:
     with served(native, folder, "no-ids") as server, pytest.raises(ServerError, match="returns no token ids"):
         connect(server.url)
+
+
+def test_a_server_that_does_not_say_why_it_stopped(native: NativeEngine, folder: str) -> None:
+    with served(native, folder) as server:
+        engine = connect(server.url)
+        server.quirks = ["mute-stop"]
+        with pytest.raises(ServerError, match="which token stopped it"):
+            generate(engine, ROWS[0]["prompt"])
 
 
 def test_another_model(native: NativeEngine, folder: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pasta.engine.base import Sampling, uniform
-from pasta.engine.remote_client import Client, ServerError, Stream
+from pasta.engine.remote_client import Client, ServerError, Stream, Unavailable
 from pasta.errors import PastaError, UsageError
 from pasta.grammar import Expect, Grammar
 from pasta.layout import Positions
@@ -160,6 +160,7 @@ class RemoteEngine:
         stream = handle.stream
         if stream is None:
             return None
+        error, ended = stream.error, stream.ended  # before the tokens, which may come meanwhile
         if stream.tokens:
             token = stream.tokens.popleft()
             handle.failures = 0
@@ -171,13 +172,14 @@ class RemoteEngine:
             self.client.usage.corrections += 1
             self._drop(handle)
             self._ask(handle, refused=token)
-        elif stream.error is not None:
-            if not stream.error.passing or handle.failures == len(self.retries_s):
-                return stream.error
+            return None
+        if ended and stream.last is None:
+            error = Unavailable("the server ended a completion without a token", "see the server's log")
+        if error is not None:
+            if not error.passing or handle.failures == len(self.retries_s):
+                return error
             handle.failures += 1
-            self._drop(handle)
-            self._ask(handle)
-        elif stream.ended:  # by the server's own limit, or a correction
+        if error is not None or ended:  # by the server's own limit, or a correction
             self._drop(handle)
             self._ask(handle)
         return None

@@ -7,7 +7,7 @@ import json
 import threading
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -55,14 +55,16 @@ class Stream:
     """A completion under way: tokens that have come and were not taken yet."""
 
     tokens: deque[int] = field(default_factory=deque)
-    ended: bool = False
+    last: int | None = None  # the last that came, taken or not
+    ending: bool = False  # its last tokens are here, or about to be
+    ended: bool = False  # they are
     error: ServerError | None = None
     cached: int = 0  # of its prompt's tokens
     _future: Future[None] | None = None
 
     def close(self) -> None:
         """Ends it at once, connection and all. One whose last token has come closes by itself."""
-        if self._future is not None and not self.ended:
+        if self._future is not None and not self.ending:
             self._future.cancel()
 
 
@@ -121,7 +123,7 @@ class Client:
                     raise self._refused(reply.status_code, (await reply.aread()).decode(errors="replace"))
                 async for line in reply.aiter_lines():
                     if line.startswith("data:") and line != "data: [DONE]":
-                        self._take(stream, json.loads(line[5:]))
+                        self._take(stream, json.loads(line[5:]), body["stop_token_ids"])
         except asyncio.CancelledError:
             raise
         except ServerError as error:
@@ -135,7 +137,7 @@ class Client:
                 stream.error = Unavailable(f"{self.url} broke a completion off", "see the server's log")
         self.arrived.set()
 
-    def _take(self, stream: Stream, event: Mapping[str, Any]) -> None:
+    def _take(self, stream: Stream, event: Mapping[str, Any], stops: Sequence[int]) -> None:
         if "error" in event:
             raise self._refused(500, json.dumps(event))
         for choice in event.get("choices", ()):
@@ -145,11 +147,19 @@ class Client:
                 raise ServerError(
                     f"{self.url} returns no token ids", "use a server that knows return_token_ids, such as vLLM"
                 )
-            stream.ended = stream.ended or finish is not None  # before its tokens: who takes the last leaves it alone
-            stream.tokens.extend(tokens or ())
-            reason = choice.get("stop_reason")
-            if finish == "stop" and isinstance(reason, int) and (not tokens or tokens[-1] != reason):
-                stream.tokens.append(reason)  # some servers keep the token that stopped them to themselves
+            if finish not in (None, "stop", "length"):
+                raise Unavailable(f"{self.url} ended a completion: {finish}", "see the server's log")
+            tokens = list(tokens or ())
+            if finish == "stop" and (tokens[-1] if tokens else stream.last) not in stops:
+                # Some servers keep the token that stopped them to themselves, and name it.
+                reason = choice.get("stop_reason", choice.get("matched_stop"))
+                if not isinstance(reason, int):
+                    raise ServerError(f"{self.url} does not say which token stopped it", "use another server")
+                tokens.append(reason)
+            stream.ending = stream.ending or finish is not None
+            stream.last = tokens[-1] if tokens else stream.last
+            stream.tokens.extend(tokens)
+            stream.ended = stream.ending
             self.arrived.set()
         if event.get("usage"):
             stream.cached = self.usage.add(event["usage"])
