@@ -114,7 +114,7 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
                 interval(figures["realised_speedup"]),
                 interval(figures["theoretical_speedup"]),
                 interval(figures["theoretical_parallelism"]),
-                "–" if better is None else names(better),
+                "–" if better is None else names(better["models"]),
             ]
         )
     columns = [
@@ -145,9 +145,10 @@ def goals(summary: dict[str, Any], judge: str) -> Iterator[str]:
         met = [model for model, (faster, better) in places.items() if faster >= speed and better >= rate]
         rows.append([f"a model of {speed}x realised or more that wins {rate} % or more", names(met)])
     for model in (summary["against"], "sot", "apar"):
-        if model in places:
-            better = summary["models"][model]["dominated_by"][judge]
-            rows.append([f"`{model}` is dominated: another is as good and as fast, and better in one", names(better)])
+        found = summary["models"].get(model, {}).get("dominated_by", {}).get(judge)
+        if found:
+            by = found["speed"].replace("_", " ")
+            rows.append([f"`{model}` is dominated: another is as good and as fast ({by})", names(found["models"])])
     yield "### What was hoped for\n"
     yield table(["goal", "met by"], rows)
 

@@ -88,12 +88,23 @@ def test_differences_to_stage_one_are_taken_prompt_by_prompt(folder: Path, stage
     assert summarise(RunFolder(folder))["models"]["fast"]["over_stage_one"] is None  # no `sft` took part
 
 
+def test_one_speed_for_all_where_a_model_was_not_timed(folder: Path, stage: Stage) -> None:
+    timings = [row for row in RunFolder(folder).timings() if row["model"] != "fast"]
+    (folder / "timing.jsonl").write_text("\n".join(map(json.dumps, timings)), "utf-8")
+    stage("judge", folder, "--judge", "length")
+    found = summarise(RunFolder(folder))["models"]["baseline"]["dominated_by"]["length"]
+    assert found == {"speed": "theoretical_speedup", "models": ["fast"]}
+
+
 def test_one_command_makes_the_report(folder: Path, stage: Stage) -> None:
     stage("judge", folder, "--judge", "length")
     printed = stage("report", folder)
     assert "fast" in printed and "1.29" in printed
     place = folder / "report"
-    assert json.loads((folder / "summary.json").read_text("utf-8"))["models"]["fast"]["dominated_by"] == {"length": []}
+    models = json.loads((folder / "summary.json").read_text("utf-8"))["models"]
+    assert models["fast"]["dominated_by"] == {"length": {"speed": "realised_speedup", "models": []}}
+    # Always longer, so it always wins; and faster: the reference is dominated.
+    assert models["baseline"]["dominated_by"] == {"length": {"speed": "realised_speedup", "models": ["fast"]}}
     for name in ("pareto", "table"):
         json.loads((place / f"{name}.json").read_text("utf-8"))
     drawing = ElementTree.fromstring((place / "pareto.svg").read_text("utf-8"))

@@ -158,23 +158,28 @@ def on_task(folder: RunFolder, task: QuestionSet, model: str, against: str) -> d
 
 
 def mark_dominated(models: dict[str, dict[str, Any]], judge: str, against: str) -> None:
-    """Who is at least as good and as fast, and better in one: by the length-controlled win rate and the clock."""
+    """Who is at least as good and as fast, and better in one: by the length-controlled win rate and one speed for all.
 
-    def place(name: str) -> tuple[float, float] | None:
-        figures = models[name]
-        if name == against:
-            return 50.0, 1.0
-        judged, speed = figures["judged"].get(judge), figures["realised_speedup"] or figures["theoretical_speedup"]
+    The clock's where every judged model was timed, else the theoretical one.
+    """
+    qualities = {against: 50.0}
+    for name, figures in models.items():
+        judged = figures["judged"].get(judge)
         quality = judged and (judged["lc_win_rate"] or judged["win_rate"])
-        return (quality.value, speed.value) if quality and speed else None
-
-    places = {name: spot for name in models if (spot := place(name)) is not None}
-    for name, (quality, speed) in places.items():
-        models[name].setdefault("dominated_by", {})[judge] = [
-            other
-            for other, (better, faster) in places.items()
-            if better >= quality and faster >= speed and (better, faster) != (quality, speed)
-        ]
+        if quality:
+            qualities[name] = quality.value
+    timed = all(models[name]["realised_speedup"] for name in qualities if name in models)
+    speed = "realised_speedup" if timed else "theoretical_speedup"
+    places = {name: (quality, models[name][speed].value) for name, quality in qualities.items() if name in models}
+    for name, place in places.items():
+        models[name].setdefault("dominated_by", {})[judge] = {
+            "speed": speed,
+            "models": [
+                other
+                for other, spot in places.items()
+                if spot != place and all(theirs >= own for theirs, own in zip(spot, place, strict=True))
+            ],
+        }
 
 
 def plain(value: Any) -> Any:
