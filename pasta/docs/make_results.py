@@ -132,24 +132,26 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
 
 def goals(summary: dict[str, Any], judge: str) -> Iterator[str]:
     """What was hoped for, and what came: by the values, whatever their intervals."""
-    places = {}
+    places: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     for model, figures in summary["models"].items():
         judged = figures["judged"].get(judge) or {}
-        win = {"value": 50.0} if model == summary["against"] else judged.get("lc_win_rate") or judged.get("win_rate")
+        win = judged.get("lc_win_rate") or judged.get("win_rate")
         if win and figures["realised_speedup"]:
-            places[model] = (figures["realised_speedup"]["value"], win["value"])
-    if len(places) < 2:
-        return
+            places[model] = (figures["realised_speedup"], win)
     rows = []
-    for speed, rate in GOALS:
-        met = [model for model, (faster, better) in places.items() if faster >= speed and better >= rate]
-        rows.append([f"a model of {speed}x realised or more that wins {rate} % or more", names(met)])
+    for least, rate in GOALS:
+        met = [
+            f"`{model}`: {interval(speed)}x on {speed['prompts']} prompts, {interval(win, 1)} %"
+            for model, (speed, win) in places.items()
+            if speed["value"] >= least and win["value"] >= rate
+        ]
+        rows.append([f"a model of {least}x realised or more that wins {rate} % or more", "; ".join(met) or "none"])
     for model in (summary["against"], "sot", "apar"):
         found = summary["models"].get(model, {}).get("dominated_by", {}).get(judge)
         if found:
             by = found["speed"].replace("_", " ")
             rows.append([f"`{model}` is dominated: another is as good and as fast ({by})", names(found["models"])])
-    yield "### What was hoped for\n"
+    yield f"### What was hoped for, and who met it (judge `{judge}`)\n"
     yield table(["goal", "met by"], rows)
 
 
