@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from conftest import toy_rows
 from pasta.data.lines import read_lines
 from pasta.engine.make import make_engine
 from pasta.engine.tags import add_tags
@@ -55,12 +54,19 @@ def settings(output: Path, adapter: str, **changes: Any) -> PreferenceConfig:
     return PreferenceConfig(**{**usual, **changes})
 
 
+RESPONSES = (
+    'Two: <promise topic="red" tokens=9/><async>red is red.</async> <promise topic="sea" tokens=1/><async>blue, '
+    "yes.</async><sync/> Done.",
+    'Say <promise topic="a" tokens=1/><async>a: <promise topic="in" tokens=1/><async>so b</async> and<sync/> a</async>',
+    "Only green and white.",
+)
+
+
 def toy_layouts(learner: Learner) -> list[Layout]:
+    """Each response to two prompts; every other one was cut off."""
     lay = LayOut(learner.vocabulary, learner.positions)
-    return [
-        lay(row["prompt"], nest(spell(parse(row["response"]), learner.vocabulary)), ended=index % 2 == 0)
-        for index, row in enumerate(toy_rows(6))
-    ]
+    trees = [nest(spell(parse(response), learner.vocabulary)) for response in RESPONSES]
+    return [lay(f"{n}?", trees[(n + n // 3) % 3], ended=n % 2 == 0) for n in range(6)]
 
 
 def toy_pairs(learner: Learner, target: float = 6.0) -> list[Pair]:
