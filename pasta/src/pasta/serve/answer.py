@@ -19,6 +19,7 @@ from pasta.serve.errors import from_pasta
 from pasta.serve.metrics import Metrics
 from pasta.serve.protocol import ChatBody, Options
 from pasta.serve.scheduler import Scheduler, Update
+from pasta.serve.tracing import AnswerSpan
 
 
 class Answer:
@@ -32,6 +33,7 @@ class Answer:
         requests: Sequence[Request],
         body: Options,
         answered: Callable[[Result], None],
+        begin_span: Callable[[], AnswerSpan] | None = None,
     ):
         self._scheduler = scheduler
         self._engine = engine
@@ -51,10 +53,13 @@ class Answer:
         def tell(index: int, update: Update) -> None:
             loop.call_soon_threadsafe(self._updates.put_nowait, (index, update))
 
+        self._span = None if begin_span is None else begin_span()
         self._tickets = scheduler.submit(requests, tell)
 
-    def cancel(self) -> None:
-        """Ends what still runs. To be called whatever happens: after the end it does nothing."""
+    def close(self) -> None:
+        """Ends what still runs. To be called once, whatever happens."""
+        if self._span is not None:
+            self._span.end(cancelled=not self._ended)
         if not self._ended:
             self._ended = True
             self._metrics.cancelled.inc()
@@ -90,6 +95,8 @@ class Answer:
         waiting_for_text = True
         while len(self._results) < len(self._tickets):
             index, update = await self._updates.get()
+            if self._span is not None:
+                self._span.take(index, update)
             if isinstance(update, PastaError):
                 raise update
             if isinstance(update, Result):

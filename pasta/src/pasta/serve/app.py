@@ -29,6 +29,7 @@ from pasta.serve.page import PATHS, page_routes
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
 from pasta.serve.scheduler import Scheduler
 from pasta.serve.settings import Settings
+from pasta.serve.tracing import AnswerSpan, make_tracing
 
 GONE = 499  # nobody reads it: nginx's number for a client that closed the connection
 T = TypeVar("T")
@@ -42,12 +43,15 @@ def make_app(engine: Engine, scheduler: Scheduler, settings: Settings) -> FastAP
     """The server over an engine and its scheduler, whose ends are the caller's to arrange."""
     front = Front(engine, settings)
     metrics = Metrics(scheduler, engine.pool)
+    tracing = make_tracing()
     created = int(time.time())
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         front.close()
+        if tracing is not None:
+            tracing.close()
 
     # The interactive pages would fetch scripts from elsewhere.
     app = FastAPI(title="PASTA", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -59,13 +63,18 @@ def make_app(engine: Engine, scheduler: Scheduler, settings: Settings) -> FastAP
             if isinstance(body, ChatBody):
                 front.foresee(body, result, scheduler.prepare)
 
-        answer = Answer(scheduler, engine, metrics, requests, body, answered)
+        def begin_span() -> AnswerSpan:
+            assert tracing is not None
+            operation = "chat" if isinstance(body, ChatBody) else "text_completion"
+            return tracing.begin(http.headers, operation, engine.name)
+
+        answer = Answer(scheduler, engine, metrics, requests, body, answered, begin_span if tracing else None)
         if body.stream:
             return EventStream(answer)
         try:
             return JSONResponse(await while_connected(http.receive, answer.whole()))
         finally:
-            answer.cancel()
+            answer.close()
 
     @app.post("/v1/chat/completions", response_model=None)
     async def chat_completions(http: HttpRequest, body: ChatBody) -> Response:
@@ -170,4 +179,4 @@ class EventStream(StreamingResponse):
             with contextlib.suppress(Gone, OSError):
                 await while_connected(receive, self.stream_response(send))
         finally:
-            self._answer.cancel()
+            self._answer.close()

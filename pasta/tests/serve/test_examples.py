@@ -1,0 +1,74 @@
+"""The example programs against a running server, and the container's files against what they name."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pasta.decode import generate
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run(*arguments):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_openai_package(tiny):
+    out = run(EXAMPLES / "openai_client.py", f"{tiny.url}/v1")
+    assert generate(tiny.engine, "Name three fruits and describe each.", max_new_tokens=120).text in out
+    assert len(re.findall(r"tokens, critical path \d+, \d+ threads, \d+ of \d+ prompt tokens", out)) == 2
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_alpaca_eval(tiny, tmp_path, sequential):
+    questions = [{"instruction": text, "dataset": "ours", "output": "theirs"} for text in ("Why?", "How so?", "No.")]
+    (tmp_path / "questions.json").write_text(json.dumps(questions))
+    arguments = ["--url", f"{tiny.url}/v1", "--max-tokens", "20", "--limit", "2"] + ["--sequential"] * sequential
+    run(EXAMPLES / "alpaca_eval.py", tmp_path / "questions.json", tmp_path / "outputs.json", *arguments)
+    outputs = json.loads((tmp_path / "outputs.json").read_text())
+    assert [row["instruction"] for row in outputs] == ["Why?", "How so?"]
+    for row in outputs:
+        answer = generate(tiny.engine, row["instruction"], max_new_tokens=20, sequential=sequential)
+        assert row["output"] == answer.text and row["dataset"] == "ours"
+        assert row["generator"] == "tiny-llama" + "-sequential" * sequential
+
+
+def test_lm_evals_task_has_its_data():
+    task = yaml.safe_load((EXAMPLES / "lm_eval" / "pasta_facts.yaml").read_text())
+    data = (ROOT / task["dataset_kwargs"]["data_files"]["test"]).read_text()
+    rows = [json.loads(line) for line in data.splitlines()]
+    assert rows and all(row.keys() == {"question", "answer"} for row in rows)
+
+
+def test_the_containers_files_agree():
+    """They were not built here: docker has no daemon in the tests. What they name must at least be there."""
+    docker = (ROOT / "Dockerfile").read_text()
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    prometheus = yaml.safe_load((ROOT / compose["configs"]["prometheus"]["file"]).read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (extras,) = re.findall(rf"{project['name']}\[([\w,]+)\]", docker)
+    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    (torch,) = re.findall(r'"(torch[^"]+)"', docker)
+    assert torch in project["optional-dependencies"]["torch"]
+    (port,) = re.findall(r"^EXPOSE (\d+)$", docker, re.MULTILINE)
+    assert compose["services"]["pasta"]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    assert prometheus["scrape_configs"][0]["static_configs"] == [{"targets": [f"pasta:{port}"]}]
+    (volume,) = re.findall(r"^VOLUME (\S+)$", docker, re.MULTILINE)
+    assert compose["services"]["pasta"]["volumes"] == [f"models:{volume}"]
+    assert re.search(r"^USER pasta$", docker, re.MULTILINE), "not root"
+    copied = {name for line in re.findall(r"^COPY (.+) \S+$", docker, re.MULTILINE) for name in line.split()}
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert copied == allowed and all((ROOT / name).exists() for name in copied)
