@@ -243,19 +243,33 @@ def test_a_long_prompt_does_not_keep_others_waiting() -> None:
     quick = decoder.submit(make_request(engine, short, max_new_tokens=60))
     decoder.step()
     slow = decoder.submit(make_request(engine, long, max_new_tokens=60))
-    late = decoder.submit(make_request(engine, short, max_new_tokens=60))
+    late = [decoder.submit(make_request(engine, short, max_new_tokens=60)) for _ in range(3)]
     steps = 0
     while not slow.moments:
         before = len(quick.moments)
         decoder.step()
         steps += 1
         assert quick.finished or len(quick.moments) == before + 1, "each step brings the others on"
-    assert steps == -(-len(slow.request.prompt) // 50)
+        if steps == 10:
+            assert all(job.moments for job in late), "a short prompt goes past a long one"
+    prompts = len(slow.request.prompt) + sum(len(job.request.prompt) for job in late)
+    assert steps == -(-prompts // 50)
     while decoder.busy:
         decoder.step()
     assert slow.result().text == expected[long]
-    assert quick.result().text == late.result().text == expected[short]
+    assert {job.result().text for job in (quick, *late)} == {expected[short]}
     assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_a_long_prompt_gets_on_whatever_comes_after_it() -> None:
+    engine = tiny_engine(tags=False, slots=8192)
+    engine.chunk = 50
+    decoder = Decoder(engine)
+    slow = decoder.submit(make_request(engine, LONG * 10, max_new_tokens=1))
+    for _ in range(-(-len(slow.request.prompt) // 25)):
+        decoder.submit(make_request(engine, LONG, max_new_tokens=1))
+        decoder.step()
+    assert slow.finished
 
 
 @pytest.mark.parametrize("chunk", [1, 7, PAGE, 1000])

@@ -207,21 +207,36 @@ class NativeEngine:
         return [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]
 
     def _take(self) -> dict[Request, list[Row]]:
-        """What the next step runs: every token of an answer, and a chunk of the prompts, first come first served."""
+        """What the next step runs: every token of an answer, and a chunk of the prompts."""
         fed, self._rows = self._rows, {}
-        left = self.chunk
+        shares = self._share_chunk(fed)
         waiting: dict[Request, list[Row]] = {}
         for request, rows in fed.items():
-            if request.ran < len(request.prompt):
-                rows, later = rows[:left], rows[left:]
-                left -= len(rows)
-                if later:
-                    self._rows[request] = later
-                if not rows:
-                    continue
-            request.ran += len(rows)
-            waiting[request] = rows
+            share = shares.get(request, len(rows))
+            if share < len(rows):
+                self._rows[request] = rows[share:]
+            if share:
+                request.ran += share
+                waiting[request] = rows[:share]
         return waiting
+
+    def _share_chunk(self, fed: dict[Request, list[Row]]) -> dict[Request, int]:
+        """How many tokens of each prompt run in the next step, where not all do.
+
+        Half of the chunk is for the prompt that came first, which so gets on whatever comes after it. The rest is for
+        the shortest, which would wait long behind a long one, and make it wait little.
+        """
+        prompts = [request for request in fed if request.ran < len(request.prompt)]
+        if sum(len(fed[request]) for request in prompts) <= self.chunk:
+            return {}
+        shares = dict.fromkeys(prompts, 0)
+        shares[prompts[0]] = min(len(fed[prompts[0]]), (self.chunk + 1) // 2)
+        left = self.chunk - shares[prompts[0]]
+        for request in sorted(prompts, key=lambda request: len(fed[request])):
+            more = min(left, len(fed[request]) - shares[request])
+            shares[request] += more
+            left -= more
+        return shares
 
     def _keep(self, waiting: dict[Request, list[Row]]) -> None:
         """Lets later requests find the full pages of what just ran, as far as a fresh prompt would compute the same."""
