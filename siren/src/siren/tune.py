@@ -6,7 +6,6 @@ is the distance from it in posterior standard deviations (see `distance`).
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +24,14 @@ _FIRST: Final = 64
 _GROWTH: Final = 4
 # Of each trial; where these take too long, as many as there is time for.
 _RUNS, _FEWEST_RUNS = 5, 2
-# A plan is left out if another is better in one respect by this factor and no worse in the other.
+# A plan is left out if another is better by this factor and no slower.
 _CLEARLY: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Some runs of a plan at a number of particles. Errors are in posterior standard deviations: `typical`
-    is that of the median run, `error` that of the worst."""
+    """Some runs of a plan at a number of particles; `seconds` is the quickest. Errors are in posterior
+    standard deviations: `typical` is that of the median run, `error` that of the worst."""
 
     method: str
     number: int
@@ -102,8 +101,8 @@ def tune(
             # Four times as many particles need not take longer: most of a short run is not spent on them.
             quick = {(t.method, t.number) for t in latest if t.seconds <= seconds}
             candidates = [c for c in candidates if c[:2] in quick]
-        elif error is not None and any(trial.error <= error for trial in latest):
-            break
+        elif any(trial.error <= (error or 0.0) for trial in trials if trial.particles < particles):
+            break  # and runs of more particles agree that it is met
         particles *= _GROWTH
     return _chosen(trials, seconds, error)
 
@@ -140,7 +139,7 @@ def _try(
         sds.append(sd)
     if len(clock) < _FEWEST_RUNS:
         return None
-    seconds = statistics.median(clock)
+    seconds = min(clock)  # what disturbs a run only adds to it
     return Trial(
         method, number, plan, particles, seconds, np.array(means), np.array(sds), outputs(result)
     )  # fmt: skip
@@ -162,8 +161,9 @@ def _measured(trials: list[Trial]) -> list[Trial]:
     steadiest = trials[int(np.argmin(steadiness))]
     # Of the steadiest plan, what it gives with the most particles.
     same = [i for i, t in enumerate(trials) if (t.method, t.number) == (steadiest.method, steadiest.number)]
-    centre = centres[max(same, key=lambda i: trials[i].particles)]
-    found = [distances(trial, centre) for trial in trials]
+    best = max(same, key=lambda i: trials[i].particles)
+    scale = pooled[best]
+    found = [distances(trial, centres[best]) for trial in trials]
     return [
         replace(trial, typical=float(np.median(d)), error=float(d.max()))
         for trial, d in zip(trials, found, strict=True)
@@ -171,19 +171,23 @@ def _measured(trials: list[Trial]) -> list[Trial]:
 
 
 def _dominated(trial: Trial, others: list[Trial]) -> bool:
-    """By typical runs: a mishap of one run at few particles says little about many."""
+    """By typical runs: a mishap of one run at few particles says little about many. A plan that is slower and
+    as good may yet gain more from more particles."""
     return any(
-        (other.seconds * _CLEARLY <= trial.seconds and other.typical <= trial.typical)
-        or (other.typical * _CLEARLY < trial.typical and other.seconds <= trial.seconds)
-        for other in others
-    )
+        other.typical * _CLEARLY < trial.typical and other.seconds <= trial.seconds for other in others
+    )  # fmt: skip
 
 
 def _chosen(trials: list[Trial], seconds: float | None, error: float | None) -> Tuned:
     if seconds is not None:
-        within = [trial for trial in trials if trial.seconds <= seconds]
-        best = min(within, key=lambda t: t.error) if within else min(trials, key=lambda t: t.seconds)
-        return Tuned(best, bool(within), tuple(trials))
+        # Of each plan as many particles as there is time for: fewer can only look better by chance.
+        within: dict[tuple[str, int], Trial] = {}
+        for trial in sorted(trials, key=lambda t: t.particles):
+            if trial.seconds <= seconds:
+                within[trial.method, trial.number] = trial
+        if not within:
+            return Tuned(min(trials, key=lambda t: t.seconds), False, tuple(trials))
+        return Tuned(min(within.values(), key=lambda t: t.error), True, tuple(trials))
     good = [trial for trial in trials if error is not None and trial.error <= error]
     best = min(good, key=lambda t: t.seconds) if good else min(trials, key=lambda t: t.error)
     return Tuned(best, bool(good), tuple(trials))

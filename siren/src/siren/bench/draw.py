@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLUE, _RED, _GREY = "#1f5fa8", "#d1495b", "#b9c4d0"
+_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2)
 _METHOD_INK: Final = {"ssi": "#1f5fa8", "ds": "#d1495b", "bp": "#3d8b5f"}
 
 
@@ -49,17 +50,26 @@ def draw_frontiers(cells: list[dict[str, Any]], path: Path, method: str = "ssi")
     for axis in axes[len(names) :]:
         axis.set_visible(False)
     for axis, name in zip(axes, names, strict=False):
-        lines: dict[int | None, list[tuple[float, float]]] = {}
+        lines: dict[int | None, list[tuple[int, float, float]]] = {}
         for cell in cells:
             if (cell["benchmark"], cell["method"]) == (name, method):
-                lines.setdefault(cell["plan"], []).append((cell["seconds"], cell["error"]))
-        lowest = {plan: min(e for _, e in points) for plan, points in lines.items() if plan is not None}
-        best = min(lowest, key=lambda plan: lowest[plan])
+                point = (cell["particles"], cell["seconds"], cell["error"])
+                lines.setdefault(cell["plan"], []).append(point)
+        # With the most particles there is the least luck.
+        last = {plan: max(points)[2] for plan, points in lines.items() if plan is not None}
+        best = min(last, key=lambda plan: last[plan])
         for plan, points in sorted(lines.items(), key=lambda item: (item[0] in (None, best), item[0] or 0)):
             ink, width = {None: (_RED, 2.0), best: (_BLUE, 2.0)}.get(plan, (_GREY, 1.0))
-            axis.plot(*zip(*sorted(points), strict=True), "o-", color=ink, lw=width, ms=width + 1.2)
+            _, seconds, errors = zip(*sorted(points), strict=True)
+            axis.plot(seconds, errors, "o-", color=ink, lw=width, ms=width + 1.2)
         axis.set_xscale("log")
         axis.set_yscale("log")
+        axis.set_xticks(_SECONDS, [f"{tick:g}" for tick in _SECONDS])
+        times = [seconds for points in lines.values() for _, seconds, _ in points]
+        axis.set_xlim(min(times) * 0.85, max(times) * 1.18)
+        axis.xaxis.set_minor_formatter("")
+        axis.yaxis.set_minor_formatter("")
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.set_title(f"{name} (best: plan {best})", fontsize=9)
         axis.tick_params(labelsize=7)
         _bare(axis)

@@ -22,6 +22,8 @@ from siren.bench.suite import suite
 from siren.tune import tune
 
 DEMANDS: Final = ("time", "error")
+# A budget below so many runs of the default leaves nothing to try.
+_FEWEST_RUNS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ def _regret(pair: Pair, demand: str, grid: Grid, ledger: Ledger, place: Workplac
     limit = seconds if demand == "time" else error
     key = (pair.benchmark, pair.method, demand)
     if key not in ledger:
-        ledger.add(key, asdict(_ask(pair, demand, limit, grid, place, budget)))
+        enough = max(budget, _FEWEST_RUNS * seconds)
+        ledger.add(key, asdict(_ask(pair, demand, limit, grid, place, enough)))
     picked = Picked(**ledger[key])
     choice = (picked.plan, picked.particles)
     if choice not in pair.errors:  # as many particles as the grid does not have: run these as well
