@@ -97,7 +97,9 @@ def test_states_within_a_topic(smollm: tuple[Vocabulary, Grammar]) -> None:
     vocabulary, grammar = smollm
     assert grammar.topic([]) == (Expect.TOPIC_START, ())
     assert grammar.topic(vocabulary.encode("salt")) == (Expect.TOPIC, ())
-    assert grammar.topic(vocabulary.encode("salt and")) == (Expect.TOPIC, ())
+    expect, banned = grammar.topic(vocabulary.encode("salt and"))
+    assert expect is Expect.TOPIC
+    assert {vocabulary.pieces[token] for token in banned} >= {" and", " of", " The"}, "no topic ends in a small word"
     assert grammar.topic(vocabulary.encode("salt and pepper")) == (Expect.TOPIC_WORD, ())
     assert grammar.topic(vocabulary.encode("a") * (MAX_TOPIC_TOKENS - 1)) == (Expect.TOPIC, ())
     assert grammar.topic(vocabulary.encode("a") * MAX_TOPIC_TOKENS) == (Expect.LENGTH, ())
@@ -109,7 +111,7 @@ def test_a_topic_is_not_a_siblings_again(smollm: tuple[Vocabulary, Grammar]) -> 
     # Three words are full: the token that would complete them is left out.
     expect, banned = grammar.topic(full[:-1], {full})
     assert expect is Expect.TOPIC
-    assert {vocabulary.pieces[token].casefold() for token in banned} == {" two", "two"} and full[-1] in banned
+    assert {"two", " two"} <= {vocabulary.pieces[token].casefold() for token in banned} and full[-1] in banned
     # One word is not: it goes on with another.
     assert grammar.topic(short, {short}) == (Expect.TOPIC_MORE, ())
     assert grammar.topic(vocabulary.encode("One"), {short}) == (Expect.TOPIC_MORE, ()), "capitals tell nothing apart"

@@ -104,6 +104,7 @@ def generate(model: Engine, prompt: Prompt, **options: Any) -> Result:
         prompt: A question, a conversation (a list of `role` and `content`), or token ids.
         **options: `max_new_tokens`, `max_threads`, `max_thread_tokens`, `max_depth`, `sequential`,
             `temperature`, `top_k`, `top_p`, `min_p`, `seed`, `parallelism`, `stop`, `positions`.
+            `max_depth` is 1: children fork no further, since models are seldom taught to; 0 is sequential.
     """
     return generate_all(model, [prompt], **options)[0]
 
@@ -166,7 +167,7 @@ def make_request(
     max_new_tokens: int = 512,
     max_threads: int = 16,
     max_thread_tokens: int = 512,
-    max_depth: int = 4,
+    max_depth: int = 1,
     sequential: bool = False,
     temperature: float = 0.0,
     top_k: int = 0,

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from pasta.lang import MAX_TOPIC_WORDS, is_topic_character
+from pasta.lang import MAX_TOPIC_WORDS
 from pasta.layout import require_tags
 from pasta.vocab import Tags, Vocabulary
 
@@ -20,9 +20,9 @@ MAX_TOPIC_TOKENS = 12
 MAX_PROMISE_TOKENS = MAX_TOPIC_TOKENS + 2
 NOTHING = -1  # stands for a token that does not exist
 MIN_TELLING = 4  # letters: a shorter word may stand in every topic
-FUNCTION_WORDS = frozenset(
-    "about each from into more most other over such than that their these this with your".split()
-)
+FUNCTION_WORDS = frozenset("about each from into more most other over such than that their these this with".split())
+ENDS_NO_TOPIC = ("a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "your")
+WITHIN_WORDS = frozenset("'’-&/.+#")
 
 
 class Expect(IntEnum):
@@ -59,6 +59,7 @@ class Grammar:
     begins_word: np.ndarray  # by token: whether it begins a further word of a topic
     same: Sequence[int]  # by token: the first token that writes the same, but for capitals and a space before it
     alike: Mapping[int, tuple[int, ...]]  # by such a first token: all that do
+    small: tuple[int, ...]  # the tokens that begin a word with which no topic ends
     pieces: Sequence[str]
 
     @classmethod
@@ -86,7 +87,9 @@ class Grammar:
         table[Expect.TOPIC_MORE] = next_word if next_word.any() else word
         for expect in (Expect.TOPIC, Expect.TOPIC_WORD, Expect.LENGTH):
             table[expect, list(tags.lengths)] = True
-        return cls(tags, table, next_word, *_same_words(vocabulary.pieces, size), vocabulary.pieces)
+        endings = {f" {word}" for word in ENDS_NO_TOPIC}
+        small = tuple(token for token, piece in enumerate(vocabulary.pieces[:size]) if piece.lower() in endings)
+        return cls(tags, table, next_word, *_same_words(vocabulary.pieces, size), small, vocabulary.pieces)
 
     def topic(self, tokens: Sequence[int], taken: Collection[tuple[int, ...]] = ()) -> tuple[Expect, tuple[int, ...]]:
         """What may follow these tokens of a topic, and the tokens that may not.
@@ -111,7 +114,9 @@ class Grammar:
         rivals |= {
             start[-1] for topic in taken for word in self._words(topic) if (start := self._start(word))[:-1] in begun
         }
-        return expect, tuple(token for last in sorted(rivals - {NOTHING}) for token in self.alike[last])
+        banned = tuple(token for last in sorted(rivals - {NOTHING}) for token in self.alike[last])
+        # "and" as the last word would have a fourth one glued to it.
+        return expect, banned + self.small if len(words) == MAX_TOPIC_WORDS - 1 else banned
 
     def _fold(self, topic: Sequence[int]) -> tuple[int, ...]:
         return tuple(self.same[token] for token in topic)
@@ -141,8 +146,8 @@ def _topic_pieces(vocabulary: Vocabulary, tags: Tags, size: int) -> tuple[np.nda
     special = {*tags.all, *vocabulary.eos, *vocabulary.tokenizer.added_tokens_decoder}
     for token, piece in enumerate(vocabulary.pieces[:size]):
         rest = piece.removeprefix(" ")
-        # Half a character (\ufffd) could grow into one that a topic may not hold.
-        if token in special or not rest or any(c.isspace() or c == "\ufffd" or not is_topic_character(c) for c in rest):
+        # A topic names: what is no part of a word (":", "*", half a character) would begin to say more.
+        if token in special or not rest or not all(c.isalnum() or c in WITHIN_WORDS for c in rest):
             continue
         (word if rest == piece else next_word)[token] = True
     return word, next_word
