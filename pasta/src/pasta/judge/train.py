@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,11 @@ from pasta.judge.agreement import Array, Board, fit_scale, length_slope, pearson
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair
 from pasta.judge.features import FeatureJudge, fit
-from pasta.judge.groups import elsewhere, sigmoid
+from pasta.judge.groups import sigmoid
 from pasta.judge.preferences import Answer, Contest, deal, prompt_key, read_contests
 from pasta.judge.report import compose, markdown
 from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
-from pasta.judge.spoil import KINDS, spoil
+from pasta.judge.trials import Trial, run_trials, summarise
 
 HELD_OUT = "held-out.jsonl"
 SAMPLE = 256  # held-out answers that the saved model is tried on
@@ -83,13 +82,7 @@ def train_fold(
     pairs = [pair for contest in held_out for pair in pairs_of(contest)]
     rewards = iter(score(model, encoder, pairs, config.tokens))
     by_prompt = [[next(rewards) for _ in pairs_of(contest)] for contest in held_out]
-    made = spoiled_pairs(held_out, config.seed)
-    of_originals = score(model, encoder, [(prompt, good) for _, prompt, good, _ in made], config.tokens)
-    of_spoiled = score(model, encoder, [(prompt, bad) for _, prompt, _, bad in made], config.tokens)
-    tested = [
-        Trial(kind, original, len(good), worse, len(bad))
-        for (kind, _, good, bad), original, worse in zip(made, of_originals, of_spoiled, strict=True)
-    ]
+    tested = run_trials(held_out, lambda asked: score(model, encoder, asked, config.tokens), config.seed)
     save(model, tokenizer, folder, config.model)
     again = RewardModel(str(folder), device=config.device, max_length=config.max_length).rewards(pairs[:SAMPLE])
     before = [reward for rewards_ in by_prompt for reward in rewards_][: len(again)]
@@ -160,20 +153,6 @@ def make_fold(folder: str, part: Sequence[Contest], by_prompt: Sequence[Sequence
     return Fold(folder, slope, fit_scale(board, level), fit_scale(board, rewards))
 
 
-def spoiled_pairs(contests: Sequence[Contest], seed: int) -> list[tuple[str, str, str, str]]:
-    """Kind, prompt, answer and spoiled answer: each kind once a prompt, where one of its answers allows it."""
-    rng = random.Random(seed + 7)
-    out = []
-    for contest in contests:
-        for kind in KINDS:
-            for answer in rng.sample(contest.answers, len(contest.answers)):
-                made = spoil(answer.text, rng, elsewhere(contest.prompt, contests, rng), kind)
-                if made is not None and made[1].strip():
-                    out.append((kind, contest.prompt, answer.text, made[1]))
-                    break
-    return out
-
-
 def score_file(judge: str, source: str, target: str, device: str | None = None) -> None:
     """Adds `reward` (log odds, controlled for length), `reward_raw`, and `probability` where a line has a reference."""
     rows = list(read_rows(source))
@@ -224,32 +203,6 @@ def held_out_rows(parts: Parts, rewards: Rewards) -> list[dict[str, Any]]:
         for contest, values in zip(part, rewards[k], strict=True)
         for answer, reward in zip(answers_of(contest), values, strict=True)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """An answer and the same one spoiled: their rewards and characters."""
-
-    kind: str
-    original: float
-    length: int
-    spoiled: float
-    spoiled_length: int
-
-    def is_passed(self, fold: Fold, control: bool) -> bool:
-        spoiled = fold.log_odds(self.spoiled, self.spoiled_length, control)
-        return fold.log_odds(self.original, self.length, control) > spoiled
-
-
-def summarise(trials: Sequence[Sequence[Trial]], folds: Sequence[Fold]) -> dict[str, dict[str, float]]:
-    """How often the original is preferred, by kind, as the judge is controlled for length and as it is."""
-    out = {}
-    for kind in KINDS:
-        made = [(trial, fold) for part, fold in zip(trials, folds, strict=True) for trial in part if trial.kind == kind]
-        if made:
-            level, raw = (sum(t.is_passed(f, control) for t, f in made) / len(made) for control in (True, False))
-            out[kind] = {"pairs": len(made), "reward": level, "reward-raw": raw}
-    return out
 
 
 def say(line: str) -> None:
