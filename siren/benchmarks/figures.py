@@ -1,6 +1,6 @@
-"""Draws the figures of this folder from the JSON beside them, and puts the tables into the two READMEs.
+"""Draws the figures of this folder from the JSON beside them, and puts the tables into the documents.
 
-`siren bench --long --output benchmarks/results.json`, then `python benchmarks/figures.py`.
+`siren bench --full --output benchmarks`, then `python benchmarks/figures.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+
+from plan_figures import (
+    aircraft_summary,
+    analysis_table,
+    gains_summary,
+    gains_table,
+    tune_summary,
+    tune_table,
+)
+from siren.bench.draw import draw_frontiers, draw_gains
 
 FOLDER = Path(__file__).parent
 BLUE, RED, GREY = "#1f5fa8", "#d1495b", "#8b9bb0"
@@ -121,19 +131,57 @@ def growth_table(entries: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def about(figures: dict[str, Any], name: str) -> str:
+    """Where a figure comes from."""
+    source = f"[{name}.json](../benchmarks/{name}.json)"
+    return f"{machine_line(figures['machine'])} `{figures['command']}`, {source}."
+
+
+def blocks() -> dict[tuple[Path, str], str]:
+    """All that stands in the documents between `<!-- marker -->` and `<!-- end -->`, from the JSON."""
+    docs, own = FOLDER.parent / "docs" / "benchmarks.md", FOLDER / "README.md"
+    readme = FOLDER.parent / "README.md"
+    speed, accuracy, growth = read("speed"), read("accuracy"), read("growth")
+    analysis, plans, tuned = read("analysis"), read("plans"), read("tune")
+    speeds = f"{machine_line(speed['machine'])}\n\n{speed_table(speed['entries'])}"
+    return {
+        (own, "speed"): speeds,
+        (readme, "speed"): speeds,
+        (own, "accuracy"): accuracy_table(accuracy["entries"]),
+        (own, "growth"): growth_table(growth["entries"]),
+        (docs, "analysis"): f"{about(analysis, 'analysis')}\n\n{analysis_table(analysis)}",
+        (docs, "plans"): f"{about(plans, 'plans')}\n\n{gains_summary(plans)}",
+        (readme, "plans"): gains_summary(plans),
+        (docs, "gains"): gains_table(plans),
+        (docs, "aircraft"): aircraft_summary(plans),
+        (docs, "tune"): f"{about(tuned, 'tune')}\n\n{tune_summary(tuned)}\n\n{tune_table(tuned)}",
+    }
+
+
+def read(name: str) -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return figures
+
+
 def put(path: Path, marker: str, text: str) -> None:
     """Replace what stands between `<!-- marker -->` and `<!-- end -->`."""
     pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- end -->)", re.S)
     before = path.read_text(encoding="utf-8")
+    assert pattern.search(before), f"{path.name} has no {marker}"
     path.write_text(pattern.sub(lambda found: found[1] + text + "\n" + found[2], before), encoding="utf-8")
 
 
+def shown(path: Path, marker: str) -> str:
+    """What stands there now."""
+    found = re.search(rf"<!-- {marker} -->\n(.*?)\n<!-- end -->", path.read_text(encoding="utf-8"), re.S)
+    assert found, f"{path.name} has no {marker}"
+    return found[1]
+
+
 if __name__ == "__main__":
-    results = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
-    draw_accuracy(results["accuracy"], FOLDER / "accuracy.png")
-    draw_speed(results["speed"], FOLDER / "speed.png")
-    about = machine_line(results["machine"])
-    put(FOLDER / "README.md", "speed", f"{about}\n\n{speed_table(results['speed'])}")
-    put(FOLDER / "README.md", "accuracy", accuracy_table(results["accuracy"]))
-    put(FOLDER / "README.md", "growth", growth_table(results["growth"]))
-    put(FOLDER.parent / "README.md", "speed", f"{about}\n\n{speed_table(results['speed'])}")
+    draw_accuracy(read("accuracy")["entries"], FOLDER / "accuracy.png")
+    draw_speed(read("speed")["entries"], FOLDER / "speed.png")
+    draw_gains(read("plans")["gains"], FOLDER / "gains.png")
+    draw_frontiers(read("plans")["cells"], FOLDER / "frontiers.png")
+    for (path, marker), text in blocks().items():
+        put(path, marker, text)
