@@ -17,6 +17,9 @@ PROMPTS = [
 TOKENS = 40
 
 
+LONG = "You are a careful assistant. " * 20 + PROMPTS[0]
+
+
 @pytest.fixture(scope="module")
 def expected(default_folder):
     """The engine, and what it answers without a server."""
@@ -40,3 +43,19 @@ def test_streamed_is_unstreamed_is_generate(expected, clients):
         asked = range(2 if clients == 1 else 2 * len(PROMPTS))
         answers = list(pool.map(ask, asked))
         assert answers == [results[PROMPTS[number // 2]].text for number in asked]
+
+
+def test_a_second_turn_says_the_same_whether_the_first_is_there_or_not(expected):
+    engine, _ = expected
+    messages = [{"role": "user", "content": LONG}]
+    with serving(engine) as running:
+        first = running.chat(messages=messages, max_tokens=80, pasta={"parallelism": 4.0}).json()
+        assert first["usage"]["threads"] > 1
+        messages += [first["choices"][0]["message"], {"role": "user", "content": "Which is the sweetest?"}]
+        for message in messages:
+            message.pop("refusal", None)
+        again, fresh = (running.chat(messages=messages, max_tokens=TOKENS, user=who).json() for who in (None, "other"))
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 64
+    assert fresh["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert again["choices"] == fresh["choices"]
+    assert again["choices"][0]["message"]["content"] == generate(engine, messages, max_new_tokens=TOKENS).text
