@@ -1,0 +1,45 @@
+"""The load test itself, for a few seconds; and the figures in the documentation against the run that they name."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_many_clients_for_a_moment(tiny, tmp_path):
+    report = tmp_path / "load.json"
+    arguments = ["--clients", "12", "--seconds", "2", "--max-tokens", "20", "--json", str(report)]
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "serve_load.py", tiny.url, *arguments], capture_output=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    rows = json.loads(report.read_text())["modes"]
+    assert [row["mode"] for row in rows] == ["parallel", "sequential"]
+    assert rows == [json.loads(line) for line in done.stdout.splitlines()]
+    for row in rows:
+        assert row["right"] and row["left"] and row["malformed"]
+        assert row["wrong"] == row["failed"] == row["slots_lost"] == 0
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_the_documented_figures_are_those_of_the_run(column):
+    report = json.loads((ROOT / "benchmarks" / "results" / "serve-load.json").read_text())
+    lines = (ROOT / "docs" / "serve.md").read_text("utf-8").splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("| 64 clients |"))
+    cells = {row[1].strip(): row[2 + column].strip() for row in (line.split("|") for line in lines[begin : begin + 10])}
+    run = report["modes"][column]
+    assert report["clients"] == 64 and run["seconds"] >= 120
+    assert cells["64 clients"] == run["mode"]
+    assert cells["answers read to their end, all right"] == str(run["right"])
+    assert cells["wrong, failed, slots lost"] == f"{run['wrong']}, {run['failed']}, {run['slots_lost']}" == "0, 0, 0"
+    assert cells["left by their client"] == str(run["left"])
+    assert cells["malformed, answered with 400"] == str(run["malformed"])
+    assert cells["first text, p50 and p99"] == f"{run['first_p50_s']:.1f} s, {run['first_p99_s']:.1f} s"
+    assert cells["whole answer, p50 and p99"] == f"{run['whole_p50_s']:.1f} s, {run['whole_p99_s']:.1f} s"
+    memory = f"{run['memory_begin_mib']:.0f} to {run['memory_end_mib']:.0f} MiB"
+    assert cells["memory, from begin to end"] == memory
+    assert cells["its growth in the second half"] == f"{run['memory_slope_mib_per_min']:.2f} MiB a minute"
