@@ -79,7 +79,7 @@ class Client:
         self.arrived = threading.Event()  # set when a stream has something new
         self._http = _open_http(key)
         self._loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=self._loop.run_forever, name="pasta-remote", daemon=True)
+        thread = threading.Thread(target=_run_loop, args=(self._loop,), name="pasta-remote", daemon=True)
         thread.start()
         self.shut_down = weakref.finalize(self, _shut_down, self._loop, thread, self._http)
 
@@ -179,6 +179,13 @@ class Client:
         return kind(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
 
 
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
 def _shut_down(loop: asyncio.AbstractEventLoop, thread: threading.Thread, http: Any) -> None:
     """Closes every connection and ends the loop."""
 
@@ -192,7 +199,6 @@ def _shut_down(loop: asyncio.AbstractEventLoop, thread: threading.Thread, http: 
     asyncio.run_coroutine_threadsafe(end(), loop).add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
     if thread is not threading.current_thread():  # the collector may run anywhere
         thread.join(CONNECT_S)
-        loop.close()
 
 
 def _open_http(key: str) -> Any:

@@ -151,7 +151,7 @@ class Front:
         low, high = 0, self._settings.max_tokens
         while low < high:
             middle = (low + high + 1) // 2
-            limits = Limits(max_new_tokens=middle, max_depth=0) if sequential else Limits(max_new_tokens=middle)
+            limits = Limits(max_new_tokens=middle, max_depth=0 if sequential else 1)
             if slots_needed(prompt, limits, self.engine.positions) <= self._slots:
                 low = middle
             else:
