@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pasta.data.lines import write_json
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import write_json
 from pasta.eval.report import interval, make_report, percent, whole
 
 DOCS = Path(__file__).parent

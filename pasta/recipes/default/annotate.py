@@ -13,13 +13,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from files import read_lines, table, write_lines
+from files import table
 from shorten import shorten
 from text import MIN_ITEMS, refusal, repeats, sort_of
 
 from pasta.data import counter
 from pasta.data.annotate import annotate as run_annotator
 from pasta.data.example import Annotator, Example
+from pasta.data.lines import read_lines, write_lines
 from pasta.data.plan import Count
 from pasta.data.quality import flaw, form
 from pasta.data.structure import is_told

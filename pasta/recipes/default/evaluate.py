@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from files import append_lines, read_lines, read_prompts, table, write_json
+from files import read_prompts, table
 from text import kind, loops, most_overlap
 
+from pasta.data.lines import append_lines, read_lines, write_json
 from pasta.decode import Decoder, make_request
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluate import open_engine
-from files import append_lines, read_lines, read_prompts, table
+from files import read_prompts, table
 from text import kind, refusal
 
+from pasta.data.lines import append_lines, read_lines
 from pasta.engine.base import Engine, Sampling
 from pasta.errors import PastaError
 from pasta.grammar import Expect

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluate import geometric_mean, open_engine
-from files import read_prompts, table, write_json
+from files import read_prompts, table
 
+from pasta.data.lines import write_json
 from pasta.decode import generate
 
 

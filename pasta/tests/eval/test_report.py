@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from pasta.data.lines import append_line, write_json
 from pasta.errors import UsageError
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import append_line, write_json
 from pasta.eval.paper import POINTS
 from pasta.eval.summary import summarise
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pasta.data.lines import append_line, read_lines
 from pasta.errors import UsageError
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import append_line, read_lines
 from pasta.eval.run import main
 
 Stage = Callable[..., str]

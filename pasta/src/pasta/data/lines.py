@@ -1,39 +1,68 @@
-"""JSON lines that grow while a step runs, so that a step can stop anywhere and go on."""
+"""JSON lines that grow while a step runs: it can be stopped anywhere, leaves whole rows, and goes on from them."""
 
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pasta.errors import PastaError
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows written so far; a last line that was cut off in the middle is no row."""
-    if not path.exists():
+Row = dict[str, Any]
+
+
+def read_lines(path: Path) -> Iterator[Row]:
+    """The rows written so far (also from `PATH.xz`); a last line that was cut off in the middle is no row."""
+    packed = path.with_name(path.name + ".xz")
+    if path.exists():
+        data = path.read_bytes()
+    elif packed.exists():
+        data = lzma.decompress(packed.read_bytes())
+    else:
         return
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
+    for line in data.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
 
 
-def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def append_lines(path: Path, rows: Iterable[Row]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
-        if file.tell() and not _ends_line(path):
-            file.write(b"\n")
-        file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.writelines(map(_line, rows))
 
 
-def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def append_line(path: Path, row: Row) -> None:
+    append_lines(path, [row])
+
+
+def write_lines(path: Path, rows: Iterable[Row]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows))
+    path.write_bytes(b"".join(map(_line, rows)))
 
 
-def _ends_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) == b"\n"
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise PastaError(f"there is no file {path}") from None
+    except ValueError as error:
+        raise PastaError(f"{path} is not JSON: {error}") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _line(row: Row) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

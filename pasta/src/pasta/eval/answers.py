@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pasta.data.lines import append_line
 from pasta.eval.answer import describe
 from pasta.eval.asking import ask_all
 from pasta.eval.contestants import Contestant, open_engine
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import append_line
 from pasta.eval.machine import describe_machine
 from pasta.eval.methods import answering
 from pasta.eval.questions import Question, QuestionSet

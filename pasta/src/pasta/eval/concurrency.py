@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pasta.data.lines import append_line, read_lines
 from pasta.eval.answers import Say
 from pasta.eval.asking import Outcome, ask_all
 from pasta.eval.contestants import Contestant, open_engine
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import append_line, read_lines
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
 from pasta.eval.questions import Question, QuestionSet

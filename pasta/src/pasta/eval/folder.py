@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pasta.data.lines import Row, read_json, read_lines, write_json
 from pasta.errors import UsageError
 from pasta.eval.contestants import Contestant
-from pasta.eval.lines import Row, read_json, read_lines, write_json
 from pasta.eval.machine import name_of
 from pasta.eval.questions import QuestionSet
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pasta.data.lines import append_line, write_json
 from pasta.errors import UsageError
 from pasta.eval.answers import Say
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import append_line, write_json
 from pasta.judge.base import Comparison, open_judge
 
 CHUNK = 32  # prompts; all models' answers to them go to the judge together, so that it reads the reference once

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pasta.data.lines import write_json
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import write_json
 from pasta.eval.page import make_page
 from pasta.eval.summary import summarise
 

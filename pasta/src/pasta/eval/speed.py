@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pasta.data.lines import Row, read_lines
 from pasta.eval.folder import RunFolder
 from pasta.eval.intervals import Figure, mean_of
-from pasta.eval.lines import Row, read_lines
 
 
 def theoretical(rows: dict[str, Row], rival: dict[str, Row]) -> dict[str, Figure | None]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pasta.data.lines import Row
 from pasta.errors import UsageError
 from pasta.eval.folder import RunFolder, short
 from pasta.eval.intervals import Figure, mean_of
-from pasta.eval.lines import Row
 from pasta.eval.questions import BUILT_IN, QuestionSet
 from pasta.eval.redundancy import REPEATS
 from pasta.eval.speed import of_concurrency, realised, theoretical

@@ -12,13 +12,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from pasta.data.lines import append_line
 from pasta.errors import PastaError
 from pasta.eval.answer import Answer
 from pasta.eval.answers import Say
 from pasta.eval.asking import ask_one
 from pasta.eval.contestants import Contestant, open_engine
 from pasta.eval.folder import RunFolder
-from pasta.eval.lines import append_line
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
 from pasta.eval.questions import Question, QuestionSet
