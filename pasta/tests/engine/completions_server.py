@@ -115,7 +115,10 @@ class Handler(BaseHTTPRequestHandler):
         return self._reply(200 if self.path == "/v1/models" else 404, {"object": "list", "data": [entry]})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if len(data) < int(self.headers["Content-Length"]):
+            return None  # the client left before it had said what it wants
+        body = json.loads(data)
         if self.path == "/tokenize" and "no-tokenize" not in self.server.quirks:
             ids = self.server.vocabulary.tokenizer.encode(body["prompt"], add_special_tokens=False)
             return self._reply(200, {"tokens": list(ids)})

@@ -228,7 +228,7 @@ def test_stop_strings_and_limits(remote: RemoteEngine, native: NativeEngine) -> 
 
 
 def test_requests_share_what_they_begin_with(remote: RemoteEngine, server: CompletionsServer) -> None:
-    """A fork finds its parent's tokens; at the sync only what came last is left to be read."""
+    """A fork finds its parent's tokens, and the sync at least what its first chunk began with, and the chunk."""
     answer = generate(remote, ROWS[0]["prompt"])
     assert len(answer.threads) == 3 and remote.vocabulary.tags is not None
     tags = remote.vocabulary.tags
@@ -237,18 +237,21 @@ def test_requests_share_what_they_begin_with(remote: RemoteEngine, server: Compl
     assert (len(children), len(joins)) == (2, 1)
     for child in children:
         assert child.cached >= len(child.body["prompt"]) - 2  # but for the token that is just decoded, and <async>
-    last = len(answer.threads[2].token_ids)
-    assert joins[0].cached >= len(joins[0].body["prompt"]) - last - 2
+    assert joins[0].cached >= joins[0].body["prompt"].index(tags.close)
     until(lambda: all(seen.ended for seen in server.seen))
     until(lambda: remote.client.usage.cached_tokens > 0)
 
 
 def test_a_finished_chunk_is_read_ahead(remote: RemoteEngine, server: CompletionsServer) -> None:
     server.pause = 0.02
-    answer = generate(remote, ROWS[0]["prompt"])
     tags = remote.vocabulary.tags
     assert tags is not None
-    ahead = [seen.body["prompt"] for seen in server.seen if "logit_bias" not in seen.body]
+    for _ in range(5):  # on a busy machine the first chunk may be the last to end: then there is nothing to read ahead
+        server.seen.clear()
+        answer = generate(remote, ROWS[0]["prompt"])
+        ahead = [seen.body["prompt"] for seen in server.seen if "logit_bias" not in seen.body]
+        if ahead:
+            break
     joined = next(seen.body["prompt"] for seen in server.seen if seen.body["prompt"][-1] == tags.sync)
     assert ahead and all(seen.body["max_tokens"] == 1 for seen in server.seen if "logit_bias" not in seen.body)
     assert all(joined[: len(prompt)] == prompt for prompt in ahead)
