@@ -121,7 +121,7 @@ def test_a_topic_is_not_a_siblings_again(smollm: tuple[Vocabulary, Grammar]) -> 
 
 def test_a_topic_begins_no_word_as_a_siblings_begins(smollm: tuple[Vocabulary, Grammar]) -> None:
     vocabulary, grammar = smollm
-    taken = {tuple(vocabulary.encode(topic)) for topic in ("Salt and pepper", "Dragonfruit with ice")}
+    taken = {tuple(vocabulary.encode(topic)) for topic in ("Salt and pepper", "Dragonfruit with you")}
 
     def left_out(topic: str) -> set[str]:
         return {vocabulary.pieces[token].casefold() for token in grammar.topic(vocabulary.encode(topic), taken)[1]}
@@ -129,7 +129,7 @@ def test_a_topic_begins_no_word_as_a_siblings_begins(smollm: tuple[Vocabulary, G
     assert {"salt", " salt", " pepper"} <= left_out("") & left_out("Fresh")
     letter, rest = (vocabulary.pieces[token] for token in vocabulary.encode("Dragonfruit")[:2])
     assert len(letter) == 1 and rest not in left_out("") and rest in left_out(letter)
-    assert not {" and", " with", " ice", "and"} & left_out("Fresh"), "small words tell nothing apart"
+    assert not {" and", " with", " you", "and"} & left_out("Fresh"), "small words tell nothing apart"
     assert "fruit" not in left_out("Fresh"), "a word may end as another does"
 
 

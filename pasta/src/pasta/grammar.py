@@ -19,8 +19,11 @@ from pasta.vocab import Tags, Vocabulary
 MAX_TOPIC_TOKENS = 12
 MAX_PROMISE_TOKENS = MAX_TOPIC_TOKENS + 2
 NOTHING = -1  # stands for a token that does not exist
-MIN_TELLING = 4  # letters: a shorter word may stand in every topic
-FUNCTION_WORDS = frozenset("about each from into more most other over such than that their these this with".split())
+MIN_TELLING = 3  # letters: a shorter word may stand in every topic, and so may these
+FUNCTION_WORDS = frozenset(
+    "about all and any are but can each for from how into its more most new not off one other our out over such than "
+    "that the their these this two use via who why with you your".split()
+)
 ENDS_NO_TOPIC = ("a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "your")
 WITHIN_WORDS = frozenset("'’-&/.+#")
 
