@@ -164,6 +164,11 @@ class CudaEngine(NativeEngine):
         self._free_rows = list(range(MAX_REQUESTS))
         self._in_flight: tuple[StepGraph | None, list[Row], list[tuple[list[list[Row]], torch.Tensor]]] | None = None
 
+    @property
+    def captured(self) -> int:
+        """How many shapes of steps have been captured so far: a step that captures one takes much longer."""
+        return len(self._graphs)
+
     # -- requests --------------------------------------------------------------------------------------
 
     def _new_request(self, sampling: Sampling) -> Request:

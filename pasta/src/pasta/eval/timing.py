@@ -111,8 +111,7 @@ def timed(engine: Any, contestant: Contestant, question: Question, max_new_token
 
 def captured(engine: Any) -> int | None:
     """How many shapes of steps the engine has captured as CUDA graphs; None where it captures none."""
-    graphs = getattr(engine, "_graphs", None)
-    return None if graphs is None else len(graphs)
+    return getattr(engine, "captured", None)
 
 
 def _state(folder: RunFolder, questions: str, model: str) -> dict[str, Any]:
