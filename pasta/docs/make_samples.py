@@ -14,26 +14,28 @@ QUESTIONS = {
         "Good structure; the facts are those of a model of 135 million parameters."
     ),
     "How do I prepare for a job interview?": (
-        "Good, but it does not know when to stop: it numbers on until the budget ends."
+        "Good: eight topics that differ. The budget cuts it, and a planter is not what it meant."
     ),
     "What are the advantages and disadvantages of working from home?": (
         "A missed chance: paragraphs that could be written apart, and no promise."
     ),
     "What should I pack for a week of hiking in the mountains?": (
-        "Mixed: three words are not enough for some topics (`sleepingbag`), and the first-aid kit comes twice."
+        "Mixed: with the obvious words taken, later topics grow odd (`Bark-friendly gear`, `Bite into it`)."
     ),
     "Why do leaves change colour in autumn?": (
         "Rightly sequential: each sentence builds on the one before. The physics is wrong."
     ),
     "What are the main parts of a bicycle, and what does each do?": ("Rightly sequential: too short to pay."),
     "Describe the benefits of learning a second language.": (
-        "Bad: it wanted the same topic again, had to add a word, and took that word seriously."
+        "Weak: two blocks, and the second says what the first says; `culture` and `cultural` are different tokens."
     ),
     "Name the top cities in Italy and what is special about each.": (
-        "Good structure, with a conclusion after a sync; two of the cities are not in Italy."
+        "Good structure, with a conclusion after a sync; not all of these are cities, and one is in Spain."
     ),
     "What is the capital of Japan?": ("Rightly sequential."),
-    "How can a small shop attract more customers?": ("Good, and again without an end of its own."),
+    "How can a small shop attract more customers?": (
+        "Good: eight topics that differ; the budget cuts the conclusion after the sync."
+    ),
     "Tell me a story about a lighthouse keeper.": ("Rightly sequential: a story is one thread."),
 }
 

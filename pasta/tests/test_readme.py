@@ -33,7 +33,7 @@ def test_figures_are_those_of_their_reports() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     results = ROOT / "pasta" / "benchmarks" / "results"
     gpu = json.loads((results / "gpu-h200.json").read_text())["shapes"]
-    sft = json.loads((results / "sft-h200.json").read_text())
+    shipped = json.loads((results / "eval-shipped.json").read_text())["models"]["shipped"]
     cells = []
     for shape in gpu.values():
         step = {(row["context"], row["threads"]): row for row in shape["steps"]}
@@ -48,10 +48,14 @@ def test_figures_are_those_of_their_reports() -> None:
     for weights in ("float32", "int8"):
         ratio = {row["threads"]: row["ratio"] for row in cpu["steps"] if row["weights"] == weights}
         cells += [" / ".join(f"{ratio[threads]:.2f}" for threads in (4, 8, 16))]
-    pasta, speedup = sft["pasta"], sft["theoretical_speedup"]
+    value = {
+        name: figure["value"] for name, figure in shipped.items() if isinstance(figure, dict) and "value" in figure
+    }
     cells += [
-        f"{pasta['forking']:.1%}; {pasta['forking_of_lists_and_paragraphs']:.1%}",
-        f"| {pasta['parallelism_of_forking']:.2f} |",
-        f"{speedup['all']:.2f}; {speedup['forking']:.2f}",
+        f"{value['forking']:.1%}; {value['forking_of_lists_and_paragraphs']:.1%}",
+        f"| {value['parallelism_of_forking']:.2f} |",
+        f"| {shipped['redundancy']['blocks_repeat']['value']:.1%} |",
+        f"{value['theoretical_speedup']:.2f}; {value['theoretical_speedup_arithmetic']:.2f}",
+        f"| {shipped['judged']['features']['win_rate']['value']:.1f}% |",
     ]
     assert [cell for cell in cells if cell not in readme] == []

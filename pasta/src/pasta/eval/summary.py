@@ -84,6 +84,7 @@ def main_set(folder: RunFolder) -> str:
 def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
     every = list(rows.values())
     forking = [row for row in every if len(row["threads"]) > 1]
+    parted = [row for row in every if row["kind"] != "plain"]  # a list, or several paragraphs
     off = [error for row in every for error in row["length_errors"]]
 
     def mean(of: list[Row], value: Callable[[Row], float]) -> Figure | None:
@@ -94,6 +95,10 @@ def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
         "well_formed": mean(every, lambda row: not row["errors"]),
         "ended": mean(every, lambda row: row["finish_reason"] == "stop"),
         "forking": mean(every, lambda row: len(row["threads"]) > 1),
+        "forking_of_lists_and_paragraphs": mean(parted, lambda row: len(row["threads"]) > 1),
+        "parallelism_of_forking": mean_of(
+            [row["content_tokens"] / row["critical_path"] for row in forking if row["content_tokens"]], "geometric"
+        ),
         "threads_of_forking": mean(forking, lambda row: len(row["threads"])),
         "syncs": sum(row["syncs"] for row in every),
         "content_tokens": mean(every, lambda row: row["content_tokens"]),
