@@ -38,10 +38,10 @@ GOALS = ((1.9, 43), (1.2, 50))
 SECTIONS: dict[str, tuple[str, str]] = {
     "shipped": (
         "The shipped model",
-        """`shipped` is the default model; `baseline` learned the same answers without tags. 150 of the 600 prompts (whose
-SHA-256 comes first), float32 on two cores that also did other work; the clock is of eight prompts. What it gains in steps
-over `baseline` is less than its parallelism, because the two write different texts: where it forks, it writes more.
-Figures of an earlier run on a GPU were withdrawn: the engine then gave wrong first tokens to requests that came
+        """`shipped` is the default model; `baseline` learned the same answers without tags. 150 of the 600 prompts (by
+their hashes), float32 on two cores that also did other work; the clock is of eight prompts. What it gains in
+steps over `baseline` is less than its parallelism, because the two write different texts: where it forks it writes
+more. Figures of an earlier run on a GPU were withdrawn: the engine then gave wrong first tokens to requests that came
 while others decoded.""",
     ),
     "stage-one": (
