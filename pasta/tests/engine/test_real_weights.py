@@ -156,6 +156,7 @@ def logits_of(engine: CpuEngine, ids: list[int]) -> torch.Tensor:
     """After every token of a text, in one forward pass."""
     handle = engine.open(ids, Expect.TEXT, Sampling())
     rows = engine._rows.pop(handle.request)
+    handle.request.ran = len(rows)
     with torch.inference_mode():
         logits = engine._forward(rows, list(range(len(ids))), engine._groups({handle.request: rows}))
     engine.close(handle)

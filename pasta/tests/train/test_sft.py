@@ -86,7 +86,7 @@ def test_overfits_ten_examples_and_decodes_them_in_parallel(tmp_path: Path, base
     engine = engine_of(config.output)
     forks = syncs = 0
     for row in read_rows(data):
-        result = generate(engine, row["prompt"], max_new_tokens=200)
+        result = generate(engine, row["prompt"], max_new_tokens=200, max_depth=2)
         assert result.text == plain(parse(row["response"]))
         tags = engine.vocabulary.tags
         assert tags is not None

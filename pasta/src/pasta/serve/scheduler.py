@@ -78,6 +78,7 @@ class Scheduler:
         self._running: dict[Job, Ticket] = {}  # changed by the worker alone
         self._reserved = 0
         self._ahead: deque[Request] = deque(maxlen=max_running)
+        self.computed_ahead = 0  # prompts, so far; also those that were broken off
         self._deadline: float | None = None  # when what still runs is ended; None: not shutting down
         self._seconds = 1.0  # what an answer took, lately
         self._wake = threading.Condition()
@@ -213,6 +214,7 @@ class Scheduler:
                     self._decoder.step()
             finally:
                 self._decoder.cancel(job)
+                self.computed_ahead += 1
         except Exception as error:
             self._as_known(error)
 
