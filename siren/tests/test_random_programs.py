@@ -111,3 +111,16 @@ def test_a_run_gives_numbers(method: str, text: str) -> None:
     assert set(result.plan.values()) <= {"symbolic", "sample", "dynamic"}
     again = siren.run(format_text(text), method=method, particles=20, seed=1)
     np.testing.assert_array_equal(again[0].mean, output.mean)
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds", "bp"])
+def test_an_answer_may_name_what_it_depends_on_in_no_particle(method):
+    """Found by chance: with this seed, no particle is left in which the last branch depends on v2."""
+    text = (
+        "let v0 <- gamma(2.5, 2) in let v2 <- poisson(2) in "
+        "let () = if v0 > 0.5 then observe(gaussian(v2, 1), 0.4) else observe(gaussian(0, 2), 1) in "
+        "let () = observe(gaussian(0, 0.7), 1.3) in "
+        "[(if v0 < 0.5 then 0 else (if v2 < 0.5 then 0 else 1))]"
+    )
+    for seed in range(20):
+        siren.run(text, method=method, particles=20, seed=seed)

@@ -65,9 +65,13 @@ class Summary:
         while True:
             expr = self.graph.simplify(self.graph.fresh(expr))
             names = variables(expr)
-            mixed = [lanes for v in names if (lanes := lanes_with([expr], v)) is not None]
+            mixed = {v: lanes for v in names if (lanes := lanes_with([expr], v)) is not None}
+            idle: dict[Variable, Expr] = {v: 0.0 for v, lanes in mixed.items() if not lanes.any()}
+            if idle:  # named, but in no lane does anything depend on them
+                expr = substitute(expr, idle)
+                continue
             if mixed:
-                raise Diverge([index for index in split_by(mixed) if len(index)])
+                raise Diverge([index for index in split_by(list(mixed.values())) if len(index)])
             dists = {variable: self.engine.marginalize(variable) for variable in names}
             if variables(self.graph.simplify(expr)) == names:
                 return expr, dists
