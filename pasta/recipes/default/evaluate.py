@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from files import read_prompts, table
-from text import kind, loops, most_overlap
 
 from pasta.data.lines import append_lines, read_lines, write_json
 from pasta.decode import Decoder, make_request
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError
+from pasta.eval.redundancy import kind, loops, most_overlap
 from pasta.job import Job
 from pasta.lang import Promise, Response, Text, check, parse
 from pasta.result import Result

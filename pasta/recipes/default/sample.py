@@ -11,11 +11,12 @@ from typing import Any
 
 from evaluate import open_engine
 from files import read_prompts, table
-from text import kind, refusal
+from text import refusal
 
 from pasta.data.lines import append_lines, read_lines
 from pasta.engine.base import Engine, Sampling
 from pasta.errors import PastaError
+from pasta.eval.redundancy import kind
 from pasta.grammar import Expect
 
 TEXT = Expect.text(child=False, promise=False, sync=False)  # an answer without tags

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from text import ENDS, MAX_ITEMS, MAX_OVERLAP, MIN_ITEMS, loops, overlap, words
+from text import ENDS, MAX_ITEMS, MAX_OVERLAP, MIN_ITEMS
 
 from pasta.data.quality import asked_for
+from pasta.eval.redundancy import loops, overlap, words
 
 MARK = re.compile(r"^(?:[-*•+]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTILINE)
 GAP = re.compile(r"\n[ \t]*\n")

@@ -1,6 +1,6 @@
 """The figures of a GPU: steps against the memory limit, replayed responses, many answers at once.
 
-pasta bench --gpu --json results.json        (or: python -m pasta.bench.gpu)
+pasta bench --device cuda --json FILE        (or: python -m pasta.bench.gpu --json FILE)
 """
 
 from __future__ import annotations
