@@ -140,11 +140,6 @@ class Scheduler:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    @property
-    def ahead(self) -> int:
-        """How much there is to compute ahead."""
-        return len(self._ahead)
-
     # -- the worker -------------------------------------------------------------------------------------
 
     def _work(self) -> None:
