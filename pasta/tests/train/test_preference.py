@@ -209,6 +209,14 @@ def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> N
         assert row["finish_reason"] == "stop" or len(row["tokens"]) > 0
 
 
+def test_samples_take_turns_with_the_biases(tmp_path: Path, adapter: str) -> None:
+    model, tokenizer = read_model(adapter)
+    engine = make_engine(model, vocabulary_of(model, tokenizer), slots=8192)
+    draw(engine, ["red?", "blue?"], tmp_path / "a.jsonl", samples=4, max_new_tokens=24, parallelism=(-99.0, 99.0))
+    forked = {(row["index"], row["sample"]): row["threads"] > 1 for row in read_lines(tmp_path / "a.jsonl")}
+    assert forked == {(index, sample): sample % 2 == 1 for index in range(2) for sample in range(4)}
+
+
 # -- the whole way ------------------------------------------------------------------------------------------
 
 
@@ -265,6 +273,7 @@ def test_the_recipes_script(
         ({"judge": ""}, "judge is missing"),
         ({"prompts": ""}, "prompts is missing"),
         ({"alpha": 1.0}, "alpha is 1.0"),
+        ({"parallelism": "0,much"}, "parallelism is '0,much'"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -37,6 +37,7 @@ class PreferenceConfig(Settings):
     # sample
     samples: int = told(10, "Answers a prompt.")
     temperature: float = told(1.0, "Of the samples.")
+    parallelism: str = told("0", "Added to the logit of a fork, with commas: the samples of a prompt take turns.")
     batch: int = told(64, "Answers at once; on a large GPU 1024.")
     max_new_tokens: int = told(512, "Tokens an answer may have.")
     max_prompt_tokens: int = told(384, "Longer prompts are left out.")
@@ -92,7 +93,7 @@ class PreferenceConfig(Settings):
             raise UsageError("judge is missing", hint="name one, for example --judge reward:FOLDER; see docs/judge.md")
         if "sample" in self.chosen_steps and not self.baseline:
             raise UsageError("baseline is missing", hint="pass --baseline: speed and quality are measured against it")
-        _ = self.weights, self.shard
+        _ = self.weights, self.shard, self.biases
 
     @property
     def chosen_steps(self) -> tuple[str, ...]:
@@ -107,6 +108,17 @@ class PreferenceConfig(Settings):
         if not weights or not all(weight >= 0 and not math.isnan(weight) for weight in weights):
             raise UsageError(f"lambdas is {self.lambdas!r}", hint="write numbers with commas, for example 1,4,inf")
         return weights
+
+    @property
+    def biases(self) -> tuple[float, ...]:
+        """Some samples may fork where the model would not yet: what it never draws, it cannot learn to prefer."""
+        try:
+            biases = tuple(float(bias) for bias in str(self.parallelism).split(","))
+        except ValueError:
+            biases = ()
+        if not biases or not all(map(math.isfinite, biases)):
+            raise UsageError(f"parallelism is {self.parallelism!r}", hint="write numbers with commas, for example 0,2")
+        return biases
 
     @property
     def shard(self) -> tuple[int, int]:

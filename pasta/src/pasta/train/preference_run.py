@@ -60,7 +60,8 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     if is_missing(prompts, config.samples, drawn):
         draw(
             open_engine(config, each.model), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
-            samples=config.samples, temperature=config.temperature, seed=config.seed + each.number - 1, **limits,
+            samples=config.samples, temperature=config.temperature, parallelism=config.biases,
+            seed=config.seed + each.number - 1, **limits,
         )  # fmt: skip
     # The baseline answers what was sampled, once for all rounds.
     sampled = {row["index"] for row in each.samples()}

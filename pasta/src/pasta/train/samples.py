@@ -33,6 +33,7 @@ def draw(
     *,
     samples: int = 10,
     temperature: float = 1.0,
+    parallelism: Sequence[float] = (0.0,),
     sequential: bool = False,
     batch: int = 64,
     max_new_tokens: int = 512,
@@ -44,8 +45,9 @@ def draw(
     """Adds to `path`, a row an answer, what is missing of so many `samples` of each prompt.
 
     All samples of a prompt are drawn together, and prompts in random order: a run may stop anywhere. A prompt that
-    is too long or empty is left out. The same seed draws the same answers, whatever ran before. What is `done`
-    elsewhere, by prompt and number, is not drawn again.
+    is too long or empty is left out. The samples of a prompt take turns with the biases in `parallelism`. The same
+    seed draws the same answers, whatever ran before. What is `done` elsewhere, by prompt and number, is not drawn
+    again.
     """
     done = {*done, *((row["index"], row["sample"]) for row in read_lines(path))}
     order = [index for index, prompt in enumerate(prompts) if prompt.strip()]
@@ -61,7 +63,7 @@ def draw(
                 own = (seed * 1_000_003 + index) * 1_009 + sample
                 yield (index, sample), make_request(
                     engine, encoded[index], max_new_tokens=max_new_tokens, temperature=temperature, seed=own,
-                    sequential=sequential,
+                    parallelism=parallelism[sample % len(parallelism)], sequential=sequential,
                 )  # fmt: skip
 
     progress = Progress(len(wanted))
