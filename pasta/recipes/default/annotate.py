@@ -34,6 +34,8 @@ Row = dict[str, Any]
 MIN_PARALLELISM = 1.3
 SENTENCES = 0.2  # the most that blocks within a paragraph may be of all that fork: they save least
 PROSE = ("whole paragraphs", "prose")
+WHOLE = ("whole list", "whole paragraphs")  # why these do not fork is hard to see: many of them teach not to fork
+WHOLE_SHARE = 0.1  # the most that each of these may be of all that do not fork
 SHORTENED = "shortened"  # counted with the reasons, though it is none
 
 
@@ -185,10 +187,12 @@ def mix(rows: Sequence[Row], sequential: float, untagged: float, random: random.
     for row in rows:
         if "parallelism" not in row:
             kinds.setdefault(row["form"], []).append(row)
-    for group in kinds.values():
-        random.shuffle(group)
-    evenly = [row for turn in zip_longest(*kinds.values()) for row in turn if row is not None]
     wanted = round(len(forking) * sequential / (1 - sequential))
+    for kind, group in kinds.items():
+        random.shuffle(group)
+        if kind in WHOLE:
+            del group[round(WHOLE_SHARE * wanted) :]
+    evenly = [row for turn in zip_longest(*kinds.values()) for row in turn if row is not None]
     for row in forking:
         if row["form"] == "list" and random.random() < untagged:
             row["response"] = plain_of(parse(row["response"]))

@@ -182,6 +182,9 @@ def test_the_mix_has_all_that_fork_and_draws_the_rest_evenly(monkeypatch: pytest
     assert forms["list"] + forms["list without tags"] == 60
     assert 15 < forms["list without tags"] < 45
     assert all(("<promise" in row["response"]) == (row["form"] == "list") for row in rows)
+    whole = [{"prompt": f"w{n}", "response": PLAIN, "form": "whole paragraphs"} for n in range(100)]
+    forms = Counter(row["form"] for row in annotate.mix([*best, *whole], 0.25, 0.0, random.Random(0)))
+    assert forms["whole paragraphs"] == 2  # a tenth of 20
     assert "<sync/>" not in annotate.as_apar({"response": tagged + "<sync/>\n\nBoth.", "form": "list"})["response"]
 
 
