@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from pasta.engine.native import NativeEngine
@@ -48,7 +50,13 @@ def script(tags: Tags, topic: list[int], length: int, body: int) -> dict[tuple[i
 def pilot(engine: PilotedEngine, length: int, body: int) -> None:
     tags = engine.vocabulary.tags
     assert tags is not None
-    steps = script(tags, engine.vocabulary.encode("cat"), length, body)
+    fly(engine, script(tags, engine.vocabulary.encode("cat"), length, body))
+
+
+def fly(engine: PilotedEngine, steps: Mapping[tuple[int, ...], Mapping[int, int]]) -> None:
+    """Puts these tokens, by thread and choice; -1 is the end."""
+    tags = engine.vocabulary.tags
+    assert tags is not None
     end = min(engine.vocabulary.eos)
     forbidden_end = engine.vocabulary.eos
 

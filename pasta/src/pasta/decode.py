@@ -103,7 +103,7 @@ def generate(model: Engine, prompt: Prompt, **options: Any) -> Result:
         model: From `load`.
         prompt: A question, a conversation (a list of `role` and `content`), or token ids.
         **options: `max_new_tokens`, `max_threads`, `max_thread_tokens`, `max_depth`, `sequential`,
-            `temperature`, `top_k`, `top_p`, `min_p`, `seed`, `parallelism`, `stop`, `positions`.
+            `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`, `seed`, `parallelism`, `stop`, `positions`.
             `max_depth` is 1: children fork no further, since models are seldom taught to; 0 is sequential.
     """
     return generate_all(model, [prompt], **options)[0]
@@ -175,6 +175,7 @@ def make_request(
     min_p: float = 0.0,
     seed: int = 0,
     parallelism: float = 0.0,
+    repetition_penalty: float = 1.0,
     stop: str | Sequence[str] = (),
     positions: Positions | str | None = None,
     script: Tree | None = None,
@@ -194,7 +195,7 @@ def make_request(
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     return Request(
         prompt=ids,
-        sampling=Sampling(temperature, top_k, top_p, min_p, seed, parallelism),
+        sampling=Sampling(temperature, top_k, top_p, min_p, seed, parallelism, repetition_penalty),
         limits=Limits(max_new_tokens, max_threads, max_thread_tokens, 0 if sequential else max_depth, model.context),
         positions=positions or model.positions,
         stop=tuple(text for text in stops if text),

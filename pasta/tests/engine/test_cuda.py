@@ -152,8 +152,9 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> Non
         CudaEngine(model.cuda(), vocabulary, slots=8192),
     ]
     options = {"max_new_tokens": 160, "max_thread_tokens": 40, "positions": positions}
-    for parallelism in (0.0, 6.0, 9.0):
-        cpu, gpu = (generate_all(engine, prompts, parallelism=parallelism, **options) for engine in engines)
+    for parallelism, penalty in ((0.0, 1.0), (6.0, 1.0), (9.0, 1.0), (0.0, 1.3), (6.0, 1.3)):
+        options |= {"parallelism": parallelism, "repetition_penalty": penalty}
+        cpu, gpu = (generate_all(engine, prompts, **options) for engine in engines)
         assert [result.annotated for result in gpu] == [result.annotated for result in cpu]
         assert parallelism == 0.0 or any(len(result.threads) > 3 for result in gpu)
     for engine in engines:

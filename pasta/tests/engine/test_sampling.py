@@ -193,6 +193,10 @@ def test_the_largest_number_is_below_one(monkeypatch: pytest.MonkeyPatch) -> Non
         ("min_p", 1.5),
         ("parallelism", math.nan),
         ("parallelism", math.inf),
+        ("repetition_penalty", 0.0),
+        ("repetition_penalty", -1.1),
+        ("repetition_penalty", math.nan),
+        ("repetition_penalty", math.inf),
     ],
 )
 def test_bad_values_are_refused_by_name(name: str, value: float) -> None:

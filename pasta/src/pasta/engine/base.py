@@ -16,7 +16,12 @@ from pasta.vocab import Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are chosen. Temperature 0 is greedy."""
+    """How tokens are chosen. Temperature 0 is greedy.
+
+    `repetition_penalty` is transformers': the logit of every token that the thread sees (the prompt, what it and its
+    ancestors wrote, blocks that it joined) is divided by it if positive, multiplied by it if not. This comes before
+    all else. PASTA's tags and the tokens that end a response are never penalised: a second promise is no repetition.
+    """
 
     temperature: float = 0.0
     top_k: int = 0  # 0: off
@@ -24,6 +29,7 @@ class Sampling:
     min_p: float = 0.0
     seed: int = 0
     parallelism: float = 0.0  # added to the logit that opens a promise
+    repetition_penalty: float = 1.0  # 1: off
 
     def __post_init__(self) -> None:
         for name, good, expected in (
@@ -32,6 +38,7 @@ class Sampling:
             ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
             ("min_p", 0 <= self.min_p <= 1, "between 0 and 1"),
             ("parallelism", math.isfinite(self.parallelism), "a finite number"),
+            ("repetition_penalty", 0 < self.repetition_penalty < math.inf, "above 0; 1 is off"),
         ):
             if not good:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected {expected}")

@@ -247,7 +247,7 @@ class CudaEngine(NativeEngine):
             deciding = [index for index, row in enumerate(rows) if row.expect is not None]
             decided = [rows[index] for index in deciding]
             # The graph chooses greedily; what is rare is chosen from its logits.
-            rare = any(row.banned or row.handle.request.sampling.temperature > 0 for row in decided)
+            rare = any(row.banned or not row.handle.request.plainly_greedy for row in decided)
             graph.done.synchronize()
             tokens = self._choose(graph.logits[deciding], decided) if rare else graph.tokens[deciding].tolist()
             out += [(row.handle, token) for row, token in zip(decided, tokens, strict=True)]

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from pasta.engine.attention import IMPLEMENTATION, Group, Step
 from pasta.engine.base import OutOfSlots, Sampling, uniform
 from pasta.engine.pool import PAGE, KvPool, Pages, affordable_slots
+from pasta.engine.repetition import Repetition
 from pasta.engine.sampling import choose
 from pasta.engine.support import check_supported, context_length
 from pasta.grammar import Expect, Grammar
@@ -26,10 +27,11 @@ from pasta.vocab import Vocabulary
 
 
 class Request:
-    """What one request holds: its pages, and the segment of each slot."""
+    """What one request holds: its pages, and each slot's segment and token."""
 
     def __init__(self, pool: KvPool, sampling: Sampling):
         self.sampling = sampling
+        self.plainly_greedy = sampling.temperature == 0 and sampling.repetition_penalty == 1
         self.pages = Pages(pool)
         self.ran = 0  # slots that hold their keys and values, those of the step at hand included
         self.reused = 0  # of them, slots that another request computed
@@ -38,13 +40,15 @@ class Request:
         self.plain: list[int] = []  # the tokens that see all before them and nothing else
         self.table = SegmentTable()
         self._segments = array("i")  # by slot, in the request's own order
+        self._tokens = array("i")  # likewise
         self._sees = np.zeros((8, 8), dtype=bool)  # the table's bit sets, spread out
         self._known = 0
 
-    def append(self, segment: int) -> int:
+    def append(self, segment: int, token: int) -> int:
         """Takes a slot for a token of this segment; returns where it lies in the pool."""
         slot = self.pages.append()
         self._segments.append(segment)
+        self._tokens.append(token)
         return slot
 
     def adopt(self, pages: Sequence[int]) -> None:
@@ -53,6 +57,7 @@ class Request:
         self.ran = self.reused = self.pages.used
         self.plain = list(self.prompt[: self.reused])
         self._segments.extend([0] * self.reused)
+        self._tokens.extend(self.plain)
 
     def visible(self, rows: Sequence[Row]) -> np.ndarray:
         """(rows, slots): what each of these tokens may attend to."""
@@ -62,6 +67,17 @@ class Request:
         if len(rows) > 1:
             visible &= np.arange(self.ran) <= np.array([row.place for row in rows])[:, None]
         return visible
+
+    def seen(self, segment: int, end: int) -> list[int]:
+        """The tokens of the slots before `end` that a segment sees, itself included."""
+        self._spread()
+        segments, tokens = (np.frombuffer(part, dtype=np.int32)[:end] for part in (self._segments, self._tokens))
+        return list(tokens[self._sees[segment, segments]].tolist())
+
+    def written(self, segment: int, start: int, end: int) -> list[int]:
+        """The tokens of a segment itself in these slots."""
+        slots = zip(self._segments[start:end], self._tokens[start:end], strict=True)
+        return [token for own, token in slots if own == segment]
 
     def _spread(self) -> None:
         count = len(self.table.sees)
@@ -123,6 +139,8 @@ class NativeEngine:
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
         self.pool = KvPool(slots or affordable_slots(model.config, model.dtype, model.device), model.device)
         self._rows: dict[Request, list[Row]] = {}
+        tags = vocabulary.tags.all if vocabulary.tags else frozenset()
+        self._repetition = Repetition(vocabulary.eos | tags, model.device)
         size = int(model.get_output_embeddings().weight.shape[0])
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
         self._forbidden = torch.from_numpy(~self.grammar.allowed).to(model.device) if self.grammar is not None else None
@@ -154,7 +172,7 @@ class NativeEngine:
     ) -> None:
         request, segment = thread.request, thread.thread.segment
         index = request.pages.used
-        slot = request.append(segment)
+        slot = request.append(segment, token)
         rows = self._rows.get(request)
         if rows is None:
             rows = self._rows[request] = []
@@ -208,6 +226,7 @@ class NativeEngine:
 
     def _take(self) -> dict[Request, list[Row]]:
         """What the next step runs: every token of an answer, and a chunk of the prompts."""
+        self._repetition.begin_step()
         fed, self._rows = self._rows, {}
         shares = self._share_chunk(fed)
         waiting: dict[Request, list[Row]] = {}
@@ -274,16 +293,18 @@ class NativeEngine:
         return output.logits[0]
 
     def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
+        ways = [row.handle.request.sampling for row in rows]
+        if any(way.repetition_penalty != 1 for way in ways):
+            logits = self._repetition.penalise(logits, rows)
         if self._forbidden is not None and self.grammar is not None:
             logits = logits.masked_fill(self._forbidden[[int(row.expect) for row in rows]], -torch.inf)  # type: ignore[arg-type]
-            bias = [row.handle.request.sampling.parallelism for row in rows]
+            bias = [way.parallelism for way in ways]
             if any(bias):
                 logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
             banned = [(index, token) for index, row in enumerate(rows) for token in row.banned]
             if banned:
                 places = torch.tensor(banned, device=logits.device)
                 logits[places[:, 0], places[:, 1]] = -torch.inf
-        ways = [row.handle.request.sampling for row in rows]
         draws = []
         for row, way in zip(rows, ways, strict=True):
             handle = row.handle
