@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pasta.data.fields import prompt_of
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
 
 
 def read_prompts(source: str, limit: int = 0) -> list[str]:
-    """The prompts of a file: `prompt`, `instruction`, or the first message."""
+    """The prompts of a file that are not empty."""
     prompts = []
     for row in read_rows(source):
-        prompt = row.get("prompt") or row.get("instruction")
-        if prompt is None and row.get("messages"):
-            prompt = row["messages"][0]["content"]
-        if not isinstance(prompt, str):
+        prompt = prompt_of(row)
+        if prompt is None:
             raise UsageError(f"{source}: a row has no prompt", hint="rows need prompt, instruction or messages")
         if prompt.strip():
             prompts.append(prompt)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 from pasta.data.quality import asked_for
-from pasta.eval.redundancy import ITEM, kind, loops, most_overlap, words
+from pasta.eval.redundancy import ITEM, kind, loops, most_overlap, repeated, words
 
 ENDS = re.compile(r"[.!?…)\]\"'”’*`|}]\s*$")
 ORNAMENT = re.compile(r"[\U0001F000-\U0001FAFF\u2600-\u27BF\uFE0F\uFFFD]|(?:^|\s)#[A-Za-z]\w+")
@@ -19,10 +18,6 @@ SHORT = 60  # words
 WHOLE = {"plain": "prose", "list": "whole list", "paragraphs": "whole paragraphs"}
 
 
-def items(text: str) -> list[str]:
-    return ITEM.findall(text)
-
-
 def sort_of(text: str, is_told: bool) -> str:
     """What kind of answer one without blocks is: they are drawn evenly from these."""
     if "```" in text or MATHS.search(text):
@@ -33,10 +28,7 @@ def sort_of(text: str, is_told: bool) -> str:
 
 
 def repeats(text: str) -> float:
-    """The share of a text's runs of five words that stood in it before: where loops begin."""
-    spoken = words(text)
-    runs = Counter(zip(*(spoken[shift:] for shift in range(5)), strict=False))
-    return 1 - len(runs) / sum(runs.values()) if runs else 0.0
+    return repeated(text, 5)
 
 
 def refusal(text: str, finished: bool, prompt: str = "") -> str | None:
@@ -53,7 +45,7 @@ def refusal(text: str, finished: bool, prompt: str = "") -> str | None:
         return "emoji or hashtags"
     if not ENDS.search(text):
         return "without an end"
-    parts = items(text)
+    parts = ITEM.findall(text)
     if len(parts) > MAX_ITEMS and asked_for(prompt) != len(parts):
         return f"more than {MAX_ITEMS} items"
     if len(parts) >= MIN_ITEMS:

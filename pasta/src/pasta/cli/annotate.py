@@ -100,14 +100,13 @@ def _make_independence(
     model: str | None, device: str | None, dtype: str | None, nats: float, limit: float
 ) -> tuple[Annotator, Count]:
     from pasta.data.independence import Budget, Independence
-    from pasta.engine.load import DTYPES
+    from pasta.engine.open import as_dtype
     from pasta.models import load_pretrained, resolve
     from pasta.vocab import Vocabulary
 
-    if dtype is not None and dtype not in DTYPES:
-        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join(DTYPES)}")
+    chosen_dtype = as_dtype(dtype)
     folder = resolve(model)
-    weights, tokenizer = load_pretrained(folder, dtype=DTYPES.get(dtype or ""), device=device)
+    weights, tokenizer = load_pretrained(folder, dtype=chosen_dtype, device=device)
     vocabulary = Vocabulary(tokenizer)
     chosen = Independence(weights, vocabulary, Budget(nats=nats, limit=limit), name=folder.name)
     return chosen, counter(vocabulary)

@@ -1,4 +1,4 @@
-"""Where a row keeps its conversation and its answer."""
+"""Where a row keeps its prompt, its conversation and its answer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,24 @@ def read_example(index: int, row: Mapping[str, Any]) -> Example | str:
             if not isinstance(answer, str):
                 return f"{answered} is not a text"
             if isinstance(prompt, str):
-                extra = row.get("input") if asked == "instruction" else None
-                prompt = f"{prompt}\n\n{extra}" if isinstance(extra, str) and extra else prompt
-                return _example(index, ({"role": "user", "content": prompt},), answer)
+                return _example(index, ({"role": "user", "content": _with_input(row, asked)},), answer)
             if _is_conversation(prompt):
                 return _example(index, tuple(dict(message) for message in prompt), answer)
             return f"{asked} is neither a text nor messages"
     return "no messages, and no prompt and response"
+
+
+def prompt_of(row: Mapping[str, Any]) -> str | None:
+    """The first thing that a row asks: of a conversation with several turns, its first."""
+    for name in ("prompt", "instruction", "question", "text"):
+        if isinstance(row.get(name), str):
+            return _with_input(row, name)
+    if isinstance(row.get("turns"), list) and row["turns"] and isinstance(row["turns"][0], str):
+        return str(row["turns"][0])
+    if isinstance(row.get("messages"), list) and row["messages"]:
+        content = row["messages"][0].get("content")
+        return content if isinstance(content, str) else None
+    return None
 
 
 def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, Any]:
@@ -44,6 +55,12 @@ def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, 
         out[answered] = annotated
     out["plain"] = text
     return out
+
+
+def _with_input(row: Mapping[str, Any], name: str) -> str:
+    """A prompt; an `instruction` may have an `input` beside it."""
+    extra = row.get("input") if name == "instruction" else None
+    return f"{row[name]}\n\n{extra}" if isinstance(extra, str) and extra else str(row[name])
 
 
 def _example(index: int, messages: tuple[dict[str, str], ...], text: str) -> Example | str:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedModel
 
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
+from pasta.engine.open import INT8, as_dtype
 from pasta.engine.tags import add_tags
-from pasta.errors import UsageError
 from pasta.models import ADAPTER, DEFAULT, FINETUNED, load_pretrained, resolve
 from pasta.train.adapter import apply_adapter, base_of, is_adapter
+from pasta.train.model import vocabulary_of
 from pasta.vocab import Vocabulary
-
-INT8 = "int8"
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, INT8: torch.float32}
 
 
 def load(
@@ -52,13 +49,11 @@ def read(
     name: str | None = None, *, device: str | None = None, dtype: str | None = None
 ) -> tuple[PreTrainedModel, Vocabulary, str]:
     """The model that a name stands for, an adapter merged into its base; its vocabulary; and how to call it."""
-    if dtype is not None and dtype not in DTYPES:
-        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join(DTYPES)}")
+    weights_dtype = as_dtype(dtype)
     adapter = find_adapter(name)
     folder = resolve(name if adapter is None else base_of(adapter))
-    model, tokenizer = load_pretrained(folder, dtype=DTYPES.get(dtype or ""), device=device)
-    ends = model.generation_config.eos_token_id if model.generation_config is not None else None
-    vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
+    model, tokenizer = load_pretrained(folder, dtype=weights_dtype, device=device)
+    vocabulary = vocabulary_of(model, tokenizer)
     if adapter is not None:
         apply_adapter(model, vocabulary, adapter)
     title = folder.name if adapter is None else FINETUNED if adapter == ADAPTER else adapter.resolve().name

@@ -9,7 +9,7 @@ from typing import Any
 from pasta.data.lines import append_line
 from pasta.eval.answer import describe
 from pasta.eval.asking import ask_all
-from pasta.eval.contestants import Contestant, open_engine
+from pasta.eval.contestants import Contestant, find_model
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine
 from pasta.eval.methods import answering
@@ -36,6 +36,8 @@ def run_answers(
     dtype: str | None = None,
 ) -> list[dict[str, Any]]:
     """Goes on where an earlier run stopped; returns what each contestant has now."""
+    from pasta.engine.open import open_engine
+
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     asked = {each.name: each.read(limit) for each in sets}
     folder.remember(list(contestants), list(sets), {"max_new_tokens": max_new_tokens}, describe_machine())
@@ -48,7 +50,7 @@ def run_answers(
                 if not left or time.monotonic() > end:
                     continue
                 if engine is None:
-                    engine = open_engine(model, at_once * SLOTS, device, dtype)
+                    engine = open_engine(find_model(model), at_once * SLOTS, device, dtype)
                 answer_set(folder, engine, contestant, name, left, at_once, max_new_tokens, end, say)
     return [
         _state(folder, contestant, name, questions) for contestant in contestants for name, questions in asked.items()

@@ -13,7 +13,7 @@ from typing import Any
 from pasta.data.lines import append_line, read_lines
 from pasta.eval.answers import Say
 from pasta.eval.asking import Outcome, ask_all
-from pasta.eval.contestants import Contestant, open_engine
+from pasta.eval.contestants import Contestant, find_model
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
@@ -39,6 +39,8 @@ def run_concurrency(
     dtype: str | None = None,
 ) -> list[dict[str, Any]]:
     """Into `concurrency.jsonl`, a row for each answer under each load; loads that are there already are left out."""
+    from pasta.engine.open import open_engine
+
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     path = folder.path / "concurrency.jsonl"
     machine = describe_machine()
@@ -55,7 +57,7 @@ def run_concurrency(
                 say(f"time is up before {load} users of {contestant.name}")
                 return list(read_lines(path))
             if contestant.model not in engines:
-                engines[contestant.model] = open_engine(contestant.model, max(users) * SLOTS, device, dtype)
+                engines[contestant.model] = open_engine(find_model(contestant.model), max(users) * SLOTS, device, dtype)
             engine = engines[contestant.model]
             outcomes, seconds = under_load(engine, contestant, asked, load, max_new_tokens)
             outcomes, seconds = under_load(engine, contestant, asked, load, max_new_tokens)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pasta.errors import UsageError
-
-if TYPE_CHECKING:
-    from pasta.engine.native import NativeEngine
 
 METHODS = ("parallel", "sequential", "skeleton")
 DIAL = "parallelism:"
@@ -50,27 +46,10 @@ class Contestant:
         return f"{self.name}={self.model}" + ("" if method == "parallel" else f"@{method}")
 
 
-def open_engine(model: str, slots: int, device: str | None = None, dtype: str | None = None) -> NativeEngine:
-    """An engine for a folder, an adapter's folder, or a name of `pasta models`.
+def find_model(name: str) -> str:
+    """The default model by its name is its adapter, as for `pasta generate`; other names are those of `read_model`."""
+    if Path(name).is_dir():  # which needs none of the package's other dependencies
+        return name
+    from pasta.engine.load import find_adapter
 
-    A folder needs no more than torch, transformers and numpy; names need the package's other dependencies.
-    """
-    import torch
-
-    from pasta.engine.make import make_engine
-    from pasta.train.model import read_model, vocabulary_of
-
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    folder = model
-    if not Path(model).is_dir():
-        from pasta.engine.load import find_adapter
-
-        folder = str(find_adapter(model) or model)
-    known = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, "int8": torch.float32}
-    if dtype is not None and dtype not in known:
-        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join(known)}")
-    network, tokenizer = read_model(folder, known[dtype or ("bfloat16" if place.type == "cuda" else "float32")])
-    network = network.to(place).eval()
-    return make_engine(
-        network, vocabulary_of(network, tokenizer), name=Path(model).name, slots=slots, int8=dtype == "int8"
-    )
+    return str(find_adapter(name) or name)

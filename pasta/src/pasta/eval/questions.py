@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pasta.data.fields import prompt_of
 from pasta.data.rows import open_text, read_rows
 from pasta.errors import UsageError
 
@@ -53,7 +54,7 @@ def read_questions(source: str) -> list[Question]:
     """AlpacaEval's JSON, MT-bench and Vicuna question files, or any JSON (lines) of prompts."""
     questions = []
     for index, row in enumerate(_rows(source)):
-        prompt = _prompt(row)
+        prompt = prompt_of(row)
         if prompt is None:
             raise UsageError(
                 f"{source}: row {index} has no prompt",
@@ -84,19 +85,3 @@ def _rows(source: str) -> Iterable[Mapping[str, Any]]:
                 raise UsageError(f"{source}: expected a list of objects")
             return list(rows)
     return read_rows(source)
-
-
-def _prompt(row: Mapping[str, Any]) -> str | None:
-    """The first thing that is asked: of a conversation with several turns, its first."""
-    for name in ("prompt", "instruction", "question", "text"):
-        if isinstance(row.get(name), str):
-            extra = row.get("input")
-            return (
-                f"{row[name]}\n\n{extra}" if name == "instruction" and isinstance(extra, str) and extra else row[name]
-            )
-    if isinstance(row.get("turns"), list) and row["turns"] and isinstance(row["turns"][0], str):
-        return str(row["turns"][0])
-    if isinstance(row.get("messages"), list) and row["messages"]:
-        content = row["messages"][0].get("content")
-        return content if isinstance(content, str) else None
-    return None

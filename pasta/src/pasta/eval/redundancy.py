@@ -35,9 +35,9 @@ def runs(text: str, length: int = RUN) -> list[tuple[str, ...]]:
     return list(zip(*(spoken[shift:] for shift in range(length)), strict=False))
 
 
-def repeated(text: str) -> float:
-    """The share of an answer's runs of three words that it has written before."""
-    every = runs(text)
+def repeated(text: str, length: int = RUN) -> float:
+    """The share of an answer's runs of so many words that it has written before: where loops begin."""
+    every = runs(text, length)
     return 1 - len(set(every)) / len(every) if every else 0.0
 
 

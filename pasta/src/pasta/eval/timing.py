@@ -17,7 +17,7 @@ from pasta.errors import PastaError
 from pasta.eval.answer import Answer
 from pasta.eval.answers import Say
 from pasta.eval.asking import ask_one
-from pasta.eval.contestants import Contestant, open_engine
+from pasta.eval.contestants import Contestant, find_model
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
@@ -42,6 +42,8 @@ def run_timing(
     dtype: str | None = None,
 ) -> list[dict[str, Any]]:
     """Into `timing.jsonl`, prompt by prompt; stops by itself, and goes on where it stopped."""
+    from pasta.engine.open import open_engine
+
     begun = time.monotonic()
     end = begun + 60 * minutes if minutes else float("inf")
     machine = describe_machine()
@@ -49,9 +51,8 @@ def run_timing(
     done = {(row["id"], row["model"]) for row in folder.timings() if row["prompts"] == questions.name}
     asked = drawn(questions.read(), limit)
     left = [q for q in asked if any((q.id, c.name) not in done for c in contestants)]
-    engines = (
-        {model: open_engine(model, SLOTS, device, dtype) for model in {c.model for c in contestants}} if left else {}
-    )
+    needed = {contestant.model for contestant in contestants} if left else set()
+    engines = {model: open_engine(find_model(model), SLOTS, device, dtype) for model in needed}
     say(f"{len(engines)} models are ready after {time.monotonic() - begun:.0f} s")
     told = time.monotonic()
     for number, question in enumerate(left):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pasta.data.fields import prompt_of
 from pasta.data.lines import read_lines
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
@@ -71,9 +72,9 @@ def find_model(name: str) -> str:
 def read_questions(config: PreferenceConfig) -> list[Question]:
     questions = []
     for row in read_rows(config.prompts):
-        prompt = row.get("prompt") or row.get("instruction")
-        if not isinstance(prompt, str):
-            raise UsageError(f"{config.prompts}: a row has no prompt", hint="rows need prompt or instruction")
+        prompt = prompt_of(row)
+        if prompt is None:
+            raise UsageError(f"{config.prompts}: a row has no prompt", hint="rows need prompt, instruction or messages")
         answer = row.get("response") or row.get("output") or row.get("reference")
         questions.append(Question(prompt, answer if isinstance(answer, str) and answer.strip() else None))
         if config.limit and len(questions) == config.limit:

@@ -18,8 +18,7 @@ import math
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasta.data.lines import append_lines, read_lines, write_lines
 from pasta.errors import PastaError
@@ -28,6 +27,9 @@ from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import contrast, describe_scores
 from pasta.train.preference_round import Question, Round, read_parts, read_questions, rounds
 from pasta.train.score import Guards, Score, score
+
+if TYPE_CHECKING:
+    from pasta.engine.native import NativeEngine
 
 SCORED_AT_ONCE = 4096  # samples; a judge batches them as it likes
 
@@ -59,7 +61,7 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     drawn = {(row["index"], row["sample"]) for row in each.samples()}
     if is_missing(prompts, config.samples, drawn):
         draw(
-            open_engine(config, each.model), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
+            engine_of(config, each.model), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
             samples=config.samples, temperature=config.temperature, parallelism=config.biases,
             seed=config.seed + each.number - 1, **limits,
         )  # fmt: skip
@@ -69,7 +71,7 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     answered = {(row["index"], row["sample"]) for row in read_parts(config.folder, "baseline")}
     if is_missing(wanted, 1, answered):
         draw(
-            open_engine(config, config.baseline), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
+            engine_of(config, config.baseline), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
             samples=1, temperature=0.0, sequential=True, **limits,
         )  # fmt: skip
 
@@ -78,18 +80,13 @@ def is_missing(prompts: Sequence[str], samples: int, done: Collection[tuple[int,
     return any(prompt and (index, n) not in done for index, prompt in enumerate(prompts) for n in range(samples))
 
 
-def open_engine(config: PreferenceConfig, name: str) -> Any:
-    import torch
-
-    from pasta.engine.make import make_engine
+def engine_of(config: PreferenceConfig, name: str) -> NativeEngine:
+    from pasta.engine.open import open_engine
     from pasta.interpreter import Limits
     from pasta.serve.scheduler import slots_needed
-    from pasta.train.model import read_model, vocabulary_of
 
-    device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    model, tokenizer = read_model(name, torch.bfloat16 if device.type == "cuda" else torch.float32, config.base)
     slots = config.batch * slots_needed(config.max_prompt_tokens, Limits(max_new_tokens=config.max_new_tokens))
-    return make_engine(model.to(device).eval(), vocabulary_of(model, tokenizer), name=Path(name).name, slots=slots)
+    return open_engine(name, slots, config.device, base=config.base)
 
 
 # -- score -----------------------------------------------------------------------------------------------
