@@ -4,7 +4,7 @@
 
 or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`; `speed` against the baseline), each of which
 goes on where it stopped, and stops by itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a
-short table comes last.
+short table comes last. OUT/eval is a folder of `pasta eval`, which can go on with it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasta.errors import PastaError
+
+if TYPE_CHECKING:
+    from pasta.eval.contestants import Contestant
+    from pasta.eval.folder import RunFolder
+    from pasta.eval.questions import QuestionSet
 
 STAGES = ("sample", "annotate", "train", "evaluate", "export")
 
@@ -64,7 +69,7 @@ def run_train(options: argparse.Namespace) -> None:
 
     data = options.data or str(options.out / "annotated.jsonl")
     held_out = options.out / "held-out.jsonl"
-    name = options.name or ("baseline" if options.strip_tags else "pasta")
+    name = name_of(options)
     settings: dict[str, Any] = {
         "data": data,
         "output": str(options.out / name),
@@ -100,28 +105,54 @@ def run_train(options: argparse.Namespace) -> None:
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
-    from evaluate import evaluate
+    from pasta.eval.answers import run_answers
+    from pasta.eval.report import make_report
+    from pasta.eval.run import say
+    from pasta.eval.table import table
 
-    name = options.name or ("baseline" if options.strip_tags else "pasta")
-    # In `all`, --model is the base; alone, --trained may name any other folder.
-    model = options.trained or str(options.out / name)
-    evaluate(
-        model, options.eval_prompts or need(options, "prompts"), options.out, name=name, minutes=options.minutes,
-        limit=options.eval_limit, batch=options.eval_batch, max_new_tokens=options.eval_tokens,
-        native=options.native_engine, **given(options, "device", "parallelism"),
-    )  # fmt: skip
+    folder, models, questions = evaluation(options)
+    run_answers(
+        folder, models, [questions], say=say, limit=options.eval_limit, at_once=options.eval_batch, **decoding(options)
+    )
+    _, rows = make_report(folder, against=models[0].name, questions=questions.name)
+    print(table(rows))
 
 
 def run_speed(options: argparse.Namespace) -> None:
     """Not part of `all`: it needs the baseline too, and a machine that does nothing else."""
-    from speed import speed
+    from files import table
 
-    name = options.name or "pasta"
-    speed(
-        options.trained or str(options.out / name), str(options.out / "baseline"),
-        options.eval_prompts or need(options, "prompts"), options.out, name=name, limit=options.eval_limit or 100,
-        max_new_tokens=options.eval_tokens, minutes=options.minutes, **given(options, "device"),
-    )  # fmt: skip
+    from pasta.eval.run import say
+    from pasta.eval.speed import realised
+    from pasta.eval.timing import run_timing
+
+    folder, models, questions = evaluation(options)
+    if len(models) < 2:
+        raise PastaError(f"{options.out} holds no baseline to compare with", hint="first: train --strip-tags")
+    run_timing(folder, models, questions, say=say, limit=options.eval_limit or 100, **decoding(options))
+    baseline, trained = (model.name for model in models)
+    found = realised(folder.timings(), trained, baseline, questions.name)
+    table(f"{trained} against {baseline}, one at a time", [(key, it and it.value) for key, it in found.items()])
+
+
+def evaluation(options: argparse.Namespace) -> tuple[RunFolder, list[Contestant], QuestionSet]:
+    """OUT/eval; the trained model, after Baseline-SFT where there is one; the prompts that they are measured on."""
+    from pasta.eval.contestants import Contestant
+    from pasta.eval.folder import RunFolder
+    from pasta.eval.questions import QuestionSet
+
+    name = name_of(options)
+    baseline = options.out / "baseline"
+    # In `all`, --model is the base; alone, --trained may name any other folder.
+    models = [Contestant(name, options.trained or str(options.out / name), parallelism=options.parallelism)]
+    if name != "baseline" and baseline.is_dir():
+        models.insert(0, Contestant("baseline", str(baseline)))
+    folder = RunFolder(options.out / "eval")
+    return folder, models, QuestionSet.parse(options.eval_prompts or need(options, "prompts"))
+
+
+def decoding(options: argparse.Namespace) -> dict[str, Any]:
+    return {"max_new_tokens": options.eval_tokens, "minutes": options.minutes, "device": options.device}
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -132,7 +163,7 @@ def run_export(options: argparse.Namespace) -> None:
     from pasta.train.adapter import extract_adapter, is_adapter
     from pasta.train.model import read_model, vocabulary_of
 
-    name = options.name or ("baseline" if options.strip_tags else "pasta")
+    name = name_of(options)
     trained = options.trained or str(options.out / name)
     if is_adapter(trained):
         print(f"{trained} is an adapter already")
@@ -156,6 +187,11 @@ def run_export(options: argparse.Namespace) -> None:
             ("ranks (least, middle, most)", f"{ranks[0]}, {ranks[len(ranks) // 2]}, {ranks[-1]}" if ranks else "none"),
         ],
     )
+
+
+def name_of(options: argparse.Namespace) -> str:
+    """What the trained model is called under OUT."""
+    return str(options.name or ("baseline" if options.strip_tags else "pasta"))
 
 
 def need(options: argparse.Namespace, name: str) -> Any:
@@ -219,8 +255,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--eval-limit", type=int, default=0)
     evaluate.add_argument("--eval-batch", type=int, default=64, help="answers at once")
     evaluate.add_argument("--eval-tokens", type=int, default=512, help="tokens an answer")
-    evaluate.add_argument("--native-engine", action="store_true", help="the plain engine, also on a GPU")
-    evaluate.add_argument("--parallelism", type=float, help="a bias on opening a promise")
+    evaluate.add_argument("--parallelism", type=float, default=0.0, help="a bias on opening a promise")
 
     export = out.add_argument_group("export")
     export.add_argument("--megabytes", type=float, default=15.0, help="what the adapter may weigh")

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evaluate import open_engine
 from files import read_prompts, table
 from text import refusal
 
 from pasta.data.lines import append_lines, read_lines
 from pasta.engine.base import Engine, Sampling
+from pasta.engine.open import open_engine
 from pasta.errors import PastaError
 from pasta.eval.redundancy import kind
 from pasta.grammar import Expect
@@ -71,7 +71,7 @@ def sample(
     """
     begun = time.monotonic()
     path = out / "samples.jsonl"
-    engine = open_engine(model, device, batch * (max_prompt_tokens + max_new_tokens + 64))
+    engine = open_engine(model, batch * (max_prompt_tokens + max_new_tokens + 64), device)
     if not engine.vocabulary.eos:
         raise PastaError("this model's tokenizer has no token that ends a response")
     waiting = still_to_do(engine, read_prompts(prompts, limit), list(read_lines(path)), samples, max_prompt_tokens)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -76,18 +77,21 @@ def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
 
     run("train", "--max-steps", "2", "--max-length", "1024")
     assert json.loads((tmp_path / "pasta" / "training.json").read_text())["steps"] == 2
-    run("train", "--max-steps", "2", "--strip-tags")
     prompts = ("--eval-prompts", str(tmp_path / "annotated.jsonl"), "--eval-tokens", "12", "--eval-limit", "3")
-    run("evaluate", "--strip-tags", *prompts)
-    run("evaluate", *prompts)
-    figures = json.loads((tmp_path / "pasta.json").read_text())
-    assert figures["prompts"] == 3
-    assert figures["well_formed"] == 1.0
-    assert figures["speedup_against_baseline"] > 0
+    assert re.search(r"^pasta +3 ", run("evaluate", *prompts), re.MULTILINE)
+    with pytest.raises(SystemExit):
+        run("speed", *prompts)  # there is no baseline yet
+    run("train", "--max-steps", "2", "--strip-tags")
+    assert re.search(r"^baseline +3 ", run("evaluate", *prompts), re.MULTILINE)
+    assert "realised_speedup" in run("speed", *prompts)
+    figures = json.loads((tmp_path / "eval" / "summary.json").read_text())["models"]["pasta"]
+    assert figures["answers"] == 3
+    assert figures["well_formed"]["value"] == 1.0
+    assert figures["theoretical_speedup"]["value"] > 0  # against the baseline
     run("export", "--megabytes", "0.2")
     assert (tmp_path / "pasta-adapter" / "adapter_model.safetensors").stat().st_size < 220_000
     run("evaluate", "--trained", str(tmp_path / "pasta-adapter"), "--name", "adapter", *prompts)
-    assert json.loads((tmp_path / "adapter.json").read_text())["prompts"] == 3
+    assert json.loads((tmp_path / "eval" / "summary.json").read_text())["models"]["adapter"]["answers"] == 3
 
 
 def test_annotate_by_independence_stops_in_time_and_goes_on(tmp_path: Path, run: Run) -> None:
@@ -186,11 +190,3 @@ def test_the_mix_has_all_that_fork_and_draws_the_rest_evenly(monkeypatch: pytest
     forms = Counter(row["form"] for row in annotate.mix([*best, *whole], 0.25, 0.0, random.Random(0)))
     assert forms["whole paragraphs"] == 2  # a tenth of 20
     assert "<sync/>" not in annotate.as_apar({"response": tagged + "<sync/>\n\nBoth.", "form": "list"})["response"]
-
-
-def test_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(RECIPE)
-    kind = import_module("text").kind
-    assert kind(LIST) == "list"
-    assert kind(PLAIN) == "plain"
-    assert kind("\n\n".join([PLAIN] * 3)) == "paragraphs"
