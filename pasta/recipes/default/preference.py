@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pasta.errors import PastaError
-from pasta.train.config import read_yaml
 from pasta.train.preference_config import STEPS, PreferenceConfig
 from pasta.train.preference_report import summary
 from pasta.train.preference_run import run
@@ -26,10 +25,9 @@ from pasta.train.preference_run import run
 def main(arguments: Sequence[str] | None = None) -> None:
     options = vars(parser().parse_args(arguments))
     file = options.pop("config")
-    passed = {name: value for name, value in options.items() if value is not None}
     begun = time.monotonic()
     try:
-        config = PreferenceConfig.from_mapping({**(read_yaml(file) if file else {}), **passed})
+        config = PreferenceConfig.from_flags(options, file)
         run(config)
         print("\n".join(summary(config)))
     except PastaError as error:

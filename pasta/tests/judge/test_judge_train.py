@@ -159,7 +159,7 @@ def test_full_weights_stop_in_time_by_the_command_line(data, base, tmp_path, cap
 
 
 @pytest.mark.parametrize(("change", "said"), [
-    ({"data": ""}, "data is missing"), ({"folds": 1}, "folds is 1"), ({"method": "half"}, "lora or full"),
+    ({"data": ""}, "data is missing"), ({"folds": 1}, "folds is 1"), ({"method": "half"}, "use one of lora, full"),
     ({"max_length": 8}, "max_length is 8"),
 ])  # fmt: skip
 def test_settings_that_cannot_be_meant(change, said):

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from pasta.judge.config import JudgeConfig
-from pasta.train.config import SftConfig, read_yaml
+from pasta.train.config import SftConfig
 from pasta.train.preference_config import PreferenceConfig
 
 command = typer.Typer(
@@ -69,8 +69,7 @@ def sft(
 
     On several GPUs: accelerate launch "$(command -v pasta)" train sft --config FILE
     """
-    passed = {name: value for name, value in flags.items() if value is not None}
-    settings = SftConfig.from_mapping({**(read_yaml(config) if config else {}), **passed})
+    settings = SftConfig.from_flags(flags, config)
     from pasta.train.sft import train  # only now: `--help` needs no torch
 
     summary = train(settings)
@@ -98,8 +97,7 @@ def preference(
 
     Samples, scores, pairs and models lie under the output folder. Every step goes on where it stopped.
     """
-    passed = {name: value for name, value in flags.items() if value is not None}
-    settings = PreferenceConfig.from_mapping({**(read_yaml(config) if config else {}), **passed})
+    settings = PreferenceConfig.from_flags(flags, config)
     from pasta.train.preference_report import summary
     from pasta.train.preference_run import run
 
@@ -119,7 +117,7 @@ def judge(
     **flags: Any,
 ) -> None:
     """Train a reward model on preferences, folded by prompt, and report how far it agrees with them."""
-    settings = JudgeConfig(**{name: value for name, value in flags.items() if value is not None})
+    settings = JudgeConfig.from_flags(flags)
     from pasta.judge.report import markdown
     from pasta.judge.train import train_judge
 

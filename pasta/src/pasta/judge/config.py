@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pasta.errors import UsageError
-from pasta.train.config import told
+from pasta.train.settings import Settings, told
 
 Method = Literal["lora", "full"]
 REFERENCE = "gpt4_1106_preview"  # the baseline of AlpacaEval 2
@@ -15,7 +15,7 @@ LEARNING_RATES = {"lora": 5e-4, "full": 5e-5}
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeConfig:
+class JudgeConfig(Settings):
     """A reward model trained on preferences, one a fold of the prompts."""
 
     data: str = told("", "Preferences, JSON lines: instruction, generator, output, preference (1 to 2).")
@@ -42,18 +42,13 @@ class JudgeConfig:
     scores: str | None = told(None, "Where the scored lines go; by default scores.jsonl in the judge's folder.")
 
     def __post_init__(self) -> None:
-        for name in ("data", "out"):
-            if not getattr(self, name):
-                raise UsageError(f"{name} is missing", f"pass --{name}")
+        self.check_given("data", "out")
         if self.folds < 2:
             raise UsageError(f"folds is {self.folds}, expected 2 or more", "a judge must not score what it was taught")
-        for name in ("group", "prompts", "lora_rank"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
+        self.check_positive("group", "prompts", "lora_rank")
+        self.check_choices("method")
         if self.max_length < 64 or self.tokens < self.max_length:
             raise UsageError(f"max_length is {self.max_length}, expected 64 to tokens ({self.tokens})")
-        if self.method not in LEARNING_RATES:
-            raise UsageError(f"method is {self.method!r}", "use lora or full")
 
     @property
     def peak_learning_rate(self) -> float:

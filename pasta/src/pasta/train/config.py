@@ -1,57 +1,20 @@
-"""What a finetuning run is told: one frozen dataclass, read from a YAML file, from flags, or made in Python."""
+"""What supervised finetuning is told: one frozen dataclass, read from a YAML file, from flags, or made in Python."""
 
 # ruff: noqa: RUF009  (`told` makes a field)
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import types
-import typing
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Literal
 
 from pasta.errors import UsageError
 from pasta.layout import Positions
+from pasta.train.settings import Settings, told
 
 Method = Literal["full", "lora", "peft"]
 Embeddings = Literal["auto", "all", "tags"]
 Attention = Literal["auto", "flex", "dense"]
 
 LEARNING_RATES: dict[str, float] = {"full": 5e-5, "lora": 5e-4, "peft": 5e-4}
-
-
-def told(default: Any, help: str) -> Any:
-    """A field with its help, which the command line shows."""
-    return field(default=default, metadata={"help": help})
-
-
-class Settings:
-    """What every configuration can do: be read from a mapping or a file, and be written down."""
-
-    __slots__ = ()
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """From what a file or the flags say; `learning-rate` and `learning_rate` are the same."""
-        known = typing.get_type_hints(cls)
-        given: dict[str, Any] = {}
-        for key, value in values.items():
-            name = str(key).replace("-", "_")
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                raise UsageError(f"unknown setting {key!r}", hint=f"did you mean {near[0]}?" if near else None)
-            given[name] = coerce(name, value, known[name])
-        return cls(**given)
-
-    @classmethod
-    def from_file(cls, path: str, **flags: Any) -> Self:
-        """From a YAML file; what the flags say goes before it."""
-        return cls.from_mapping({**read_yaml(path), **flags})
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +68,9 @@ class SftConfig(Settings):
 
     def __post_init__(self) -> None:
         Positions.parse(self.positions)
-        for name in ("batch_size", "gradient_accumulation", "max_length", "lora_rank", "logging_steps"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        for name in ("data", "output"):
-            if not getattr(self, name):
-                raise UsageError(f"{name} is missing", hint=f"pass --{name} or set it in the config file")
-        for name in ("method", "attention", "embeddings"):
-            allowed = typing.get_args(typing.get_type_hints(type(self))[name])
-            if getattr(self, name) not in allowed:
-                raise UsageError(f"{name} is {getattr(self, name)!r}", hint=f"use one of {', '.join(allowed)}")
-
+        self.check_positive("batch_size", "gradient_accumulation", "max_length", "lora_rank", "logging_steps")
+        self.check_given("data", "output")
+        self.check_choices("method", "attention", "embeddings")
         if self.embeddings == "all" and self.method != "full":
             raise UsageError("embeddings is 'all', but an adapter keeps only those of the tags", hint="use method full")
         if not 0 <= self.warmup < 1:
@@ -124,39 +79,3 @@ class SftConfig(Settings):
     @property
     def peak_learning_rate(self) -> float:
         return LEARNING_RATES[self.method] if self.learning_rate is None else self.learning_rate
-
-
-def read_yaml(path: str) -> dict[str, Any]:
-    import yaml  # type: ignore[import-untyped]
-
-    try:
-        values = yaml.safe_load(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise UsageError(f"{path} holds a {type(values).__name__}, expected settings, one to a line")
-    return {str(key).replace("-", "_"): value for key, value in values.items()}
-
-
-def coerce(name: str, value: Any, kind: Any) -> Any:
-    """A value of a file as the field's type: YAML reads `5e-5` as text, and `1` where a float is meant."""
-    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    if value is None and type(None) in options:
-        return None
-    plain = next(option for option in options if option is not type(None))
-    if plain is bool and isinstance(value, bool):
-        return value
-    if plain in (int, float) and not isinstance(value, bool):
-        try:
-            number = plain(value)
-        except (TypeError, ValueError):
-            number = None
-        if number is not None and float(number) == float(value):
-            return number
-    elif plain is not bool and isinstance(value, str):
-        return value
-    raise UsageError(f"{name} is {value!r}, expected {getattr(plain, '__name__', 'text')}")

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-import typing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pasta.errors import UsageError
-from pasta.train.config import Attention, Settings, told
+from pasta.train.config import Attention
+from pasta.train.settings import Settings, told
 
 Method = Literal["auto", "full", "lora"]
 STEPS = ("sample", "score", "pairs", "train")
@@ -71,21 +71,14 @@ class PreferenceConfig(Settings):
     save_steps: int = told(50, "Checkpoint after so many steps, to go on from; 0: never.")
 
     def __post_init__(self) -> None:
-        for name in ("prompts", "output"):
-            if not getattr(self, name):
-                raise UsageError(f"{name} is missing", hint=f"pass --{name} or set it in the config file")
-        for name in ("batch", "batch_size", "max_length", "max_new_tokens", "rounds", "logging_steps"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
+        self.check_given("prompts", "output")
+        self.check_positive("batch", "batch_size", "max_length", "max_new_tokens", "rounds", "logging_steps")
+        self.check_choices("method", "attention")
         if self.samples < 2:
             raise UsageError(f"samples is {self.samples}, expected 2 or more: a pair is a best and a worst")
         for name in ("alpha", "held_out", "warmup"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected 0 to below 1")
-        for name in ("method", "attention"):
-            allowed = typing.get_args(typing.get_type_hints(type(self))[name])
-            if getattr(self, name) not in allowed:
-                raise UsageError(f"{name} is {getattr(self, name)!r}", hint=f"use one of {', '.join(allowed)}")
         unknown = [step for step in self.chosen_steps if step not in STEPS]
         if unknown:
             raise UsageError(f"unknown step {unknown[0]!r}", hint=f"steps are {', '.join(STEPS)}")
