@@ -45,7 +45,8 @@ def run_sample(options: argparse.Namespace) -> None:
 
     sample(
         options.model, need(options, "prompts"), options.out, **given(
-            options, "samples", "batch", "limit", "max_new_tokens", "temperature", "top_p", "seed", "device",
+            options, "samples", "batch", "limit", "max_new_tokens", "temperature", "top_p", "min_p",
+            "repetition_penalty", "seed", "device",
         ), minutes=options.minutes,
     )  # fmt: skip
 
@@ -223,7 +224,9 @@ def parser() -> argparse.ArgumentParser:
     sample.add_argument("--batch", type=int, help="answers at once (1024)")
     sample.add_argument("--max-new-tokens", type=int, help="tokens an answer (600)")
     sample.add_argument("--temperature", type=float, help="(0.7)")
-    sample.add_argument("--top-p", type=float, help="(0.95)")
+    sample.add_argument("--top-p", type=float, help="(1, which is off: it is slow in bulk)")
+    sample.add_argument("--min-p", type=float, help="(0.05)")
+    sample.add_argument("--repetition-penalty", type=float, help="(1.1)")
 
     annotate = out.add_argument_group("annotate")
     annotate.add_argument("--annotator", help="structure, independence, or both with a comma (structure)")

@@ -61,13 +61,16 @@ def sample(
     max_new_tokens: int = 600,
     max_prompt_tokens: int = 384,
     temperature: float = 0.7,
-    top_p: float = 0.95,
+    top_p: float = 1.0,
+    min_p: float = 0.05,
+    repetition_penalty: float = 1.1,
     seed: int = 0,
     device: str | None = None,
 ) -> Path:
     """Answers to every prompt, into `samples.jsonl`; goes on where an earlier run stopped.
 
-    A prompt whose answer holds a list or paragraphs is answered again, up to `samples` times.
+    A prompt whose answer holds a list or paragraphs is answered again, up to `samples` times. `top_p` is off: it sorts
+    the whole vocabulary for each token, which `min_p` does not, and cuts the same tail.
     """
     begun = time.monotonic()
     path = out / "samples.jsonl"
@@ -81,7 +84,8 @@ def sample(
     until = begun + 60 * minutes if minutes else float("inf")
     ended: list[dict[str, Any]] = []
     answers = tokens = 0
-    for answer in decode(engine, waiting, batch, max_new_tokens, Sampling(temperature, top_p=top_p, seed=seed), until):
+    ways = Sampling(temperature, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed)
+    for answer in decode(engine, waiting, batch, max_new_tokens, ways, until):
         ended.append(row := row_of(answer, engine))
         if answer.sample + 1 < samples and is_worth_another(row):
             waiting.append(Answer(answer.index, answer.sample + 1, answer.prompt, answer.prompt_ids))

@@ -47,6 +47,20 @@ def lines(path: Path) -> list[dict]:
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
+def test_the_options_of_sampling_reach_the_engine(tmp_path: Path, run: Run, data: str) -> None:
+    def responses(*more: str) -> list[str]:
+        (tmp_path / "samples.jsonl").unlink(missing_ok=True)
+        run("sample", "--prompts", data, "--batch", "2", "--max-new-tokens", "24", "--limit", "2", *more)
+        return [row["response"] for row in sorted(lines(tmp_path / "samples.jsonl"), key=lambda row: row["index"])]
+
+    usual = responses()
+    assert usual == responses("--repetition-penalty", "1.1", "--min-p", "0.05", "--top-p", "1", "--temperature", "0.7")
+    assert usual != responses("--repetition-penalty", "3")
+    greedy = responses("--temperature", "0")
+    assert greedy == responses("--min-p", "1") != usual, "only the likeliest token is left"
+    assert greedy != responses("--min-p", "1", "--repetition-penalty", "1")
+
+
 def test_sample_goes_on_where_it_stopped(tmp_path: Path, run: Run, data: str) -> None:
     options = ("--prompts", data, "--batch", "4", "--max-new-tokens", "8", "--limit", "6")
     run("sample", *options)
