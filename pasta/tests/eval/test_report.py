@@ -120,7 +120,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_texts_stay_texts(folder: Path
     stage("report", folder)
     page = (folder / "report" / "index.html").read_text("utf-8")
     assert set(re.findall(r"https?://[^\"' ]+", page)) <= {"http://www.w3.org/2000/svg"}
-    assert "default-src 'none'" in page and "alert(1)</script>" not in page and "<!--data-->" not in page
+    assert "default-src 'none'" in page and "alert(1)</script>" not in page and not re.search(r"<!--\w+-->", page)
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     rows = json.loads(data.group(1))["prompts"]
     assert len(rows) == 12 and rows[0]["answers"]["fast"]["parts"] == [[0, f"Quick. {SLY}"]]

@@ -21,7 +21,7 @@ def test_the_page_needs_nothing_from_elsewhere(tiny):
         assert got.status_code == 200, path
         addresses = re.findall(r"https?://[^\"' ]+", got.text)
         assert set(addresses) <= {"http://www.w3.org/2000/svg"}, "that one is a name"
-    assert len(parts) + len(scripts) == 4
+    assert len(parts) + len(scripts) == 5
     assert tiny.http.get("/page/__init__.py").status_code == 404
 
 

@@ -26,6 +26,7 @@ def make_page(
     template = resources.files("pasta.eval").joinpath("page.html").read_text("utf-8")
     data = json.dumps(responses(folder, summary, judge, shown), ensure_ascii=False, separators=(",", ":"))
     parts = {
+        "theme": resources.files("pasta.serve").joinpath("page", "theme.css").read_text("utf-8"),
         "about": about(summary, judge),
         "table": html_table(rows),
         "drawings": "".join(f"<figure>{drawing}</figure>" for drawing in drawings.values()),

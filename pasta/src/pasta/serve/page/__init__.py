@@ -10,6 +10,7 @@ from pasta.serve.errors import ApiError
 
 KINDS = {
     "index.html": "text/html",
+    "theme.css": "text/css",
     "style.css": "text/css",
     "main.js": "text/javascript",
     "client.js": "text/javascript",
