@@ -1,9 +1,10 @@
-"""Small real parts for the tests: a byte tokenizer, tiny models of each family, and an engine with a pilot."""
+"""Small real parts for the tests: a byte tokenizer, tiny models, rows to teach them, an engine with a pilot."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -106,3 +107,21 @@ def tiny_engine(family: str = "llama", *, tags: bool = True, **kwargs: Any) -> P
     if tags:
         add_tags(model, vocabulary)
     return PilotedEngine(model, vocabulary, name=f"tiny-{family}", **kwargs)
+
+
+ANSWERS = [
+    'Two: <promise topic="{a}" tokens=9/><async>{a} is {a}.</async> '
+    '<promise topic="{b}" tokens=1/><async>{b}, yes.</async><sync/> Done {a}.',
+    'Say <promise topic="{a}" tokens=1/><async>{a}: <promise topic="in" tokens=1/><async>so {b}</async> and'
+    "<sync/> {a}.</async> {b}.",
+    "Only {a} and {b}.",
+]
+COLOURS = ["red", "blue", "green", "white", "black", "pink", "grey", "gold", "teal", "plum", "lime"]
+
+
+def toy_rows(count: int = 10) -> list[dict[str, str]]:
+    """Annotated answers that a tiny model can learn."""
+    return [
+        {"prompt": f"{a} {b}?", "response": ANSWERS[i % len(ANSWERS)].format(a=a, b=b)}
+        for i, (a, b) in enumerate(pairwise(COLOURS[: count + 1]))
+    ]

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from support import byte_tokenizer, tiny_model
-
-ANSWERS = [
-    'Two: <promise topic="{a}" tokens=9/><async>{a} is {a}.</async> '
-    '<promise topic="{b}" tokens=1/><async>{b}, yes.</async><sync/> Done {a}.',
-    'Say <promise topic="{a}" tokens=1/><async>{a}: <promise topic="in" tokens=1/><async>so {b}</async> and'
-    "<sync/> {a}.</async> {b}.",
-    "Only {a} and {b}.",
-]
-COLOURS = ["red", "blue", "green", "white", "black", "pink", "grey", "gold", "teal", "plum", "lime"]
-
-
-def toy_rows(count: int = 10) -> list[dict[str, str]]:
-    return [
-        {"prompt": f"{a} {b}?", "response": ANSWERS[i % len(ANSWERS)].format(a=a, b=b)}
-        for i, (a, b) in enumerate(pairwise(COLOURS[: count + 1]))
-    ]
+from support import byte_tokenizer, tiny_model, toy_rows
 
 
 @pytest.fixture

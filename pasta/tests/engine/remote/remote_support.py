@@ -1,0 +1,39 @@
+"""What the tests of the remote engine share: examples to learn, and a server for a model."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from completions_server import CompletionsServer
+
+from pasta.engine.native import NativeEngine
+from pasta.train.model import read_model, vocabulary_of
+from support import toy_rows
+
+ROWS = toy_rows(5)
+
+
+def native_of(folder: str) -> NativeEngine:
+    model, tokenizer = read_model(folder)
+    return NativeEngine(model.eval(), vocabulary_of(model, tokenizer), name=folder)
+
+
+@contextlib.contextmanager
+def served(native: NativeEngine, root: str, quirks: str = "", key: str = "") -> Iterator[CompletionsServer]:
+    model, _ = read_model(root)
+    server = CompletionsServer(model, native.vocabulary, root, quirks=quirks, key=key)
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not server.errors
+
+
+def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)

@@ -1,0 +1,86 @@
+"""Finding a model on a server: which servers and models are refused, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from remote_support import ROWS, native_of, served
+
+from pasta.decode import generate
+from pasta.engine.connect import connect
+from pasta.engine.native import NativeEngine
+from pasta.engine.remote_client import ServerError
+from pasta.engine.tags import add_tags
+from pasta.errors import PastaError, UnknownModel, UsageError
+from pasta.vocab import Vocabulary
+from support import byte_tokenizer, tiny_model
+
+
+def test_nobody_is_there() -> None:
+    with pytest.raises(ServerError, match=r"does not answer.*is it running") as caught:
+        connect("http://127.0.0.1:9/v1")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", ""])
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(UsageError, match="not the address"):
+        connect(url)
+
+
+def test_a_server_without_token_ids(native: NativeEngine, folder: str) -> None:
+    with served(native, folder, "no-ids") as server, pytest.raises(ServerError, match="returns no token ids"):
+        connect(server.url)
+
+
+def test_a_server_that_does_not_say_why_it_stopped(native: NativeEngine, folder: str) -> None:
+    with served(native, folder) as server:
+        engine = connect(server.url)
+        server.quirks = ["mute-stop"]
+        with pytest.raises(ServerError, match="which token stopped it"):
+            generate(engine, ROWS[0]["prompt"])
+
+
+def test_another_model(native: NativeEngine, folder: str, tmp_path: Path) -> None:
+    """Neither one whose tags are other tokens, nor one that has none, nor one that is not here."""
+    other = Vocabulary(byte_tokenizer())
+    other.tokenizer.add_tokens(["<x>"])
+    other.add_tags()
+    other.tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    plainly = tmp_path / "plain"
+    byte_tokenizer().save_pretrained(plainly)
+    (plainly / "config.json").write_text("{}")
+    with served(native, folder) as server:
+        with pytest.raises(ServerError, match="does not know the tags"):
+            connect(server.url, str(tmp_path))
+        with pytest.raises(PastaError, match="has no PASTA tags"):
+            connect(server.url, str(plainly))
+        server.root = "/somewhere/else"
+        with pytest.raises(UnknownModel, match="tokenizer of /somewhere/else is not here"):
+            connect(server.url)
+        assert connect(server.url, folder).name == Path(folder).name
+    with served(native, folder, "no-tokenize") as server:
+        server.model = tiny_model()  # without tags: too few tokens
+        with pytest.raises(ServerError, match=r"400: Token id .* out of vocabulary"):
+            connect(server.url)
+
+
+def test_a_key(native: NativeEngine, folder: str) -> None:
+    with served(native, folder, key="secret") as server:
+        with pytest.raises(ServerError, match="401"):
+            connect(server.url)
+        assert connect(server.url, key="secret").context == 2048
+
+
+def test_a_server_that_ignores_the_bias(tmp_path: Path) -> None:
+    model, vocabulary = tiny_model(seed=3), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    model.save_pretrained(tmp_path)
+    vocabulary.tokenizer.save_pretrained(tmp_path)
+    with served(native_of(str(tmp_path)), str(tmp_path), "no-bias") as server:
+        engine = connect(server.url)
+        with pytest.raises(ServerError, match="ignores logit_bias"):
+            for seed in range(50):
+                generate(engine, "Why?", temperature=3.0, seed=seed, max_new_tokens=100)

@@ -1,0 +1,139 @@
+"""The remote engine against a real server on a real socket: the same answers as the native engine, stitched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from completions_server import CompletionsServer
+from remote_support import ROWS, native_of, served
+
+from pasta.decode import encode_prompt, generate, generate_all
+from pasta.engine.base import Sampling
+from pasta.engine.connect import connect
+from pasta.engine.native import NativeEngine
+from pasta.engine.remote import RemoteEngine
+from pasta.engine.tags import add_tags
+from pasta.errors import UsageError
+from pasta.grammar import Expect
+from pasta.lang import parse, plain
+from pasta.vocab import Vocabulary
+from support import byte_tokenizer, tiny_model
+
+
+def test_training_in_this_layout_is_decoding_in_it(native: NativeEngine) -> None:
+    assert native.positions.stitched
+    forks = syncs = 0
+    for row in ROWS:
+        result = generate(native, row["prompt"], max_new_tokens=200, max_depth=2)
+        assert result.text == plain(parse(row["response"]))
+        forks += len(result.threads) - 1
+        syncs += result.annotated.count("<sync/>")
+    assert (forks, syncs) == (8, 4)
+
+
+@pytest.mark.parametrize("max_threads", [1, 2, 16])
+def test_the_answers_are_the_native_engines(remote: RemoteEngine, native: NativeEngine, max_threads: int) -> None:
+    for row in ROWS:
+        options = {"max_new_tokens": 200, "max_threads": max_threads, "max_depth": 2}
+        answer, expected = generate(remote, row["prompt"], **options), generate(native, row["prompt"], **options)
+        assert answer.tree == expected.tree
+        assert answer.text == expected.text
+        by_place = {thread.position_ids: thread.token_ids for thread in answer.threads}
+        assert by_place == {thread.position_ids: thread.token_ids for thread in expected.threads}
+        assert "".join(moment.text for moment in answer.moments) == answer.text
+
+
+def test_many_answers_at_once(remote: RemoteEngine, native: NativeEngine) -> None:
+    prompts = [row["prompt"] for row in ROWS]
+    answers = generate_all(remote, prompts, max_depth=2)
+    assert [answer.tree for answer in answers] == [generate(native, prompt, max_depth=2).tree for prompt in prompts]
+
+
+@pytest.mark.parametrize("quirks", ["quiet-stop", "matched-stop", "pairs", "no-tokenize"])
+def test_servers_differ_and_answers_do_not(native: NativeEngine, folder: str, quirks: str) -> None:
+    with served(native, folder, quirks) as server:
+        engine = connect(server.url)
+        for row in ROWS[:2]:
+            assert (
+                generate(engine, row["prompt"], max_depth=2).tree == generate(native, row["prompt"], max_depth=2).tree
+            )
+
+
+@pytest.mark.parametrize("dial", [0.0, 4.0])
+def test_the_grammar_holds_though_the_server_does_not_know_it(tmp_path: Path, dial: float) -> None:
+    """Random weights put tags anywhere. One thread at a time: then a token limit cuts at the same place."""
+    model, vocabulary = tiny_model(seed=3), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    model.save_pretrained(tmp_path)
+    vocabulary.tokenizer.save_pretrained(tmp_path)
+    native = native_of(str(tmp_path))
+    with served(native, str(tmp_path)) as server:
+        engine = connect(server.url, str(tmp_path))
+        options = {"max_threads": 1, "max_new_tokens": 90, "max_thread_tokens": 40, "parallelism": dial}
+        answer = generate(engine, "Why?", **options)
+        assert answer.tree == generate(native, "Why?", **options, positions="stitched").tree
+        corrections = [seen for seen in server.seen if seen.body["max_tokens"] == 1 and "logit_bias" in seen.body]
+        assert (len(corrections) > 5) == (dial > 0)
+
+
+def test_sequential(remote: RemoteEngine, native: NativeEngine, server: CompletionsServer) -> None:
+    prompt = ROWS[0]["prompt"]
+    answer = generate(remote, prompt, sequential=True, max_new_tokens=60)
+    assert answer.tree == generate(native, prompt, sequential=True, max_new_tokens=60).tree
+    assert len(answer.threads) == 1 and len(server.seen) == 1
+
+
+def test_a_seed_draws_the_same_answer(remote: RemoteEngine) -> None:
+    def draw(seed: int) -> str:
+        return generate(remote, "red?", temperature=1.5, seed=seed, max_new_tokens=80, max_threads=1).annotated
+
+    assert draw(1) == draw(1)
+    assert len({draw(seed) for seed in range(4)}) > 1
+
+
+def test_corrections_keep_the_distribution(tmp_path: Path) -> None:
+    """A third of the mass is on tags that may not come first: what is drawn is what the grammar leaves, rescaled."""
+    model, vocabulary = tiny_model(seed=3), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    model.save_pretrained(tmp_path)
+    vocabulary.tokenizer.save_pretrained(tmp_path)
+    native = native_of(str(tmp_path))
+    draws = 150
+    with served(native, str(tmp_path)) as server:
+        engine = connect(server.url)
+        prompt = encode_prompt(engine, "Why?")
+        drawn: Counter[int] = Counter()
+        for seed in range(draws):
+            thread = engine.open(prompt, Expect.TEXT_PROMISE, Sampling(temperature=1.5, seed=seed))
+            while not (step := engine.step()):
+                pass
+            engine.close(thread)
+            drawn[step[0][1]] += 1
+        assert engine.client.usage.corrections > draws / 10
+    assert engine.grammar is not None
+    logits = model(input_ids=torch.tensor([prompt])).logits[0, -1].detach()
+    allowed = torch.from_numpy(engine.grammar.allowed[Expect.TEXT_PROMISE])
+    expected = (logits.masked_fill(~allowed, -torch.inf) / 1.5).softmax(-1)
+    likely = expected.topk(12).indices.tolist()
+    assert set(drawn) <= set(allowed.nonzero()[:, 0].tolist())
+    for token in likely:
+        share = float(expected[token])
+        assert abs(drawn[token] / draws - share) < 4 * (share * (1 - share) / draws) ** 0.5
+    gap = sum(drawn[token] for token in likely) / draws - float(expected[likely].sum())
+    assert abs(gap) < 0.1
+
+
+def test_stop_strings_and_limits(remote: RemoteEngine, native: NativeEngine) -> None:
+    prompt = ROWS[0]["prompt"]
+    assert generate(remote, prompt, stop="yes").text == generate(native, prompt, stop="yes").text
+    cut = generate(remote, prompt, max_new_tokens=20, max_threads=1)
+    assert cut.finish_reason == "length"
+    assert cut.tree == generate(native, prompt, max_new_tokens=20, max_threads=1).tree
+
+
+def test_only_this_layout(remote: RemoteEngine) -> None:
+    with pytest.raises(UsageError, match="stitched"):
+        generate(remote, ROWS[0]["prompt"], positions="predicted")

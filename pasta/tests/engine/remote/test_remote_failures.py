@@ -1,0 +1,43 @@
+"""Servers that break off or stay away."""
+
+from __future__ import annotations
+
+import pytest
+from remote_support import ROWS, served
+
+from pasta.decode import Decoder, generate, make_request
+from pasta.engine.connect import connect
+from pasta.engine.native import NativeEngine
+from pasta.engine.remote_client import ServerError
+
+
+def test_what_breaks_off_is_taken_up_again(native: NativeEngine, folder: str) -> None:
+    """A request carries all that came before it, so that any replica can go on."""
+    with served(native, folder) as server:
+        engine = connect(server.url)
+        server.quirks = ["drop"]
+        for row in ROWS[:2]:
+            assert generate(engine, row["prompt"]).tree == generate(native, row["prompt"]).tree
+        assert "dropped" in {seen.ended for seen in server.seen}
+
+
+def test_a_server_that_stays_away_ends_its_own_answers_alone(native: NativeEngine, folder: str) -> None:
+    with served(native, folder) as server:
+        engine = connect(server.url)
+        engine.retries_s = (0.0, 0.01)  # type: ignore[assignment]
+        decoder = Decoder(engine)
+        jobs = [decoder.submit(make_request(engine, row["prompt"])) for row in ROWS[:2]]
+        decoder.step()
+        server.quirks = ["refuse"]
+        late = decoder.submit(make_request(engine, ROWS[2]["prompt"]))
+        while not late.finished:
+            decoder.step()
+        with pytest.raises(ServerError, match="503: not now"):
+            late.result()
+        server.quirks = []
+        while decoder.busy:
+            decoder.step()
+        assert all(job.error is None or "503" in str(job.error) for job in jobs)
+        assert generate(engine, ROWS[0]["prompt"]).tree == generate(native, ROWS[0]["prompt"]).tree
+    with pytest.raises(ServerError, match="does not answer"):
+        generate(engine, ROWS[0]["prompt"])

@@ -1,0 +1,94 @@
+"""What the remote engine asks of a server, and when."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from completions_server import CompletionsServer
+from remote_support import ROWS, until
+
+from pasta.decode import Decoder, generate, generate_all, make_request, stream
+from pasta.engine.remote import RemoteEngine
+from pasta.engine.remote_client import Client
+
+
+def test_requests_share_what_they_begin_with(remote: RemoteEngine, server: CompletionsServer) -> None:
+    """A fork finds its parent's tokens, and the sync at least what its first chunk began with, and the chunk."""
+    answer = generate(remote, ROWS[0]["prompt"])
+    assert len(answer.threads) == 3 and remote.vocabulary.tags is not None
+    tags = remote.vocabulary.tags
+    children = [seen for seen in server.seen if seen.body["prompt"][-1] == tags.open]
+    joins = [seen for seen in server.seen if seen.body["prompt"][-1] == tags.sync]
+    assert (len(children), len(joins)) == (2, 1)
+    for child in children:
+        assert child.cached >= len(child.body["prompt"]) - 2  # but for the token that is just decoded, and <async>
+    assert joins[0].cached >= joins[0].body["prompt"].index(tags.close)
+    until(lambda: all(seen.ended for seen in server.seen))
+    until(lambda: remote.client.usage.cached_tokens > 0)
+
+
+def test_a_finished_chunk_is_read_ahead(remote: RemoteEngine, server: CompletionsServer) -> None:
+    server.pause = 0.02
+    tags = remote.vocabulary.tags
+    assert tags is not None
+    for _ in range(5):  # on a busy machine the first chunk may be the last to end: then there is nothing to read ahead
+        server.seen.clear()
+        answer = generate(remote, ROWS[0]["prompt"])
+        ahead = [seen.body["prompt"] for seen in server.seen if "logit_bias" not in seen.body]
+        if ahead:
+            break
+    joined = next(seen.body["prompt"] for seen in server.seen if seen.body["prompt"][-1] == tags.sync)
+    assert ahead and all(seen.body["max_tokens"] == 1 for seen in server.seen if "logit_bias" not in seen.body)
+    assert all(joined[: len(prompt)] == prompt for prompt in ahead)
+    assert all(prompt.count(tags.close) == 1 for prompt in ahead)  # the sync comes with the second
+    assert len(answer.threads) == 3
+
+
+def test_one_answer_is_one_session(remote: RemoteEngine, server: CompletionsServer) -> None:
+    generate_all(remote, [ROWS[0]["prompt"], ROWS[3]["prompt"]])
+    sessions: dict[str, set[str]] = {}
+    for seen in server.seen:
+        sessions.setdefault(seen.headers["X-Session-ID"], set()).add(seen.body["cache_salt"])
+        assert seen.headers["X-SMG-Routing-Key"] == seen.headers["X-Session-ID"]
+    assert [len(salts) for salts in sessions.values()] == [1, 1]
+    assert len(set().union(*sessions.values())) == 2  # nobody finds another's prefixes …
+    server.seen.clear()
+    generate_all(remote, [ROWS[0]["prompt"], ROWS[3]["prompt"]], scope="one reader")
+    assert {seen.body["cache_salt"] for seen in server.seen} == {"one reader"}  # … unless they are of one scope
+
+
+def test_leaving_an_answer_closes_its_connections(remote: RemoteEngine, server: CompletionsServer) -> None:
+    server.pause = 0.02
+    moments = stream(remote, ROWS[0]["prompt"])
+    for moment in moments:
+        if any(type(event).__name__ == "Fork" for event in moment.events):
+            break
+    moments.close()
+    until(lambda: all(seen.ended for seen in server.seen))
+    assert "aborted" in {seen.ended for seen in server.seen}
+    assert not remote._waiting
+
+
+def test_a_step_does_not_wait_for_ever(remote: RemoteEngine, server: CompletionsServer) -> None:
+    server.pause = 0.5
+    decoder = Decoder(remote)
+    job = decoder.submit(make_request(remote, ROWS[0]["prompt"]))
+    begun = time.monotonic()
+    assert decoder.step() == []
+    assert time.monotonic() - begun < 0.4
+    decoder.cancel(job)
+    assert threading.active_count() < 20
+
+
+def test_a_client_that_is_dropped_leaves_nothing() -> None:
+    """Wherever the collector runs, even in the client's own thread."""
+    for own_thread in (False, True):
+        client = Client("http://127.0.0.1:9/v1")
+        loop, shut_down = client._loop, client.shut_down
+        if own_thread:
+            loop.call_soon_threadsafe(shut_down)
+        else:
+            del client
+        until(loop.is_closed)
+        assert not shut_down.alive
