@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from pasta.engine.native import NativeEngine, Row
 from pasta.engine.tags import add_tags
-from pasta.vocab import Vocabulary
+from pasta.vocab import TENS, Vocabulary
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -102,10 +102,10 @@ class PilotedEngine(NativeEngine):
         return tokens
 
 
-def tiny_engine(family: str = "llama", *, tags: bool = True, **kwargs: Any) -> PilotedEngine:
+def tiny_engine(family: str = "llama", *, tags: bool = True, unit: int = TENS, **kwargs: Any) -> PilotedEngine:
     model, vocabulary = tiny_model(family), Vocabulary(byte_tokenizer())
     if tags:
-        add_tags(model, vocabulary)
+        add_tags(model, vocabulary, unit)
     return PilotedEngine(model, vocabulary, name=f"tiny-{family}", **kwargs)
 
 

@@ -18,6 +18,7 @@ from pasta.layout import (
     SegmentTable,
     Thread,
     Tree,
+    check_unit,
     critical_path,
     flatten,
     lay_out,
@@ -25,7 +26,7 @@ from pasta.layout import (
     spell,
 )
 from pasta.models.loading import read_tokenizer
-from pasta.vocab import MAX_LENGTH, Vocabulary
+from pasta.vocab import MAX_LENGTH, ONES, Vocabulary
 from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())
@@ -116,6 +117,13 @@ def test_without_an_end_the_last_token_predicts_nothing() -> None:
         # Nested: the inner gap counts in the child alone; the outer parent knows its own promise only.
         ("Px2(Py1(b)Sc)Sd", "predicted", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19, 20, 21, 25, 26]),
         ("Px2(Py1(b)Sc)Sd", "fixed:4", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 9, 10]),
+        # One place for each of its `tokens`: right for the first, two too few for the second.
+        ("aPx4(bc)d", "ones", [2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        ("Px3(b)Py2(cc)Sd", "ones", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 13, 14]),
+        # A block takes its own length, whatever its promise says, and whatever stands in it.
+        ("aPx2(bc)d", "exact", list(range(2, 11))),
+        ("Px1(b)Py3(c)Sd", "exact", list(range(2, 16))),
+        ("Px2(Py1(b)Sc)eSd", "exact", list(range(2, 18))),
     ],
 )
 def test_positions(drawing: str, scheme: str, positions: list[int]) -> None:
@@ -123,13 +131,13 @@ def test_positions(drawing: str, scheme: str, positions: list[int]) -> None:
     assert list(layout.positions) == [0, 1, *positions]
 
 
-@pytest.mark.parametrize("text", ["predicted", "fixed:1", "fixed:40"])
+@pytest.mark.parametrize("text", ["predicted", "ones", "exact", "stitched", "fixed:1", "fixed:40"])
 def test_schemes_print_as_they_are_read(text: str) -> None:
     assert str(Positions.parse(text)) == text
 
 
 @pytest.mark.parametrize(
-    "text", ["", "fixed", "fixed:", "fixed:0", "fixed:-3", "fixed:1.5", "fixed:²", "exact", "predicted:3"]
+    "text", ["", "fixed", "fixed:", "fixed:0", "fixed:-3", "fixed:1.5", "fixed:²", "exactly", "tens", "predicted:3"]
 )
 def test_unknown_schemes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="unknown position scheme"):
@@ -151,6 +159,41 @@ def test_a_length_is_the_tokens_rounded_up_to_tens() -> None:
     ]
     assert all(scheme.reserve(scheme.length(tokens)) >= tokens for tokens in range(1, 991))
     assert MAX_LENGTH == MAX_TOKENS, "the language and the tokens know the same lengths"
+
+
+def test_a_length_in_ones_is_the_number_of_tokens() -> None:
+    scheme = Positions.parse("ones")
+    assert [scheme.length(tokens) for tokens in (1, 2, 10, 11, 990, 991, 5000)] == [1, 2, 10, 11, 990, 990, 990]
+    assert all(scheme.reserve(scheme.length(tokens)) == tokens for tokens in range(1, 991))
+
+
+def test_text_counts_tens_whatever_the_tokens_count() -> None:
+    vocabulary = Vocabulary(byte_tokenizer())
+    vocabulary.add_tags(ONES)
+    tags = vocabulary.tags
+    assert tags is not None and (tags.unit, len(tags.lengths)) == (ONES, 990)
+    response = parse('a<promise topic="x" tokens=4/><async>bc</async>d<promise topic="y" tokens=99/><async></async>')
+    tree = spell(response, vocabulary)
+    lengths = [tags.length_of[token] for token in flatten(tree) if token in tags.length_of]
+    assert lengths == [40, 990]
+    assert read(tree, vocabulary) == response
+    for tokens, tens in ((1, 1), (10, 1), (11, 2), (345, 35), (990, 99)):
+        promised = read((tags.promise, *vocabulary.encode("x"), tags.lengths[tokens - 1]), vocabulary)
+        assert promised == Response((Promise("x", tens),))
+
+
+def test_a_scheme_that_counts_otherwise_than_the_tags_is_refused() -> None:
+    vocabulary = Vocabulary(byte_tokenizer())
+    check_unit(Positions.parse("ones"), vocabulary)  # no tags, no harm
+    vocabulary.add_tags(ONES)
+    check_unit(Positions.parse("ones"), vocabulary)
+    for scheme in ("predicted", "exact"):
+        with pytest.raises(
+            UsageError, match=f"positions {scheme} count lengths in tens, but this model's tags in ones"
+        ):
+            check_unit(Positions.parse(scheme), vocabulary)
+    with pytest.raises(UsageError, match="positions ones count lengths in ones, but this model's tags in tens"):
+        check_unit(Positions.parse("ones"), BYTES)
 
 
 # -- visibility ---------------------------------------------------------------------------------------
@@ -310,7 +353,7 @@ def test_read_is_the_inverse_of_spell_with_a_real_tokenizer(smollm: Vocabulary) 
 
 
 @settings(max_examples=100, deadline=None)
-@given(responses, st.sampled_from(["predicted", "fixed:7"]))
+@given(responses, st.sampled_from(["predicted", "fixed:7", "exact"]))
 def test_every_token_is_a_target_once_but_for_async(response: Response, scheme: str) -> None:
     assert TAGS is not None
     tree = spell(response, BYTES)

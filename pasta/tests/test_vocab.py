@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pasta.errors import PastaError, UsageError
+from pasta.grammar import Expect, Grammar
 from pasta.models.loading import read_tokenizer
-from pasta.vocab import LENGTHS, MAX_LENGTH, TAGS, Detokenizer, Vocabulary
+from pasta.vocab import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS, Detokenizer, Vocabulary
 from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())
@@ -56,6 +57,17 @@ def test_tags_are_single_tokens(vocabulary: Vocabulary) -> None:
     )
     assert tags.promise in tags and vocabulary.encode("a")[0] not in tags
     assert not tags.all & vocabulary.eos
+
+
+def test_lengths_in_ones_are_single_tokens_too() -> None:
+    vocabulary = Vocabulary(byte_tokenizer())
+    assert vocabulary.add_tags(ONES) == LONGEST + 4
+    tags = vocabulary.tags
+    assert tags is not None
+    assert [tags.length_of[token] for token in tags.lengths] == list(range(1, LONGEST + 1))
+    assert vocabulary.decode([tags.lengths[344]]) == '" tokens=345/>'
+    assert (tags.in_tens(tags.lengths[344]), tags.of_tens(35)) == (35, tags.lengths[349])
+    assert Grammar.of(vocabulary, len(vocabulary)).allowed[Expect.LENGTH].sum() == LONGEST
 
 
 def test_adding_tags_twice_adds_nothing() -> None:

@@ -10,7 +10,7 @@ from pasta.errors import PastaError, UsageError
 from pasta.events import Moment
 from pasta.interpreter import Limits
 from pasta.job import Job, Request
-from pasta.layout import Positions, Tree, flatten
+from pasta.layout import Positions, Tree, check_unit, flatten
 from pasta.result import Result
 
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conversation, or token ids
@@ -192,6 +192,8 @@ def make_request(
             raise UsageError(f"{name} is {value}, expected 1 or more")
     if isinstance(positions, str):
         positions = Positions.parse(positions)
+    if positions is not None and positions.gap is None:
+        check_unit(positions, model.vocabulary)
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     return Request(
         prompt=ids,

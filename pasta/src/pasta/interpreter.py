@@ -15,7 +15,6 @@ from enum import Enum
 from pasta.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
 from pasta.grammar import MAX_PROMISE_TOKENS, Expect, Grammar
 from pasta.layout import Block, Item, Positions, Tree, flatten
-from pasta.vocab import MAX_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +321,7 @@ class Interpreter:
     def _may_promise(self, thread: Thread) -> bool:
         """Whether a whole promise still fits into every limit."""
         limits = self.limits
-        reserved = self.positions.reserve(MAX_LENGTH)
+        reserved = self.positions.reserve(self.positions.longest)
         own = limits.max_new_tokens if thread.parent is None else limits.max_thread_tokens
         return (
             len(thread.path) < limits.max_depth

@@ -15,7 +15,7 @@ import numpy as np
 from pasta.contexts import START, Contexts
 from pasta.errors import PastaError, UsageError
 from pasta.lang import Node, Promise, Response, Sync, Text
-from pasta.vocab import MAX_LENGTH, Tags, Vocabulary
+from pasta.vocab import LONGEST, ONES, TENS, Tags, Vocabulary
 
 IGNORE = -100  # the target of a token that predicts nothing, as PyTorch's losses know it
 
@@ -93,31 +93,44 @@ class Thread:
 class Positions:
     """How many places a parent leaves free for a block, whose length is not known yet.
 
-    `predicted` (the paper's): ten for each of the promise's `tokens`. `fixed:K`: K, whatever it says.
-    Nothing is repaired at a sync. `stitched`: none; at a sync the thread's context is written anew as ordinary text,
-    each block at its place, which is what a server without fork and join can do.
+    `predicted` (the paper's): ten for each of the promise's `tokens`. `ones`: the same, where the model's length tokens
+    count single tokens. `fixed:K`: K, whatever it says. Nothing is repaired at a sync.
+    `exact`: as `predicted` while the block is written; at a sync the keys of all that was written since the promise
+    turn to their true places (`engine/rotation.py`). Training knows the lengths, and lays every token there at once.
+    `stitched`: none; at a sync the thread's context is written anew as ordinary text, each block at its place, which
+    is what a server without fork and join can do.
     """
 
     gap: int | None = None
-    unit: int = 10
+    unit: int = TENS
     stitched: bool = False
+    exact: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Positions:
         if text == "predicted":
             return cls()
+        if text == "ones":
+            return cls(unit=ONES)
+        if text == "exact":
+            return cls(exact=True)
         if text == "stitched":
             return cls(gap=0, stitched=True)
         kind, _, gap = text.partition(":")
         if kind == "fixed" and gap.isascii() and gap.isdigit() and int(gap) > 0:
             return cls(gap=int(gap))
         raise UsageError(
-            f"unknown position scheme {text!r}", hint="use 'predicted', 'stitched' or 'fixed:K', for example fixed:40"
+            f"unknown position scheme {text!r}",
+            hint="use 'predicted', 'ones', 'exact', 'stitched' or 'fixed:K', for example fixed:40",
         )
 
     def __str__(self) -> str:
         if self.stitched:
             return "stitched"
+        if self.exact:
+            return "exact"
+        if self.unit == ONES:
+            return "ones"
         return "predicted" if self.gap is None else f"fixed:{self.gap}"
 
     def reserve(self, length: int) -> int:
@@ -125,7 +138,27 @@ class Positions:
 
     def length(self, tokens: int) -> int:
         """The `tokens=N` of a block of so many tokens, its two tags included."""
-        return min(MAX_LENGTH, max(1, -(-tokens // self.unit)))
+        return min(self.longest, max(1, -(-tokens // self.unit)))
+
+    @property
+    def longest(self) -> int:
+        return LONGEST // self.unit
+
+    @property
+    def gathers(self) -> bool:
+        """Whether after a sync each block takes up its own length, neither more nor less."""
+        return self.stitched or self.exact
+
+
+def check_unit(scheme: Positions, vocabulary: Vocabulary) -> None:
+    """Refuses a scheme that reads a promise's length otherwise than the model wrote it."""
+    tags = vocabulary.tags
+    if tags is not None and tags.unit != scheme.unit:
+        names = {TENS: "tens", ONES: "ones"}
+        raise UsageError(
+            f"positions {scheme} count lengths in {names[scheme.unit]}, but this model's tags in {names[tags.unit]}",
+            hint="decode it as it was trained; to train it so, begin with a model without tags",
+        )
 
 
 # -- a response as tokens -----------------------------------------------------------------------------
@@ -168,7 +201,7 @@ def spell(response: Response, vocabulary: Vocabulary) -> Tree:
                             f"the promise of {topic!r} has no block",
                             hint="pass the merged form of the response",
                         )
-                    yield from (tags.promise, *vocabulary.encode(topic), tags.lengths[tokens - 1])
+                    yield from (tags.promise, *vocabulary.encode(topic), tags.of_tens(tokens))
                     yield Block((tags.open, *items(block), tags.close))
 
     return tuple(items(response.nodes))
@@ -200,7 +233,7 @@ def read(tree: Tree, vocabulary: Vocabulary) -> Response:
                 text.clear()
                 block = items[index + 1] if index + 1 < len(items) else None
                 body = nodes(block.items) if isinstance(block, Block) else None
-                out.append(Promise(topic, tags.length_of[item], body))
+                out.append(Promise(topic, tags.in_tens(item), body))
             else:
                 end_text()
                 if item == tags.sync:
@@ -272,7 +305,7 @@ def lay_out(prompt: Sequence[int], tree: Tree, tags: Tags | None, scheme: Positi
                 child = thread.fork()
                 children.append(child)
                 run(item.items, child, position, None)
-                position += scheme.reserve(length)
+                position += sum(1 for _ in flatten(item.items)) if scheme.exact else scheme.reserve(length)
                 continue
             if tags is not None and item == tags.sync:
                 thread.join(children)

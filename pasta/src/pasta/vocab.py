@@ -20,11 +20,22 @@ from pasta.errors import PastaError, UsageError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-MAX_LENGTH = 99  # the largest `tokens=N`
+TENS, ONES = 10, 1  # how many tokens a length counts at a time
+LONGEST = 990  # tokens that a promise can announce
+MAX_LENGTH = LONGEST // TENS  # the largest `tokens=N` of the language, which counts tens
 PROMISE = '<promise topic="'
-LENGTHS = tuple(f'" tokens={n}/>' for n in range(1, MAX_LENGTH + 1))
 ASYNC, CLOSE, SYNC = "<async>", "</async>", "<sync/>"
-TAGS = (PROMISE, *LENGTHS, ASYNC, CLOSE, SYNC)
+
+
+def spell_lengths(unit: int = TENS) -> tuple[str, ...]:
+    return tuple(f'" tokens={n}/>' for n in range(1, LONGEST // unit + 1))
+
+
+def spell_tags(unit: int = TENS) -> tuple[str, ...]:
+    return (PROMISE, *spell_lengths(unit), ASYNC, CLOSE, SYNC)
+
+
+LENGTHS, TAGS = spell_lengths(), spell_tags()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,18 @@ class Tags:
     def __contains__(self, token: int) -> bool:
         return token in self.all
 
+    @property
+    def unit(self) -> int:
+        """How many tokens a length counts at a time."""
+        return LONGEST // len(self.lengths)
+
+    def of_tens(self, tens: int) -> int:
+        """The token that announces so many tens of tokens, as PASTA-LANG counts them."""
+        return self.lengths[tens * TENS // self.unit - 1]
+
+    def in_tens(self, token: int) -> int:
+        return -(-self.length_of[token] * self.unit // TENS)
+
 
 class Vocabulary:
     """A tokenizer, the tags in it if it has them, and the tokens that end a response."""
@@ -61,11 +84,12 @@ class Vocabulary:
     @cached_property
     def tags(self) -> Tags | None:
         known = self.tokenizer.get_added_vocab()
-        if any(tag not in known for tag in TAGS):
+        unit = next((unit for unit in (ONES, TENS) if all(tag in known for tag in spell_tags(unit))), None)
+        if unit is None:
             return None
         return Tags(
             promise=known[PROMISE],
-            lengths=tuple(known[length] for length in LENGTHS),
+            lengths=tuple(known[length] for length in spell_lengths(unit)),
             open=known[ASYNC],
             close=known[CLOSE],
             sync=known[SYNC],
@@ -74,9 +98,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokenizer)
 
-    def add_tags(self) -> int:
+    def add_tags(self, unit: int = TENS) -> int:
         """Add the tags to the tokenizer; returns how many were new. The embeddings are the caller's."""
-        added = self.tokenizer.add_tokens(list(TAGS), special_tokens=True)
+        added = self.tokenizer.add_tokens(list(spell_tags(unit)), special_tokens=True)
         for known in ("tags", "pieces", "_specials"):  # what was read from the smaller vocabulary
             self.__dict__.pop(known, None)
         return int(added)

@@ -38,10 +38,12 @@ def shaken(model, rank: int | None, seed: int = 0) -> None:
                 module.weight += 0.02 * change
 
 
-def test_lora_round_trip(tmp_path: Path) -> None:
+@pytest.mark.parametrize("positions", ["fixed:40", "ones", "exact"])
+def test_lora_round_trip(tmp_path: Path, positions: str) -> None:
     model, vocabulary = tiny_model(), Vocabulary(byte_tokenizer())
-    add_tags(model, vocabulary)
-    mark(model, Positions(gap=40))
+    scheme = Positions.parse(positions)
+    add_tags(model, vocabulary, scheme.unit)
+    mark(model, scheme)
     tags = sorted(vocabulary.tags.all)  # type: ignore[union-attr]
     before = logits(model)
     attach(model, rank=3, alpha=6)
@@ -59,7 +61,7 @@ def test_lora_round_trip(tmp_path: Path) -> None:
     fresh, plain = tiny_model(), Vocabulary(byte_tokenizer())
     apply_adapter(fresh, plain, folder)
     assert plain.tags == vocabulary.tags
-    assert fresh.config.pasta == {"positions": "fixed:40"}
+    assert fresh.config.pasta == {"positions": positions}
     torch.testing.assert_close(logits(fresh), logits(model), rtol=1e-2, atol=1e-2)  # kept in 16 bits
 
 

@@ -36,10 +36,11 @@ def engine_of(folder: str) -> NativeEngine:
     return NativeEngine(model.eval(), vocabulary_of(model, tokenizer), name=folder)
 
 
-@pytest.mark.parametrize("positions", ["predicted", "fixed:40", "stitched"])
+@pytest.mark.parametrize("positions", ["predicted", "ones", "fixed:40", "stitched"])
 def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: str) -> None:
-    engine = tiny_engine()
-    vocabulary, scheme = engine.vocabulary, Positions.parse(positions)
+    scheme = Positions.parse(positions)
+    engine = tiny_engine(unit=scheme.unit)
+    vocabulary = engine.vocabulary
     end, tags = end_of_turn(vocabulary), vocabulary.tags
     assert tags is not None
     for row in rows[:4]:
@@ -64,13 +65,25 @@ def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: 
         assert trained == pytest.approx(decoded, rel=1e-5)
 
 
-@pytest.mark.parametrize("method", ["full", pytest.param("lora", marks=pytest.mark.slow)])
-def test_overfits_ten_examples_and_decodes_them_in_parallel(tmp_path: Path, base: str, data: str, method: str) -> None:
+@pytest.mark.parametrize(
+    "method, positions",
+    [
+        ("full", "predicted"),
+        pytest.param("lora", "predicted", marks=pytest.mark.slow),
+        pytest.param("full", "ones", marks=pytest.mark.slow),
+        pytest.param("lora", "ones", marks=pytest.mark.slow),
+        pytest.param("full", "exact", marks=pytest.mark.slow),
+    ],
+)
+def test_overfits_ten_examples_and_decodes_them_in_parallel(
+    tmp_path: Path, base: str, data: str, method: str, positions: str
+) -> None:
     config = SftConfig(
         data=data,
         output=str(tmp_path / "out"),
         model=base,
         method=method,  # type: ignore[arg-type]
+        positions=positions,
         lora_rank=32,
         epochs=90 if method == "full" else 200,
         learning_rate=1e-2,
@@ -84,6 +97,7 @@ def test_overfits_ten_examples_and_decodes_them_in_parallel(tmp_path: Path, base
     assert summary.rows < 10  # packed
     assert {"tag_loss", "text_loss"} <= set(summary.log[0])
     engine = engine_of(config.output)
+    assert str(engine.positions) == positions
     forks = syncs = 0
     for row in read_rows(data):
         result = generate(engine, row["prompt"], max_new_tokens=200, max_depth=2)

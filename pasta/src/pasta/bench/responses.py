@@ -22,7 +22,7 @@ def make_responses(
         items: list[Item] = []
         for _ in range(number):
             body = (tags.open, *text(12, 40), tags.close)
-            length = tags.lengths[Positions().length(len(body)) - 1]
+            length = tags.of_tens(Positions().length(len(body)))
             items += [*text(1, 3), tags.promise, *text(1, 3), length, Block(body)]
         return items
 

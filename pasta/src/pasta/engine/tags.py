@@ -5,15 +5,18 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedModel
 
-from pasta.vocab import TAGS, Vocabulary
+from pasta.vocab import TENS, Vocabulary, spell_tags
 
 
-def add_tags(model: PreTrainedModel, vocabulary: Vocabulary) -> None:
-    """Adds the tags to tokenizer and embeddings; a tag begins as the mean of the pieces that spell it."""
+def add_tags(model: PreTrainedModel, vocabulary: Vocabulary, unit: int = TENS) -> None:
+    """Adds the tags to tokenizer and embeddings; a tag begins as the mean of the pieces that spell it.
+
+    `unit` is what the lengths of promises count, as the position scheme says. Tags that are there stay as they are.
+    """
     if vocabulary.tags is not None:
         return
-    spelled = {tag: vocabulary.encode(tag) for tag in TAGS}
-    vocabulary.add_tags()
+    spelled = {tag: vocabulary.encode(tag) for tag in spell_tags(unit)}
+    vocabulary.add_tags(unit)
     rows = model.get_input_embeddings().weight.shape[0]
     if len(vocabulary) > rows:
         model.resize_token_embeddings(len(vocabulary), mean_resizing=False)

@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 
 from pasta.engine.tags import add_tags
 from pasta.errors import CorruptModel, UsageError
-from pasta.layout import require_tags
+from pasta.layout import Positions, require_tags
 from pasta.train.lora import LoraLinear, updates
 from pasta.vocab import Vocabulary
 
@@ -57,8 +57,10 @@ def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | 
     except (OSError, SafetensorError) as error:
         raise CorruptModel(f"the adapter in {folder} does not read: {error}") from error
     names = {key.removeprefix(PREFIX) for key in tensors}
+    record = Path(folder) / RECORD
+    positions = _read_json(record).get("positions") if record.is_file() else None
     if any(name.endswith(ROWS) for name in names):
-        add_tags(model, vocabulary)
+        add_tags(model, vocabulary, Positions.parse(positions or "predicted").unit)
     for name in sorted(names):
         value = tensors[PREFIX + name].float()
         if name.endswith(A):
@@ -80,8 +82,7 @@ def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | 
             weight = _weight(model, name.removesuffix(".weight"), folder)
             _fits(weight, value, name, folder)
             weight.copy_(value.to(weight.device))
-    record = Path(folder) / RECORD
-    if record.is_file() and (positions := _read_json(record).get("positions")):
+    if positions:
         model.config.pasta = {"positions": positions}
 
 

@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, TrainingArguments, set_seed
 from pasta.data.rows import read_rows
 from pasta.engine.tags import add_tags
 from pasta.errors import PastaError, UsageError
-from pasta.layout import Layout, Positions
+from pasta.layout import Layout, Positions, check_unit
 from pasta.train import adapter
 from pasta.train.adapter import save_lora
 from pasta.train.batch import BLOCK, Shape, collate, pack
@@ -64,7 +64,8 @@ def train(config: SftConfig) -> Summary:
     vocabulary = vocabulary_of(base, tokenizer)
     positions = Positions.parse(config.positions)
     if not config.strip_tags:
-        add_tags(base, vocabulary)
+        add_tags(base, vocabulary, positions.unit)
+        check_unit(positions, vocabulary)
         mark(base, positions)
     examples = load_examples(config.data, vocabulary, config)
     rows = make_rows(examples.layouts, config)
