@@ -246,7 +246,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--learning-rate", type=float)
     train.add_argument("--batch-size", type=int, help="rows at once (8)")
     train.add_argument("--max-length", type=int, help="tokens a row (2048)")
-    train.add_argument("--positions", help="predicted or fixed:K (predicted)")
+    train.add_argument("--positions", help="predicted, ones, exact, fixed:K or stitched (predicted)")
     train.add_argument("--attention", help="flex or dense")
     train.add_argument("--compile", action="store_true", default=None)
     train.add_argument("--save-steps", type=int)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pasta.engine.base import Engine, OutOfSlots, Sampling
+from pasta.engine.base import Engine, Sampling
 from pasta.errors import PastaError, UsageError
 from pasta.events import Moment
 from pasta.interpreter import Limits
@@ -51,7 +51,7 @@ class Decoder:
         for job, tokens in decoded.items():
             try:
                 job.advance(tokens)
-            except OutOfSlots as error:
+            except PastaError as error:
                 job.error = error
             self._know(job)
             if job.finished:

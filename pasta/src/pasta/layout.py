@@ -70,6 +70,14 @@ class Thread:
             written |= child.all_written()
         self._move(self.table.join(self.segment, written))
 
+    @property
+    def first(self) -> int:
+        return (self.written & -self.written).bit_length() - 1
+
+    def segments(self) -> list[int]:
+        """Its own, in order."""
+        return [segment for segment in range(self.written.bit_length()) if self.written >> segment & 1]
+
     def go_back(self, segment: int) -> None:
         """Goes on right after an earlier segment of its own, as if nothing had come since."""
         self._move(self.table.join(segment, 0))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThreadResult:
-    """One thread: the main thread is 0. `tokens` is the promised length in tens, 0 for the main thread."""
+    """One thread, the main one with id 0. `tokens` is the length promised, in tens or as the model counts; 0: none was."""
 
     id: int
     parent: int | None

@@ -134,7 +134,7 @@ def test_rotation(dtype: torch.dtype, bound: float, size: int) -> None:
     assert error(values[places.long()], parts[2]) < bound
 
 
-@pytest.mark.parametrize("positions", ["predicted", "stitched"])
+@pytest.mark.parametrize("positions", ["predicted", "stitched", "ones", "exact"])
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
 def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> None:
     """Random tags by a positive bias: forks, nested forks and syncs, several requests at once, float32."""
@@ -142,10 +142,11 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> Non
     from pasta.engine.cuda import CudaEngine
     from pasta.engine.native import NativeEngine
     from pasta.engine.tags import add_tags
+    from pasta.layout import Positions
     from pasta.vocab import Vocabulary
 
     model, vocabulary = tiny_model(family), Vocabulary(byte_tokenizer())
-    add_tags(model, vocabulary)
+    add_tags(model, vocabulary, Positions.parse(positions).unit)
     prompts = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
     engines = [
         NativeEngine(copy.deepcopy(model), vocabulary, slots=8192),

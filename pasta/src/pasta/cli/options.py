@@ -18,6 +18,7 @@ Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int
 Context = Annotated[int | None, typer.Option(help="Use no more positions than this.")]
 MaxThreads = Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")]
 Scheme = Annotated[
-    str | None, typer.Option(metavar="SCHEME", help="predicted, fixed:K or stitched; by default, as trained.")
+    str | None,
+    typer.Option(metavar="SCHEME", help="predicted, ones, exact, fixed:K, stitched; default: as trained."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

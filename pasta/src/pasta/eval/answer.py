@@ -21,7 +21,7 @@ class ThreadLine:
 
     parent: int | None
     topic: str
-    promised: int  # in tens of tokens; 0: nothing was promised
+    promised: int  # in tens of tokens, or as the model counts; 0: nothing was promised
     tokens: int
     runs: Runs
 
@@ -104,7 +104,7 @@ def describe(answer: Answer, positions: Positions) -> dict[str, Any]:
         "finish_reason": answer.finish_reason,
         "syncs": sum(isinstance(node, Sync) for node in _walk(response.nodes)),
         "errors": [finding.code for finding in check(answer.annotated) if finding.is_error],
-        # Written less promised, in tens of tokens.
+        # Written less promised, in tens of tokens, or as the model counts.
         "length_errors": [positions.length(line.tokens) - line.promised for line in answer.threads if line.promised],
         **measure(answer.text, blocks, [line.topic for line in answer.threads[1:]]),
     }

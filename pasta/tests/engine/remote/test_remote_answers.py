@@ -135,5 +135,6 @@ def test_stop_strings_and_limits(remote: RemoteEngine, native: NativeEngine) -> 
 
 
 def test_only_this_layout(remote: RemoteEngine) -> None:
-    with pytest.raises(UsageError, match="stitched"):
-        generate(remote, ROWS[0]["prompt"], positions="predicted")
+    for positions in ("predicted", "exact"):
+        with pytest.raises(UsageError, match="stitched"):
+            generate(remote, ROWS[0]["prompt"], positions=positions)
