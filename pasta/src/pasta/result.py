@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThreadResult:
-    """One thread, the main one with id 0. `tokens` is the length promised, in tens or as the model counts; 0: none was."""
+    """One thread, the main one with id 0. `tokens`: the length promised, in tens or as the model counts; 0: none."""
 
     id: int
     parent: int | None
