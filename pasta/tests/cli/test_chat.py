@@ -69,6 +69,14 @@ def test_sequential_and_system(pasta, server, engine):
     assert (code, out) == (0, said(plain, forked))
 
 
+def test_the_repetition_penalty(pasta, server, engine):
+    expected = generate(engine, "Why?", repetition_penalty=1.5, **ANSWER).text
+    assert expected != generate(engine, "Why?", **ANSWER).text
+    code, out, _ = pasta("chat", server.url, "--repetition-penalty", "1.5", *OPTIONS, stdin=b"Why?\n")
+    assert (code, out) == (0, said(expected))
+    refused(pasta("chat", server.url, "--repetition-penalty", "-1"), 2, "repetition_penalty is -1")
+
+
 def test_what_goes_wrong_is_one_line(pasta, server):
     refused(pasta("chat", "http://127.0.0.1:1"), 1, "cannot reach http://127.0.0.1:1", "pasta serve")
     refused(pasta("chat", "http://[::1"), 2, "not a server's address")

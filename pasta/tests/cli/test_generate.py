@@ -10,6 +10,8 @@ import time
 import pytest
 from cli_support import OPTIONS, PASTA, refused
 
+from pasta.decode import generate
+from pasta.engine.load import load
 from pasta.lang import parse, plain
 from pasta.vocab import Vocabulary
 from support import byte_tokenizer
@@ -34,14 +36,23 @@ def test_options_reach_the_engine(pasta, tiny, tmp_path):
     trace = tmp_path / "trace.json"
     code, out, _ = pasta(
         "generate", "Why?", "--model", tiny, "--sequential", "--max-new-tokens", "9", "--temperature", "0.9", "--top-k",
-        "50", "--top-p", "0.9", "--min-p", "0.01", "--seed", "7", "--max-threads", "2", "--positions", "fixed:20",
-        "--system", "Be brief.", "--device", "cpu", "--dtype", "float32", "--context", "500", "--trace", str(trace),
-        "--json",
+        "50", "--top-p", "0.9", "--min-p", "0.01", "--repetition-penalty", "1.2", "--seed", "7", "--max-threads", "2",
+        "--positions", "fixed:20", "--system", "Be brief.", "--device", "cpu", "--dtype", "float32", "--context", "500",
+        "--trace", str(trace), "--json",
     )  # fmt: skip
     value = json.loads(out)
     assert (code, value["tokens_total"], len(value["threads"])) == (0, 9, 1)
     assert Vocabulary(byte_tokenizer()).decode(value["prompt_ids"]).startswith("<|im_start|>system\nBe brief.")
     assert json.loads(trace.read_bytes())["otherData"]["requests"][0]["tokens_total"] == 9
+
+
+def test_the_repetition_penalty(pasta, tiny):
+    def answer(*more):
+        return pasta("generate", "Why?", "--model", tiny, *OPTIONS, *more)[1].decode()
+
+    way = {"max_new_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2, "repetition_penalty": 1.5}
+    expected = generate(load(tiny, device="cpu"), "Why?", **way).text
+    assert answer("--repetition-penalty", "1.5") == f"{expected}\n" != answer()
 
 
 def test_stop_may_be_repeated(pasta, tiny):
@@ -67,6 +78,7 @@ def test_stop_may_be_repeated(pasta, tiny):
         (["x", "--top-p", "2"], "top_p is 2.0"),
         (["x", "--min-p", "-0.1"], "min_p is -0.1"),
         (["x", "--top-k", "-3"], "top_k is -3"),
+        (["x", "--repetition-penalty", "0"], "repetition_penalty is 0.0"),
         (["x", "--max-new-tokens", "0"], "max_new_tokens is 0"),
         (["x", "--max-threads", "0"], "max_threads is 0"),
         (["x", "--context", "-5"], "context is -5"),

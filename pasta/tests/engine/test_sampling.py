@@ -195,6 +195,7 @@ def test_the_largest_number_is_below_one(monkeypatch: pytest.MonkeyPatch) -> Non
         ("parallelism", math.inf),
         ("repetition_penalty", 0.0),
         ("repetition_penalty", -1.1),
+        ("repetition_penalty", 101.0),
         ("repetition_penalty", math.nan),
         ("repetition_penalty", math.inf),
     ],

@@ -125,6 +125,16 @@ def test_several_choices(tiny):
     assert value["usage"]["completion_tokens"] >= single["completion_tokens"]
 
 
+def test_the_repetition_penalty(tiny):
+    texts = []
+    for penalty in (None, 1, 1.5):
+        value = tiny.chat(**FORKING, repetition_penalty=penalty).json()
+        texts.append(value["choices"][0]["message"]["content"])
+    way = {"temperature": 1.0, "seed": 2, "max_new_tokens": 120, "parallelism": 5.0}
+    assert texts[0] == texts[1] == direct(tiny, **way).text
+    assert texts[2] == direct(tiny, **way, repetition_penalty=1.5).text != texts[0]
+
+
 def test_without_a_seed_answers_differ(tiny):
     texts = {tiny.chat(temperature=2.0, max_tokens=20).json()["choices"][0]["message"]["content"] for _ in range(4)}
     assert len(texts) > 1

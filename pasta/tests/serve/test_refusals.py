@@ -44,6 +44,9 @@ def refused(response, status=400, param=None, code=None, saying=""):
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": float("inf")}, "temperature"),
         ({"top_p": 1.5}, "top_p"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"repetition_penalty": "1.1"}, "repetition_penalty"),
+        ({"repetition_penalty": float("inf")}, "repetition_penalty"),
         ({"n": 0}, "n"),
         ({"n": 1000}, "n"),
         ({"seed": 1 << 70}, "seed"),
@@ -62,6 +65,7 @@ def refused(response, status=400, param=None, code=None, saying=""):
         ({"tools": [{"type": "function"}]}, "tools"),
         ({"logit_bias": {"5": 10}}, "logit_bias"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty"),
     ],
 )
 def test_wrong_fields(tiny, fields, param):

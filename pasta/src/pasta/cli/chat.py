@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from pasta.cli.options import Context, Device, Dtype, MaxThreads
+from pasta.cli.options import Context, Device, Dtype, MaxThreads, RepetitionPenalty
 from pasta.cli.running import check_least, check_text, load_engine, make_console, write
 from pasta.errors import PastaError, UsageError
 
@@ -46,6 +46,7 @@ def command(
     max_new_tokens: Annotated[int, typer.Option(help="Of one answer, in all threads together.")] = 512,
     max_threads: MaxThreads = 16,
     temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
+    repetition_penalty: RepetitionPenalty = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed draws the same answer.")] = 0,
     parallelism: Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")] = 0.0,
     api_key: Annotated[
@@ -62,12 +63,13 @@ def command(
     from pasta.engine.base import Sampling
 
     check_least(max_new_tokens=max_new_tokens, max_threads=max_threads)
-    Sampling(temperature=temperature, seed=seed, parallelism=parallelism)
+    Sampling(temperature=temperature, seed=seed, parallelism=parallelism, repetition_penalty=repetition_penalty)
     options = {
         "max_new_tokens": max_new_tokens,
         "max_threads": max_threads,
         "sequential": sequential,
         "temperature": temperature,
+        "repetition_penalty": repetition_penalty,
         "seed": seed,
         "parallelism": parallelism,
     }
@@ -140,6 +142,7 @@ class Remote:
             messages,
             max_tokens=options["max_new_tokens"],
             temperature=options["temperature"],
+            repetition_penalty=options["repetition_penalty"],
             seed=options["seed"],
             pasta=extension,
         )

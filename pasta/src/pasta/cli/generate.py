@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pasta.cli.options import AsJson, Context, Device, Dtype, EngineUrl, MaxThreads, Model, Scheme
+from pasta.cli.options import AsJson, Context, Device, Dtype, EngineUrl, MaxThreads, Model, RepetitionPenalty, Scheme
 from pasta.cli.running import (
     check_least,
     check_text,
@@ -39,6 +40,7 @@ def command(
     top_k: Annotated[int, typer.Option(help="Draw among the K likeliest; 0 is off.")] = 0,
     top_p: Annotated[float, typer.Option(help="Draw among the likeliest that make up P; 1 is off.")] = 1.0,
     min_p: Annotated[float, typer.Option(help="Leave out what is P times less likely than the best; 0 is off.")] = 0.0,
+    repetition_penalty: RepetitionPenalty = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed draws the same answer.")] = 0,
     parallelism: Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")] = 0.0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
@@ -64,6 +66,7 @@ def command(
         "top_k": top_k,
         "top_p": top_p,
         "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
         "seed": seed,
         "parallelism": parallelism,
         "stop": stop or (),
@@ -108,7 +111,7 @@ def check_options(question: str, options: dict[str, Any], context: int | None, t
     check_least(max_new_tokens=options["max_new_tokens"], max_threads=options["max_threads"])
     if context is not None:
         check_least(context=context)
-    Sampling(*(options[name] for name in ("temperature", "top_k", "top_p", "min_p", "seed", "parallelism")))
+    Sampling(**{field.name: options[field.name] for field in fields(Sampling)})
     if options["positions"] is not None:
         Positions.parse(options["positions"])
     if trace is not None:

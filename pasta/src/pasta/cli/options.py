@@ -17,6 +17,9 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a G
 Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int8 on a CPU.")]
 Context = Annotated[int | None, typer.Option(help="Use no more positions than this.")]
 MaxThreads = Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")]
+RepetitionPenalty = Annotated[
+    float, typer.Option(help="Above 1, what stands in prompt and answer comes less readily again; 1 is off.")
+]
 Scheme = Annotated[
     str | None,
     typer.Option(metavar="SCHEME", help="predicted, ones, exact, fixed:K, stitched; default: as trained."),

@@ -38,7 +38,7 @@ class Sampling:
             ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
             ("min_p", 0 <= self.min_p <= 1, "between 0 and 1"),
             ("parallelism", math.isfinite(self.parallelism), "a finite number"),
-            ("repetition_penalty", 0 < self.repetition_penalty < math.inf, "above 0; 1 is off"),
+            ("repetition_penalty", 0.01 <= self.repetition_penalty <= 100, "between 0.01 and 100; 1 is off"),
         ):
             if not good:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected {expected}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pasta.engine.base import Sampling
 from pasta.engine.remote import RemoteEngine
-from pasta.engine.remote_client import Client, ServerError
+from pasta.engine.remote_client import Client, Refused, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
 from pasta.grammar import Expect
 from pasta.layout import Positions, require_tags
@@ -46,6 +46,7 @@ def connect(url: str, model: str | None = None, *, key: str = "", context: int |
             ),
         )
         check(engine)
+        engine.penalises = knows_penalty(engine)
     except PastaError:
         client.shut_down()
         raise
@@ -111,3 +112,14 @@ def check(engine: RemoteEngine) -> None:
             raise answer[0][1]
     finally:
         engine.close(thread)
+
+
+def knows_penalty(engine: RemoteEngine) -> bool:
+    """Whether the server knows `repetition_penalty`: then it refuses this one. Else it passes over what it reads."""
+    prompt = [require_tags(engine.vocabulary).open]
+    body = {"model": engine.model, "prompt": prompt, "max_tokens": 1, "repetition_penalty": -1.0}
+    try:
+        engine.client.get("/v1/completions", body)
+    except Refused:
+        return True
+    return False

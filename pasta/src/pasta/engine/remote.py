@@ -77,12 +77,15 @@ class RemoteEngine:
         self.context = context
         self.name = name
         self.trained = trained  # the scheme that the model knows: another than `stitched` may cost quality
-        self._model = model
+        self.model = model
+        self.penalises = False  # whether the server knows `repetition_penalty`
         self._waiting: dict[Handle, None] = {}  # threads that decode
 
     # -- threads ----------------------------------------------------------------------------------------
 
     def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling, scope: str | None = None) -> Handle:
+        if sampling.repetition_penalty != 1 and not self.penalises:
+            raise UsageError(f"the server at {self.client.url} knows no repetition_penalty", "leave it out, or at 1")
         handle = Handle(Request(sampling, scope or uuid.uuid4().hex), list(prompt), expect=expect)
         self._waiting[handle] = None
         return handle
@@ -205,7 +208,10 @@ class RemoteEngine:
         handle.asked += 1
         most = 1 if handle.corrected else self.context - len(handle.ids)
         wait = self.retries_s[handle.failures - 1] if handle.failures else 0.0
-        handle.stream = self._open(request, handle.ids, most, bias, seed, wait)
+        # Where the bias favours, a penalty would divide it too: nothing that was said before could come.
+        favours = handle.corrected and FAVOUR in bias.values()
+        penalty = 1.0 if favours else request.sampling.repetition_penalty
+        handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty)
         handle.first = handle.first or handle.stream
 
     def _open(
@@ -216,11 +222,12 @@ class RemoteEngine:
         bias: dict[int, float],
         seed: int = 0,
         wait_s: float = 0.0,
+        penalty: float = 1.0,
     ) -> Stream:
         sampling, tags = request.sampling, self.vocabulary.tags
         ends = sorted(self.vocabulary.eos)
         body = {
-            "model": self._model,
+            "model": self.model,
             "prompt": list(ids),
             "max_tokens": most,
             "temperature": sampling.temperature,
@@ -232,6 +239,8 @@ class RemoteEngine:
         }
         if bias:
             body["logit_bias"] = {str(token): value for token, value in bias.items()}
+        if penalty != 1:
+            body["repetition_penalty"] = penalty
         if sampling.temperature:
             body["seed"] = seed
             for name, off in (("top_p", 1.0), ("top_k", 0), ("min_p", 0.0)):

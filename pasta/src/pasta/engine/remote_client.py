@@ -25,6 +25,10 @@ class ServerError(PastaError):
     passing = False
 
 
+class Refused(ServerError):
+    """What was asked is not to its liking, and never will be."""
+
+
 class Unavailable(ServerError):
     """Not now, or not any more."""
 
@@ -175,7 +179,7 @@ class Client:
         except (ValueError, AttributeError):
             message = text
         hint = {401: "set PASTA_ENGINE_KEY", 403: "set PASTA_ENGINE_KEY", 404: "check --engine"}.get(status)
-        kind = Unavailable if status in PASSING else ServerError
+        kind = Unavailable if status in PASSING else Refused
         return kind(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
 
 

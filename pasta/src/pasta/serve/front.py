@@ -138,6 +138,7 @@ class Front:
             top_k=body.top_k or 0,
             top_p=1.0 if body.top_p is None else max(body.top_p, 1e-9),  # 0 leaves the likeliest token alone
             min_p=body.min_p or 0.0,
+            repetition_penalty=body.repetition_penalty or 1.0,
             seed=seed + choice,
             parallelism=extension.parallelism,
             stop=body.stop or (),

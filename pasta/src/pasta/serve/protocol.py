@@ -106,6 +106,7 @@ class Options(Body):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
     seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | None = None
     stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None

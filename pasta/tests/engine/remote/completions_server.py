@@ -35,6 +35,7 @@ class CompletionsServer(ThreadingHTTPServer):
     """What `quirks` may name, and what such a server does:
 
     no-ids: returns none. no-bias: ignores it. no-tokenize: lacks that path. pairs: sends tokens two by two.
+    no-penalty: ignores it.
     quiet-stop: withholds the token that stops, and names it; matched-stop: as SGLang names it; mute-stop: not at all.
     drop: breaks off after 5 tokens. refuse: answers 503.
     """
@@ -72,12 +73,15 @@ class CompletionsServer(ThreadingHTTPServer):
         ids = list(body["prompt"])
         generator = torch.Generator().manual_seed(body.get("seed", 0))
         bias = {} if "no-bias" in self.quirks else body.get("logit_bias", {})
+        penalty = 1.0 if "no-penalty" in self.quirks else body.get("repetition_penalty", 1.0)
         biased, by = [int(token) for token in bias], torch.tensor(list(bias.values()))
         for _ in range(body["max_tokens"]):
             time.sleep(self.pause)
             with torch.no_grad():
                 logits = self.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
             logits[biased] += by
+            seen_logits = logits[ids]
+            logits[ids] = torch.where(seen_logits > 0, seen_logits / penalty, seen_logits * penalty)
             if body["temperature"]:
                 token = int(torch.multinomial((logits / body["temperature"]).softmax(-1), 1, generator=generator))
             else:
@@ -129,6 +133,10 @@ class Handler(BaseHTTPRequestHandler):
         size = self.server.model.get_input_embeddings().weight.shape[0]
         if max(body["prompt"]) >= size:
             return self._reply(400, {"error": {"message": f"Token id {max(body['prompt'])} is out of vocabulary"}})
+        if body.get("repetition_penalty", 1.0) <= 0 and "no-penalty" not in self.server.quirks:
+            return self._reply(400, {"error": {"message": "repetition_penalty must be greater than zero"}})
+        if not body.get("stream"):
+            return self._reply(200, {"choices": [{"text": "…", "finish_reason": "length"}]})
         return self._stream(body)
 
     def _stream(self, body: dict[str, Any]) -> None:

@@ -84,3 +84,11 @@ def test_a_server_that_ignores_the_bias(tmp_path: Path) -> None:
         with pytest.raises(ServerError, match="ignores logit_bias"):
             for seed in range(50):
                 generate(engine, "Why?", temperature=3.0, seed=seed, max_new_tokens=100)
+
+
+def test_a_server_that_knows_no_penalty(native: NativeEngine, folder: str) -> None:
+    with served(native, folder, "no-penalty") as server:
+        engine = connect(server.url)
+        assert generate(engine, ROWS[0]["prompt"]).tree == generate(native, ROWS[0]["prompt"]).tree
+        with pytest.raises(UsageError, match=f"{server.url} knows no repetition_penalty"):
+            generate(engine, ROWS[0]["prompt"], repetition_penalty=1.1)

@@ -86,6 +86,26 @@ def test_sequential(remote: RemoteEngine, native: NativeEngine, server: Completi
     assert len(answer.threads) == 1 and len(server.seen) == 1
 
 
+def test_the_repetition_penalty_is_the_servers(remote: RemoteEngine, server: CompletionsServer) -> None:
+    """It penalises every token, tags and ends too, as transformers does."""
+    assert remote.penalises
+    options = {"sequential": True, "max_new_tokens": 30}
+    tags = remote.vocabulary.tags
+    assert tags is not None
+    for row in ROWS[:2]:
+        result = generate(remote, row["prompt"], repetition_penalty=1.3, **options)
+        with torch.inference_mode():
+            expected = server.model.generate(
+                torch.tensor([result.prompt_ids]), attention_mask=torch.ones(1, len(result.prompt_ids)),
+                do_sample=False, repetition_penalty=1.3, max_new_tokens=30, suppress_tokens=sorted(tags.all),
+                eos_token_id=sorted(remote.vocabulary.eos), pad_token_id=0,
+            )[0, len(result.prompt_ids) :].tolist()  # fmt: skip
+        ended = expected[-1] in remote.vocabulary.eos
+        assert list(result.threads[0].token_ids) == expected[: len(expected) - ended]
+        assert result.text != generate(remote, row["prompt"], **options).text
+    assert {seen.body.get("repetition_penalty") for seen in server.seen} == {1.3, None}
+
+
 def test_a_seed_draws_the_same_answer(remote: RemoteEngine) -> None:
     def draw(seed: int) -> str:
         return generate(remote, "red?", temperature=1.5, seed=seed, max_new_tokens=80, max_threads=1).annotated
