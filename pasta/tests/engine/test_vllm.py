@@ -102,6 +102,17 @@ def test_the_dial_and_the_grammar(remote: RemoteEngine, native: NativeEngine) ->
     assert len(answer.threads) > 1
 
 
+def test_the_repetition_penalty(remote: RemoteEngine, native: NativeEngine) -> None:
+    """Sequential and cut before its end, an answer holds nothing that only the native engine spares."""
+    assert remote.penalises
+    options = {"sequential": True, "max_new_tokens": 40}
+    plain, penalised = (
+        generate(remote, "Why is the sky blue?", repetition_penalty=penalty, **options) for penalty in (1.0, 1.3)
+    )
+    assert penalised.tree == generate(native, "Why is the sky blue?", repetition_penalty=1.3, **options).tree
+    assert penalised.tree != plain.tree
+
+
 def test_leaving_ends_the_servers_work(running: tuple[str, str], remote: RemoteEngine) -> None:
     moments = stream(remote, "Write a long story about the sea.", max_new_tokens=2000)
     for _ in range(5):
