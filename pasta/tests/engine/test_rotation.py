@@ -26,6 +26,7 @@ from pasta.engine.tags import add_tags
 from pasta.errors import UnsupportedModel
 from pasta.lang import parse
 from pasta.layout import Positions, flatten, lay_out, spell
+from pasta.models import load_pretrained
 from pasta.result import Result
 from pasta.vocab import Vocabulary
 from support import FAMILIES, SIZES, PilotedEngine, byte_tokenizer, tiny_engine, tiny_model
@@ -264,3 +265,15 @@ def test_scaled_rotations_turn_too() -> None:
     engine = NativeEngine(model, vocabulary, slots=4096)
     assert model.model.rotary_emb.attention_scaling > 1.05
     assert Rotation(engine.model, engine.context).layers == [0, 1]
+
+
+@pytest.mark.slow
+def test_real_weights(default_folder) -> None:
+    model, tokenizer = load_pretrained(default_folder, device="cpu")
+    vocabulary = Vocabulary(tokenizer)
+    add_tags(model, vocabulary)
+    engine = WatchedCpuEngine(model, vocabulary, slots=4096)
+    pilot(engine, 2, 9)
+    check_against_reference(engine, [generate(engine, PROMPT, positions="exact", max_depth=2)])
+    rough = NativeEngine(model.to(torch.bfloat16), vocabulary)
+    assert Rotation(rough.model, rough.context).layers == list(range(30))
