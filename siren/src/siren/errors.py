@@ -33,10 +33,6 @@ class Span:
     end_line: int
     end_column: int
 
-    def to(self, other: Span) -> Span:
-        """The stretch from the start of this span to the end of the other."""
-        return Span(self.line, self.column, other.end_line, other.end_column)
-
     def __str__(self) -> str:
         return f"{self.line}:{self.column}"
 

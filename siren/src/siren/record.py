@@ -33,13 +33,7 @@ class Recorder:
     steps: list[Step] = field(default_factory=list)
     particles: int = 0
 
-    def step(
-        self,
-        ancestors: NDArray[Any] | None,
-        log_weights: NDArray[Any],
-        ess: float,
-        values: object = None,
-    ) -> None:
+    def step(self, ancestors: NDArray[Any] | None, log_weights: NDArray[Any], ess: float) -> None:
         """Called by the runtime with the weights before resampling and the ancestors chosen."""
         weights = np.atleast_1d(np.asarray(log_weights, dtype=float))
         self.particles = max(self.particles, len(weights))

@@ -16,7 +16,7 @@ from siren.symbolic.lanes import Array, Index
 class Recorder(Protocol):
     """Whoever wants the genealogy: called once per `resample()`."""
 
-    def step(self, ancestors: Index | None, log_weights: Array, ess: float, values: object) -> None: ...
+    def step(self, ancestors: Index | None, log_weights: Array, ess: float) -> None: ...
 
 
 class Population:
@@ -95,4 +95,4 @@ class Population:
     def _record(self, ancestors: Index | None, log_weights: Array, ess: float) -> None:
         self.ess.append(ess)
         if self._recorder is not None:
-            self._recorder.step(ancestors, log_weights, ess, None)
+            self._recorder.step(ancestors, log_weights, ess)

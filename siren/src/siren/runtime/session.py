@@ -93,16 +93,14 @@ def stream(
     ess: float | None = None,
     mean: Mean = "exact",
     plan: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-    recorder: Recorder | None = None,
 ) -> Iterator[RunResult]:
     """The answer after each row. Rows come in place of the one `File.read`, or of the free name `data`.
 
     The program's main expression must fold over the rows in a `let`, or as its last expression.
     """
-    session = _Session(program, method, particles, seed, resample, ess, mean, plan, recorder)
+    session = _Session(program, method, particles, seed, resample, ess, mean, plan)
     source = Stream(from_python(row) for row in rows)
-    evaluator = session.evaluator(lambda path: source, progress)
+    evaluator = session.evaluator(lambda path: source)
     env = {"data": source, **_environment(data)}
     node: ast.Expr = program.body
     with session.guarded():
@@ -156,7 +154,7 @@ class _Session:
         ess: float | None,
         mean: Mean,
         plan: Mapping[str, str] | None,
-        recorder: Recorder | None,
+        recorder: Recorder | None = None,
     ) -> None:
         if method not in METHODS:
             raise RunError(f"unknown method `{method}`", hint=f"one of {', '.join(METHODS)}")
@@ -173,7 +171,7 @@ class _Session:
         self.engine = METHODS[method](graph, rng)
         self.population = Population(graph, rng, resample, ess, recorder)
 
-    def evaluator(self, read: Callable[[str], Value], progress: Progress | None) -> Evaluator:
+    def evaluator(self, read: Callable[[str], Value], progress: Progress | None = None) -> Evaluator:
         return Evaluator(self.program, self.engine, self.population, read, self.plan, progress)
 
     def result(self, answer: Value) -> RunResult:

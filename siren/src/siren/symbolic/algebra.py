@@ -75,10 +75,6 @@ def add(a: Expr, b: Expr) -> Expr:
     return polynomial(total, generation(a, b))
 
 
-def negate(a: Expr) -> Expr:
-    return mul(-1.0, a)
-
-
 def sub(a: Expr, b: Expr) -> Expr:
     if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
         return lift(_arith(a) - _arith(b), generation(a, b))
