@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from pasta.data.example import Annotator, Decision, Example, Refused, each
 from pasta.data.fields import read_example, with_answer
-from pasta.data.plan import Count, Plan, PlanError, apply, block_lengths, verified
+from pasta.data.plan import Count, PlanError, apply, block_lengths, verified
 from pasta.data.quality import flaw
 from pasta.data.report import Report
 from pasta.data.rows import Row, dump, is_json_lines, read_rows, write_rows
@@ -147,11 +147,6 @@ def finish(
         **decision.figures,
     }
     return annotated, mark
-
-
-def plan_of(decision: Decision) -> Plan:
-    """The decision's plan; a refusal is an empty one."""
-    return Plan() if isinstance(decision.plan, Refused) else decision.plan
 
 
 def _recipe(annotator: Annotator, strict: bool) -> str:

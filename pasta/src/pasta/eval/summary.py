@@ -15,8 +15,6 @@ from pasta.eval.speed import of_concurrency, realised, theoretical
 from pasta.eval.tasks import score
 from pasta.eval.winrate import win_rates
 
-SPEEDS = ("realised_speedup", "theoretical_speedup", "theoretical_parallelism")
-
 
 def summarise(
     folder: RunFolder, against: str = "baseline", questions: str | None = None, beside: str = "sft"
