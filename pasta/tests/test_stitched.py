@@ -14,7 +14,7 @@ from pasta.interpreter import Interpreter, Limits
 from pasta.lang import Response, parse
 from pasta.layout import IGNORE, Block, Positions, Tree, flatten, lay_out, spell
 from pasta.serve.scheduler import slots_needed
-from pasta.train.batch import collate, dense_mask
+from pasta.train.batch import collate, model_inputs
 from pasta.train.loss import token_losses
 from support import PilotedEngine, tiny_engine
 from test_decode import FLAT, NESTED
@@ -163,12 +163,7 @@ def test_the_training_loss_is_the_interpreters_log_probability() -> None:
     batch = collate([[layout, layout]], multiple=8)  # packed: two examples in a row do not see each other
     engine.model.set_attn_implementation("sdpa")
     with torch.inference_mode():
-        logits = engine.model(
-            input_ids=batch["input_ids"],
-            position_ids=batch["position_ids"],
-            attention_mask=dense_mask(batch["segments"], batch["sees"]),
-            use_cache=False,
-        ).logits
+        logits = engine.model(**model_inputs(batch)).logits
     losses = token_losses(logits, batch["labels"])
     assert len(losses) == 2 * len(decoded)
     torch.testing.assert_close(losses.sum() / 2, -torch.stack(list(decoded.values())).sum(), rtol=1e-5, atol=1e-4)

@@ -2,11 +2,11 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from data_texts import LIST, count_words
 
+from chat_server import ChatServer
 from pasta.data.example import Example, Refused
 from pasta.data.examples import WORKED
 from pasta.data.llm import Llm
@@ -20,56 +20,29 @@ GOOD = {
 }
 
 
-class Server(ThreadingHTTPServer):
+class Server(ChatServer):
     """Replies from a list of (status, content); the last one again and again."""
 
-    daemon_threads = True
-
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.replies = [(200, json.dumps(GOOD))]
         self.requests = []
-        self.together = 0
-        self.most_together = 0
         self.lock = threading.Lock()
         self.barrier = None
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        server = self.server
-        with server.lock:
-            server.requests.append((self.path, dict(self.headers), body))
-            status, content = server.replies[min(len(server.requests), len(server.replies)) - 1]
-        if server.barrier is not None:
-            server.barrier.wait(20)
-        message = {"choices": [{"index": 0, "message": {"role": "assistant", "content": content}}]}
-        data = json.dumps(message if status == 200 else {"error": {"message": content}}).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_):
-        pass
+    def reply(self, path, headers, body):
+        with self.lock:
+            self.requests.append((path, headers, body))
+            status, content = self.replies[min(len(self.requests), len(self.replies)) - 1]
+        if self.barrier is not None:
+            self.barrier.wait(20)
+        return status, {"index": 0, "message": {"role": "assistant", "content": content}} if status == 200 else content
 
 
 @pytest.fixture
 def server():
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with Server().running() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def example(row=0, prompt="Garden?"):

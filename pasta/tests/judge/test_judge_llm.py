@@ -1,54 +1,32 @@
 """The judge `llm` against a real server on this machine that answers as OpenAI's does."""
 
-import json
 import math
 import re
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from chat_server import ChatServer
 from pasta.errors import PastaError, UsageError
 from pasta.judge.base import Comparison, open_judge
 from pasta.judge.llm import LlmJudge, read_verdict
 
 
-class Server(ThreadingHTTPServer):
+class Server(ChatServer):
     """`verdict(first, second)` gives the status and the choice for a question that shows these two answers."""
 
-    daemon_threads = True
-
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.bodies = []
         self.verdict = longer
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.bodies.append(body)
+    def reply(self, path, headers, body):
+        self.bodies.append(body)
         question = body["messages"][-1]["content"]
         first = question.split("## Answer m\n\n")[1].split("\n\n## Answer M")[0]
         second = question.split("## Answer M\n\n")[1].split("\n\n## Verdict")[0]
-        status, choice = self.server.verdict(body, first, second)
-        data = json.dumps({"choices": [choice]} if status == 200 else {"error": {"message": str(choice)}}).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_):
-        pass
+        return self.verdict(body, first, second)
 
 
 def choice(content, **chances):
@@ -67,12 +45,8 @@ def longer(body, first, second):
 
 @pytest.fixture
 def server():
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with Server().running() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 ASKED = [Comparison("Why?", "Short.", "A longer answer."), Comparison("How?", "A longer answer.", "Short.")]

@@ -8,7 +8,7 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from pasta.engine.tags import add_tags
 from pasta.layout import IGNORE, Layout, Positions
-from pasta.train.batch import Shape, block_mask, collate, dense_mask, mask_function, pack
+from pasta.train.batch import Shape, block_mask, collate, dense_mask, mask_function, model_inputs, pack
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
 from pasta.vocab import Vocabulary
@@ -29,12 +29,7 @@ def loss_and_gradients(model, batches) -> tuple[float, list[torch.Tensor]]:
     model.zero_grad()
     total = 0.0
     for batch in batches:
-        logits = model(
-            input_ids=batch["input_ids"],
-            position_ids=batch["position_ids"],
-            attention_mask=dense_mask(batch["segments"], batch["sees"]),
-            use_cache=False,
-        ).logits
+        logits = model(**model_inputs(batch)).logits
         loss = token_losses(logits, batch["labels"]).sum()
         loss.backward()
         total += float(loss.detach())
@@ -65,9 +60,7 @@ def test_no_example_of_a_row_sees_another(rows) -> None:
         batch = collate([[layouts[0], *company], [*company]])
         mask = dense_mask(batch["segments"], batch["sees"])
         with torch.inference_mode():
-            output = model(
-                input_ids=batch["input_ids"], position_ids=batch["position_ids"], attention_mask=mask, use_cache=False
-            )
+            output = model(**{**model_inputs(batch), "attention_mask": mask})
         logits.append(output.logits[0, :size])
     torch.testing.assert_close(*logits, rtol=0, atol=1e-4)
 
@@ -158,9 +151,7 @@ def test_every_family_takes_the_mask(rows, family: str) -> None:
     losses = []
     for mask in (dense_mask(batch["segments"], batch["sees"]), causal):
         with torch.inference_mode():
-            output = model(
-                input_ids=batch["input_ids"], position_ids=batch["position_ids"], attention_mask=mask, use_cache=False
-            )
+            output = model(**{**model_inputs(batch), "attention_mask": mask})
         losses.append(float(token_losses(output.logits, batch["labels"]).sum()))
     assert abs(losses[0] - losses[1]) > 0.1
 
@@ -171,10 +162,8 @@ def test_transformers_flex_attention_takes_the_mask(rows) -> None:
     """The same logits through transformers' compiled FlexAttention, which is what trains on a GPU."""
     model, vocabulary = tagged()
     batch = collate(pack(layouts_of(rows, vocabulary), 300), multiple=128)
-    segments, sees = batch["segments"], batch["sees"]
-    inputs = {"input_ids": batch["input_ids"], "position_ids": batch["position_ids"], "use_cache": False}
     with torch.no_grad():
-        expected = model(**inputs, attention_mask=dense_mask(segments, sees)).logits
+        expected = model(**model_inputs(batch)).logits
         model.set_attn_implementation("flex_attention")
-        found = model(**inputs, attention_mask=block_mask(segments, sees)).logits
+        found = model(**model_inputs(batch, flex=True)).logits
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)

@@ -11,7 +11,7 @@ from pasta.engine.tags import add_tags
 from pasta.lang import parse
 from pasta.layout import Positions, spell
 from pasta.models import load_pretrained
-from pasta.train.batch import collate, dense_mask
+from pasta.train.batch import collate, model_inputs
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
 from pasta.train.model import vocabulary_of
@@ -31,12 +31,7 @@ def test_loss_is_the_sum_of_the_engines_log_probabilities(default_folder) -> Non
     batch = collate([[make_example(row, vocabulary, Positions(), end_of_turn(vocabulary))]])
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
-        logits = model(
-            input_ids=batch["input_ids"],
-            position_ids=batch["position_ids"],
-            attention_mask=dense_mask(batch["segments"], batch["sees"]),
-            use_cache=False,
-        ).logits
+        logits = model(**model_inputs(batch)).logits
     trained = float(token_losses(logits, batch["labels"]).sum())
 
     kept: list[tuple[torch.Tensor, int]] = []

@@ -21,7 +21,7 @@ from pasta.interpreter import threads_of
 from pasta.lang import parse, plain
 from pasta.layout import Positions, lay_out, spell
 from pasta.train import sft
-from pasta.train.batch import collate, dense_mask
+from pasta.train.batch import collate, model_inputs
 from pasta.train.config import SftConfig
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
@@ -55,12 +55,7 @@ def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: 
         batch = collate([[make_example(row, vocabulary, scheme, end)]])
         engine.model.set_attn_implementation("sdpa")
         with torch.inference_mode():
-            logits = engine.model(
-                input_ids=batch["input_ids"],
-                position_ids=batch["position_ids"],
-                attention_mask=dense_mask(batch["segments"], batch["sees"]),
-                use_cache=False,
-            ).logits
+            logits = engine.model(**model_inputs(batch)).logits
         engine.model.set_attn_implementation("pasta")
         trained = float(token_losses(logits, batch["labels"]).sum())
         assert trained == pytest.approx(decoded, rel=1e-5)

@@ -191,16 +191,11 @@ class Scorer:
         """Of each layout, the loss at every token; 0 where it predicts nothing."""
         import torch
 
-        from pasta.train.batch import collate, dense_mask
+        from pasta.train.batch import collate, model_inputs
 
         with torch.inference_mode():
             batch = {name: tensor.to(self.model.device) for name, tensor in collate([[one] for one in layouts]).items()}
-            hidden = self.model.base_model(
-                input_ids=batch["input_ids"],
-                position_ids=batch["position_ids"],
-                attention_mask=dense_mask(batch["segments"], batch["sees"]),
-                use_cache=False,
-            ).last_hidden_state
+            hidden = self.model.base_model(**model_inputs(batch)).last_hidden_state
             labels = batch["labels"]
             places = labels.ne(IGNORE)
             nats = torch.zeros(labels.shape, dtype=torch.float32, device=labels.device)

@@ -8,7 +8,7 @@ a token sees an earlier one where the table says that its segment sees the other
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -111,6 +111,17 @@ def collate(
         "labels": torch.from_numpy(labels),
         "segments": torch.from_numpy(segments),
         "sees": torch.from_numpy(sees),
+    }
+
+
+def model_inputs(batch: Mapping[str, torch.Tensor], *, flex: bool = False) -> dict[str, Any]:
+    """What a model is called with: its tokens, their places, and the mask that the table gives."""
+    mask = block_mask if flex else dense_mask
+    return {
+        "input_ids": batch["input_ids"],
+        "position_ids": batch["position_ids"],
+        "attention_mask": mask(batch["segments"], batch["sees"]),
+        "use_cache": False,
     }
 
 

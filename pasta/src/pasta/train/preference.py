@@ -16,7 +16,7 @@ import torch
 
 from pasta.layout import Layout, Positions
 from pasta.train.adapter import attach_adapter, base_of, is_adapter, save_lora
-from pasta.train.batch import Shape, block_mask, dense_mask, pack_by_length
+from pasta.train.batch import Shape, model_inputs, pack_by_length
 from pasta.train.lora import attach, train_rows
 from pasta.train.model import check_trainable, no_bars, read_model, vocabulary_of
 from pasta.train.preference_batch import Batch, Key, Pair, layouts_of, make_batch, pair_rows
@@ -80,17 +80,11 @@ class Learner:
     def log_probs(self, batch: Batch) -> torch.Tensor:
         """The summed log probability of each response of a batch."""
         inputs = batch.inputs
-        mask = block_mask if self.flex else dense_mask
         half = (
             torch.autocast(self.device.type, torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
         )
         with half:
-            logits = self.model(
-                input_ids=inputs["input_ids"],
-                position_ids=inputs["position_ids"],
-                attention_mask=mask(inputs["segments"], inputs["sees"]),
-                use_cache=False,
-            ).logits
+            logits = self.model(**model_inputs(inputs, flex=self.flex)).logits
         return response_log_probs(logits, inputs["labels"], batch.owners, batch.responses)
 
     @torch.no_grad()

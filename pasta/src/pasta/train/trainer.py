@@ -14,7 +14,7 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from pasta.train.batch import block_mask, dense_mask
+from pasta.train.batch import model_inputs
 from pasta.train.loss import Meter, token_losses
 from pasta.train.progress import Progress
 
@@ -74,13 +74,8 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        segments, sees, labels = inputs["segments"], inputs["sees"], inputs["labels"]
-        outputs = model(
-            input_ids=inputs["input_ids"],
-            position_ids=inputs["position_ids"],
-            attention_mask=block_mask(segments, sees) if self.flex else dense_mask(segments, sees),
-            use_cache=False,
-        )
+        labels = inputs["labels"]
+        outputs = model(**model_inputs(inputs, flex=self.flex))
         losses = token_losses(outputs.logits, labels)
         self.meters[model.training].add(losses, labels)
         if num_items_in_batch is None:

@@ -1,0 +1,53 @@
+"""A real server on this machine that answers as OpenAI's does, with what a test wants it to say."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+
+class ChatServer(ThreadingHTTPServer):
+    """`reply` gives the status of a request, and its choice, or else what went wrong."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def reply(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
+        raise NotImplementedError
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        with self:
+            thread = threading.Thread(target=self.serve_forever, daemon=True)
+            thread.start()
+            yield self
+            self.shutdown()
+            thread.join()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: ChatServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        status, said = self.server.reply(self.path, dict(self.headers), body)
+        data = json.dumps({"choices": [said]} if status == 200 else {"error": {"message": str(said)}}).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        pass
