@@ -18,6 +18,7 @@ from pasta.engine.open import open_engine
 from pasta.errors import PastaError
 from pasta.eval.redundancy import kind
 from pasta.grammar import Expect
+from pasta.train.samples import REFILL
 
 TEXT = Expect.text(child=False, promise=False, sync=False)  # an answer without tags
 SAY_S, WRITE_S = 10.0, 2.0
@@ -115,7 +116,8 @@ def decode(
     said = begun = time.monotonic()
     tokens = taken = ended = 0
     while (taken < len(waiting) or running) and (now := time.monotonic()) < until:
-        for answer in waiting[taken : taken + batch - len(running)]:
+        free = batch - len(running)
+        for answer in waiting[taken : taken + free] if free >= max(1, batch // REFILL) else ():
             seed = hash((ways.seed, answer.index, answer.sample))  # of numbers: the same in every run
             running[engine.open(answer.prompt_ids, TEXT, replace(ways, seed=seed))] = answer
             taken += 1
