@@ -20,6 +20,7 @@ from pasta.errors import PastaError
 
 if TYPE_CHECKING:
     from pasta.eval.contestants import Contestant
+    from pasta.eval.decoding import Decoding
     from pasta.eval.folder import RunFolder
     from pasta.eval.questions import QuestionSet
 
@@ -113,8 +114,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     folder, models, questions = evaluation(options)
     run_answers(
-        folder, models, [questions], say=say, limit=options.eval_limit, at_once=options.eval_batch, **decoding(options)
-    )
+        folder, models, [questions], say=say, limit=options.eval_limit, at_once=options.eval_batch,
+        decoding=decoding(options),
+    )  # fmt: skip
     _, rows = make_report(folder, against=models[0].name, questions=questions.name)
     print(table(rows))
 
@@ -130,7 +132,7 @@ def run_speed(options: argparse.Namespace) -> None:
     folder, models, questions = evaluation(options)
     if len(models) < 2:
         raise PastaError(f"{options.out} holds no baseline to compare with", hint="first: train --strip-tags")
-    run_timing(folder, models, questions, say=say, limit=options.eval_limit or 100, **decoding(options))
+    run_timing(folder, models, questions, say=say, limit=options.eval_limit or 100, decoding=decoding(options))
     baseline, trained = (model.name for model in models)
     found = realised(folder.timings(), trained, baseline, questions.name)
     table(f"{trained} against {baseline}, one at a time", [(key, it and it.value) for key, it in found.items()])
@@ -152,8 +154,10 @@ def evaluation(options: argparse.Namespace) -> tuple[RunFolder, list[Contestant]
     return folder, models, QuestionSet.parse(options.eval_prompts or need(options, "prompts"))
 
 
-def decoding(options: argparse.Namespace) -> dict[str, Any]:
-    return {"max_new_tokens": options.eval_tokens, "minutes": options.minutes, "device": options.device}
+def decoding(options: argparse.Namespace) -> Decoding:
+    from pasta.eval.decoding import Decoding
+
+    return Decoding(options.eval_tokens, options.minutes, options.device)
 
 
 def run_export(options: argparse.Namespace) -> None:

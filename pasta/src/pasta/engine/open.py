@@ -35,6 +35,15 @@ def open_engine(
     )
 
 
+def find_model(name: str) -> str:
+    """The default model by its name is an adapter that comes with the package; other names stay what they are."""
+    if Path(name).is_dir():  # which needs none of the package's other dependencies
+        return name
+    from pasta.engine.load import find_adapter
+
+    return str(find_adapter(name) or name)
+
+
 def as_dtype(name: str | None) -> torch.dtype | None:
     """What the weights are read as; None leaves it to whoever reads them."""
     if name is None:

@@ -9,7 +9,8 @@ from typing import Any
 from pasta.data.lines import append_line
 from pasta.eval.answer import describe
 from pasta.eval.asking import ask_all
-from pasta.eval.contestants import Contestant, find_model
+from pasta.eval.contestants import Contestant
+from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine
 from pasta.eval.methods import answering
@@ -30,17 +31,12 @@ def run_answers(
     say: Say,
     limit: int = 0,
     at_once: int = 128,
-    max_new_tokens: int = 512,
-    minutes: float = 0.0,
-    device: str | None = None,
-    dtype: str | None = None,
+    decoding: Decoding,
 ) -> list[dict[str, Any]]:
     """Goes on where an earlier run stopped; returns what each contestant has now."""
-    from pasta.engine.open import open_engine
-
-    end = time.monotonic() + 60 * minutes if minutes else float("inf")
+    end = decoding.ends()
     asked = {each.name: each.read(limit) for each in sets}
-    folder.remember(list(contestants), list(sets), {"max_new_tokens": max_new_tokens}, describe_machine())
+    folder.remember(list(contestants), list(sets), decoding.settings, describe_machine())
     for model in dict.fromkeys(each.model for each in contestants):
         engine = None
         for contestant in (each for each in contestants if each.model == model):
@@ -50,8 +46,8 @@ def run_answers(
                 if not left or time.monotonic() > end:
                     continue
                 if engine is None:
-                    engine = open_engine(find_model(model), at_once * SLOTS, device, dtype)
-                answer_set(folder, engine, contestant, name, left, at_once, max_new_tokens, end, say)
+                    engine = decoding.open(model, at_once * SLOTS)
+                answer_set(folder, engine, contestant, name, left, at_once, decoding.max_new_tokens, end, say)
     return [
         _state(folder, contestant, name, questions) for contestant in contestants for name, questions in asked.items()
     ]

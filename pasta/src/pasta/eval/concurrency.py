@@ -13,7 +13,8 @@ from typing import Any
 from pasta.data.lines import append_line, read_lines
 from pasta.eval.answers import Say
 from pasta.eval.asking import Outcome, ask_all
-from pasta.eval.contestants import Contestant, find_model
+from pasta.eval.contestants import Contestant
+from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
@@ -33,18 +34,13 @@ def run_concurrency(
     say: Say,
     users: Sequence[int] = USERS,
     least: int = 16,
-    max_new_tokens: int = 512,
-    minutes: float = 0.0,
-    device: str | None = None,
-    dtype: str | None = None,
+    decoding: Decoding,
 ) -> list[dict[str, Any]]:
     """Into `concurrency.jsonl`, a row for each answer under each load; loads that are there already are left out."""
-    from pasta.engine.open import open_engine
-
-    end = time.monotonic() + 60 * minutes if minutes else float("inf")
+    end = decoding.ends()
     path = folder.path / "concurrency.jsonl"
     machine = describe_machine()
-    folder.remember(list(contestants), [questions], {"max_new_tokens": max_new_tokens}, machine)
+    folder.remember(list(contestants), [questions], decoding.settings, machine)
     done = {(row["users"], row["model"]) for row in read_lines(path)}
     every = questions.read()
     engines: dict[str, Any] = {}
@@ -57,10 +53,10 @@ def run_concurrency(
                 say(f"time is up before {load} users of {contestant.name}")
                 return list(read_lines(path))
             if contestant.model not in engines:
-                engines[contestant.model] = open_engine(find_model(contestant.model), max(users) * SLOTS, device, dtype)
+                engines[contestant.model] = decoding.open(contestant.model, max(users) * SLOTS)
             engine = engines[contestant.model]
-            outcomes, seconds = under_load(engine, contestant, asked, load, max_new_tokens)
-            outcomes, seconds = under_load(engine, contestant, asked, load, max_new_tokens)
+            outcomes, seconds = under_load(engine, contestant, asked, load, decoding.max_new_tokens)
+            outcomes, seconds = under_load(engine, contestant, asked, load, decoding.max_new_tokens)
             answers = {id: outcome for id, outcome in outcomes.items() if outcome.answer is not None}
             append_line(path, {
                 "users": load,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from pasta.errors import UsageError
 
@@ -44,12 +43,3 @@ class Contestant:
     def __str__(self) -> str:
         method = f"{DIAL}{self.parallelism:g}" if self.parallelism else self.method
         return f"{self.name}={self.model}" + ("" if method == "parallel" else f"@{method}")
-
-
-def find_model(name: str) -> str:
-    """The default model by its name is its adapter, as for `pasta generate`; other names are those of `read_model`."""
-    if Path(name).is_dir():  # which needs none of the package's other dependencies
-        return name
-    from pasta.engine.load import find_adapter
-
-    return str(find_adapter(name) or name)

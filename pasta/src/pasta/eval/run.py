@@ -11,6 +11,7 @@ from typing import Any
 
 from pasta.errors import PastaError, UsageError
 from pasta.eval.contestants import Contestant
+from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.questions import QuestionSet
 from pasta.eval.table import table
@@ -54,7 +55,7 @@ def answers(options: argparse.Namespace) -> list[dict[str, Any]]:
     folder = RunFolder(options.dir)
     return run_answers(
         folder, contestants_of(options, folder), sets_of(options, folder), say=say, limit=options.limit,
-        at_once=options.batch, **decoding(options),
+        at_once=options.batch, decoding=decoding(options),
     )  # fmt: skip
 
 
@@ -64,7 +65,7 @@ def timing(options: argparse.Namespace) -> list[dict[str, Any]]:
     folder = RunFolder(options.dir)
     return run_timing(
         folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, limit=options.limit,
-        **decoding(options),
+        decoding=decoding(options),
     )  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise UsageError(f"--users {options.users}: expected numbers with commas between") from None
     run_concurrency(
         folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, users=users,
-        least=options.limit, **decoding(options),
+        least=options.limit, decoding=decoding(options),
     )  # fmt: skip
     return of_concurrency(folder, options.against)
 
@@ -135,8 +136,8 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
     return given
 
 
-def decoding(options: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in ("max_new_tokens", "minutes", "device", "dtype")}
+def decoding(options: argparse.Namespace) -> Decoding:
+    return Decoding(options.max_new_tokens, options.minutes, options.device, options.dtype)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):

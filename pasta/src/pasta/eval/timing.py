@@ -17,7 +17,8 @@ from pasta.errors import PastaError
 from pasta.eval.answer import Answer
 from pasta.eval.answers import Say
 from pasta.eval.asking import ask_one
-from pasta.eval.contestants import Contestant, find_model
+from pasta.eval.contestants import Contestant
+from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
@@ -36,23 +37,18 @@ def run_timing(
     *,
     say: Say,
     limit: int = 64,
-    max_new_tokens: int = 512,
-    minutes: float = 0.0,
-    device: str | None = None,
-    dtype: str | None = None,
+    decoding: Decoding,
 ) -> list[dict[str, Any]]:
     """Into `timing.jsonl`, prompt by prompt; stops by itself, and goes on where it stopped."""
-    from pasta.engine.open import open_engine
-
     begun = time.monotonic()
-    end = begun + 60 * minutes if minutes else float("inf")
+    end = decoding.ends()
     machine = describe_machine()
-    folder.remember(list(contestants), [questions], {"max_new_tokens": max_new_tokens}, machine)
+    folder.remember(list(contestants), [questions], decoding.settings, machine)
     done = {(row["id"], row["model"]) for row in folder.timings() if row["prompts"] == questions.name}
     asked = drawn(questions.read(), limit)
     left = [q for q in asked if any((q.id, c.name) not in done for c in contestants)]
     needed = {contestant.model for contestant in contestants} if left else set()
-    engines = {model: open_engine(find_model(model), SLOTS, device, dtype) for model in needed}
+    engines = {model: decoding.open(model, SLOTS) for model in needed}
     say(f"{len(engines)} models are ready after {time.monotonic() - begun:.0f} s")
     told = time.monotonic()
     for number, question in enumerate(left):
@@ -60,7 +56,7 @@ def run_timing(
         for contestant in contestants:
             engine = engines[contestant.model]
             try:
-                rows.append(timed(engine, contestant, question, max_new_tokens))
+                rows.append(timed(engine, contestant, question, decoding.max_new_tokens))
             except PastaError as error:
                 say(f"{contestant.name}: prompt {question.id}: {error}")
         for row in rows:  # together: a ratio needs all contestants on a prompt

@@ -50,6 +50,8 @@ class Question:
 
 def rounds(config: PreferenceConfig) -> Iterator[Round]:
     """The first round serves all weights; later ones are each weight's own."""
+    from pasta.engine.open import find_model
+
     first = Round(config.folder / "round-1", find_model(config.model), config.weights)
     yield first
     for weight in config.weights:
@@ -58,15 +60,6 @@ def rounds(config: PreferenceConfig) -> Iterator[Round]:
             folder = config.folder / f"round-{number}-lambda-{name_of(weight)}"
             before = Round(folder, str(before.trained(weight)), (weight,), number)
             yield before
-
-
-def find_model(name: str) -> str:
-    """The default model is an adapter that comes with the package; all else is a folder's name already."""
-    if name != "default":
-        return name
-    from pasta.models import ADAPTER
-
-    return str(ADAPTER)
 
 
 def read_questions(config: PreferenceConfig) -> list[Question]:

@@ -1,0 +1,32 @@
+"""How a stage decodes, whoever takes part."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pasta.engine.native import NativeEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    max_new_tokens: int = 512
+    minutes: float = 0.0  # after which a stage stops by itself; 0: never
+    device: str | None = None
+    dtype: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all answers of an evaluation have in common."""
+        return {"max_new_tokens": self.max_new_tokens}
+
+    def ends(self) -> float:
+        """When a stage that begins now stops, by the monotonic clock."""
+        return time.monotonic() + 60 * self.minutes if self.minutes else float("inf")
+
+    def open(self, model: str, slots: int) -> NativeEngine:
+        from pasta.engine.open import find_model, open_engine
+
+        return open_engine(find_model(model), slots, self.device, self.dtype)
