@@ -12,7 +12,17 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from pasta.cli.options import Context, Device, Dtype, MaxThreads, RepetitionPenalty
+from pasta.cli.options import (
+    Context,
+    Device,
+    Dtype,
+    MaxThreads,
+    Parallelism,
+    RepetitionPenalty,
+    Seed,
+    Sequential,
+    Temperature,
+)
 from pasta.cli.running import check_least, check_text, load_engine, make_console, write
 from pasta.errors import PastaError, UsageError
 
@@ -42,13 +52,13 @@ def command(
         ),
     ] = None,
     system: Annotated[str | None, typer.Option(help="A system message before the conversation.")] = None,
-    sequential: Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")] = False,
+    sequential: Sequential = False,
     max_new_tokens: Annotated[int, typer.Option(help="Of one answer, in all threads together.")] = 512,
     max_threads: MaxThreads = 16,
-    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
+    temperature: Temperature = 0.0,
     repetition_penalty: RepetitionPenalty = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same answer.")] = 0,
-    parallelism: Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")] = 0.0,
+    seed: Seed = 0,
+    parallelism: Parallelism = 0.0,
     api_key: Annotated[
         str | None, typer.Option(envvar="PASTA_API_KEY", help="What a server asks for; better in the environment.")
     ] = None,

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pasta.cli.options import AsJson, Context, Device, Dtype, EngineUrl, MaxThreads, Model, RepetitionPenalty, Scheme
+from pasta.cli.options import (
+    AsJson,
+    Context,
+    Device,
+    Dtype,
+    EngineUrl,
+    MaxThreads,
+    Model,
+    Parallelism,
+    RepetitionPenalty,
+    Scheme,
+    Seed,
+    Sequential,
+    Temperature,
+)
 from pasta.cli.running import (
     check_least,
     check_text,
@@ -33,16 +47,16 @@ def command(
     model: Model = None,
     engine_url: EngineUrl = None,
     system: Annotated[str | None, typer.Option(help="A system message before the question.")] = None,
-    sequential: Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")] = False,
+    sequential: Sequential = False,
     max_new_tokens: Annotated[int, typer.Option(help="Decoded in all threads together.")] = 512,
     max_threads: MaxThreads = 16,
-    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
+    temperature: Temperature = 0.0,
     top_k: Annotated[int, typer.Option(help="Draw among the K likeliest; 0 is off.")] = 0,
     top_p: Annotated[float, typer.Option(help="Draw among the likeliest that make up P; 1 is off.")] = 1.0,
     min_p: Annotated[float, typer.Option(help="Leave out what is P times less likely than the best; 0 is off.")] = 0.0,
     repetition_penalty: RepetitionPenalty = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same answer.")] = 0,
-    parallelism: Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")] = 0.0,
+    seed: Seed = 0,
+    parallelism: Parallelism = 0.0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
     positions: Scheme = None,
     device: Device = None,

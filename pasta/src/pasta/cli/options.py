@@ -20,6 +20,10 @@ MaxThreads = Annotated[int, typer.Option(help="Decoding at once; more wait their
 RepetitionPenalty = Annotated[
     float, typer.Option(help="Above 1, what stands in prompt and answer comes less readily again; 1 is off.")
 ]
+Sequential = Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")]
+Temperature = Annotated[float, typer.Option(help="0 always takes the likeliest token.")]
+Seed = Annotated[int, typer.Option(help="The same seed draws the same answer.")]
+Parallelism = Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")]
 Scheme = Annotated[
     str | None,
     typer.Option(metavar="SCHEME", help="predicted, ones, exact, fixed:K, stitched; default: as trained."),
