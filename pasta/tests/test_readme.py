@@ -33,7 +33,7 @@ def test_figures_are_those_of_their_reports() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     results = ROOT / "pasta" / "benchmarks" / "results"
     gpu = json.loads((results / "gpu-h200.json").read_text())["shapes"]
-    shipped = json.loads((results / "eval-shipped.json").read_text())["models"]["shipped"]
+    models = json.loads((results / "eval-alpaca.json").read_text())["models"]
     cells = []
     for shape in gpu.values():
         step = {(row["context"], row["threads"]): row for row in shape["steps"]}
@@ -48,14 +48,14 @@ def test_figures_are_those_of_their_reports() -> None:
     for weights in ("float32", "int8"):
         ratio = {row["threads"]: row["ratio"] for row in cpu["steps"] if row["weights"] == weights}
         cells += [" / ".join(f"{ratio[threads]:.2f}" for threads in (4, 8, 16))]
-    value = {
-        name: figure["value"] for name, figure in shipped.items() if isinstance(figure, dict) and "value" in figure
-    }
-    cells += [
-        f"{value['forking']:.1%}; {value['forking_of_lists_and_paragraphs']:.1%}",
-        f"| {value['parallelism_of_forking']:.2f} |",
-        f"| {shipped['redundancy']['blocks_repeat']['value']:.1%} |",
-        f"{value['theoretical_speedup']:.2f}; {value['theoretical_speedup_arithmetic']:.2f}",
-        f"| {shipped['judged']['features']['win_rate']['value']:.1f}% |",
-    ]
+    for model in (models[name] for name in ("bon-1", "bon2-0.2", "sft", "apar", "sot")):
+        figure = {name: found["value"] for name, found in model.items() if isinstance(found, dict) and "value" in found}
+        cells += [f"| {figure[name]:.2f} |" for name in ("realised_speedup", "theoretical_speedup") if name in figure]
+        cells += [
+            f"| {model['judged']['reward']['lc_win_rate']['value']:.1f}% |",
+            f"{figure['forking']:.0%}; {figure['forking_of_lists_and_paragraphs']:.0%}",
+            f"| {figure['parallelism_of_forking']:.2f} |",
+            f"| {model['redundancy']['blocks_repeat']['value']:.0%} |",
+            f"| {model['redundancy']['repeated']['value']:.0%} |",
+        ]
     assert [cell for cell in cells if cell not in readme] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -109,6 +110,7 @@ def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
             "topics_repeat": mean(forking, lambda row: row["topics_repeat"]),
         },
         "length_within_one": sum(abs(error) <= 1 for error in off) / len(off) if off else None,
+        "length_off_by": {str(error): count for error, count in sorted(Counter(off).items())},
     }
 
 

@@ -1,0 +1,58 @@
+"""How well models expect held-out answers: nats a token of text, and perplexity.
+
+    python benchmarks/perplexity.py HELD-OUT.jsonl OUT.json NAME=FOLDER [NAME=FOLDER …]
+
+HELD-OUT holds annotated answers, as the recipe writes them. `plain`: the answer without its tags, as one text.
+`apart`: the same words as they are decoded in parallel, under the segment table's mask; only of models with tags.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pasta.bench.machine import describe
+from pasta.data.lines import write_json
+from pasta.data.rows import read_rows
+from pasta.layout import Positions
+from pasta.train.batch import collate, model_inputs
+from pasta.train.examples import make_examples
+from pasta.train.loss import Meter, token_losses
+from pasta.train.model import read_model, vocabulary_of
+
+
+def main() -> None:
+    source, target, *models = sys.argv[1:]
+    rows = list(read_rows(source))
+    found: dict[str, Any] = {"rows": len(rows), "machine": describe(), "models": {}}
+    for name, _, folder in (model.partition("=") for model in models):
+        found["models"][name] = measure(folder, rows)
+        print(name, found["models"][name], flush=True)
+        write_json(Path(target), found)
+
+
+@torch.no_grad()
+def measure(folder: str, rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    model, tokenizer = read_model(folder)
+    vocabulary = vocabulary_of(model, tokenizer)
+    scheme = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
+    model.set_attn_implementation("sdpa")
+    model.eval()
+    figures = {}
+    for way in ("plain", "apart") if vocabulary.tags else ("plain",):
+        meter = Meter(vocabulary.tags.all if vocabulary.tags else ())
+        examples = make_examples(rows, vocabulary, scheme, strip_tags=way == "plain", max_length=2048)
+        for layout in examples.layouts:
+            batch = collate([[layout]])
+            meter.add(token_losses(model(**model_inputs(batch)).logits, batch["labels"]), batch["labels"])
+        read = meter.read()
+        figures[way] = {**read, "perplexity": round(math.exp(read["text_loss"]), 3)}
+    return figures
+
+
+if __name__ == "__main__":
+    main()
