@@ -15,8 +15,9 @@ class ChatServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.models: list[str] = []  # none: it cannot list them
 
     @property
     def url(self) -> str:
@@ -42,7 +43,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         status, said = self.server.reply(self.path, dict(self.headers), body)
-        data = json.dumps({"choices": [said]} if status == 200 else {"error": {"message": str(said)}}).encode()
+        self._send(status, {"choices": [said]} if status == 200 else {"error": {"message": str(said)}})
+
+    def do_GET(self) -> None:
+        models = [{"id": name} for name in self.server.models]
+        self._send(200 if models else 404, {"data": models} if models else {"detail": "Not Found"})
+
+    def _send(self, status: int, value: Any) -> None:
+        data = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 
@@ -52,6 +54,22 @@ def test_structure_from_file_to_file(source, tmp_path, default_folder):
     assert subprocess.run([*PASTA, "check", str(checked)], timeout=60).returncode == 0
     again = run(source, out, "--model", default_folder.path)
     assert "2 were there already" in again.stdout
+
+
+def test_an_interrupted_run_says_how_to_go_on(source, tmp_path, default_folder):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes a request and never answers
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        options = ["--annotator", "llm", "--model", "m", "--base-url", address, "--tokenizer", str(default_folder.path)]
+        command = [*PASTA, "annotate", str(source), str(tmp_path / "out.jsonl"), *options]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            silent.settimeout(60)
+            asked, _ = silent.accept()
+            with asked:
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "out.jsonl.part; run the same command again" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(

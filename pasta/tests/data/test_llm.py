@@ -1,6 +1,6 @@
 """The annotator `llm` against a real server on this machine that answers as OpenAI's does."""
 
-import json
+import contextlib
 import threading
 
 import pytest
@@ -10,22 +10,23 @@ from chat_server import ChatServer
 from pasta.data.example import Example, Refused
 from pasta.data.examples import WORKED
 from pasta.data.llm import Llm
-from pasta.data.plan import PlanError, apply, verified
-from pasta.data.prompt import messages, read_plan, show
+from pasta.data.plan import apply, verified
 from pasta.errors import PastaError, UsageError
 
-GOOD = {
-    "blocks": [{"first": n, "last": n, "topic": topic} for n, topic in ((2, "light"), (3, "water"), (4, "soil"))],
-    "wait_after": [4],
-}
+GOOD = """Each item stands alone. The last line speaks of all three, so it waits.
+[1] main | Here is…
+[2] light | 1. **Light**:…
+[3] water | 2. **Water**:…
+[4] soil | 3. **Soil**:…
+[5] wait | With these…"""
 
 
 class Server(ChatServer):
     """Replies from a list of (status, content); the last one again and again."""
 
-    def __init__(self):
-        super().__init__()
-        self.replies = [(200, json.dumps(GOOD))]
+    def __init__(self, port=0):
+        super().__init__(port)
+        self.replies = [(200, GOOD)]
         self.requests = []
         self.lock = threading.Lock()
         self.barrier = None
@@ -35,7 +36,8 @@ class Server(ChatServer):
             self.requests.append((path, headers, body))
             status, content = self.replies[min(len(self.requests), len(self.replies)) - 1]
         if self.barrier is not None:
-            self.barrier.wait(20)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.barrier.wait(20)
         return status, {"index": 0, "message": {"role": "assistant", "content": content}} if status == 200 else content
 
 
@@ -74,84 +76,89 @@ def test_many_requests_are_under_way_at_a_time(server, tmp_path):
 
 
 def test_what_passes_is_tried_again(server, tmp_path):
-    server.replies = [(429, "slow down"), (503, "busy"), (200, json.dumps(GOOD))]
+    server.replies = [(429, "slow down"), (503, "busy"), (200, GOOD)]
     annotator, [decision] = ask(server, tmp_path)
     assert decision.plan
     assert annotator.requests == 3
 
 
-def test_a_server_that_stays_away_is_a_refusal(server, tmp_path):
+def test_a_server_that_stays_busy_is_a_refusal(server, tmp_path):
     server.replies = [(500, "broken")]
     annotator, [decision] = ask(server, tmp_path, retries=2)
-    assert decision.plan == Refused("the server answered 500")
+    assert decision.plan == Refused("the server answered 500, broken")
     assert annotator.requests == 3
+
+
+def test_a_server_that_is_not_there_is_said_at_once(server, tmp_path):
     server.shutdown()
     server.server_close()
-    _, [decision] = ask(server, tmp_path, retries=1)
-    assert isinstance(decision.plan, Refused)
-    assert "cannot reach" in decision.plan.reason
+    annotator = Llm("m", server.url, cache=tmp_path, backoff=100)
+    with pytest.raises(PastaError, match=rf"nothing answers at {server.url}.*check the address"):
+        list(annotator.decide([example()]))
+    assert annotator.requests == 1
 
 
-@pytest.mark.parametrize(("status", "hint"), [(401, "OPENAI_API_KEY"), (404, "--base-url")])
-def test_a_wrong_key_or_address_ends_the_run_with_one_line(server, tmp_path, status, hint):
-    server.replies = [(status, "no")]
-    with pytest.raises(PastaError, match=hint):
+def test_a_server_that_goes_away_ends_the_run_and_one_that_comes_back_does_not(server, tmp_path):
+    annotator, [decision] = ask(server, tmp_path, retries=3)
+    assert decision.plan
+    server.shutdown()
+    server.server_close()
+    annotator.endpoint.backoff = 0.01
+    with pytest.raises(PastaError, match=r"went away.*what is done is kept"):
+        list(annotator.decide([example(prompt="Another garden?")]))
+    assert annotator.requests == 5
+
+    annotator.endpoint.backoff = 0.4
+    with contextlib.ExitStack() as later:
+        timer = threading.Timer(0.3, lambda: later.enter_context(Server(server.server_port).running()))
+        timer.start()
+        [decision] = annotator.decide([example(prompt="Another garden?")])
+        timer.join()
+    assert decision.plan
+
+
+def test_a_server_that_takes_too_long_is_a_refusal(server, tmp_path):
+    server.barrier = threading.Barrier(2)  # nobody else comes
+    annotator, [decision] = ask(server, tmp_path, timeout=0.2)
+    server.barrier.abort()
+    assert decision.plan == Refused("no answer within 0.2 s: ask for fewer at a time")
+    assert annotator.requests == 1
+
+
+def test_what_the_server_says_is_passed_on(server, tmp_path):
+    server.replies = [(400, "This model's context\nholds 2048 tokens.")]
+    _, [decision] = ask(server, tmp_path)
+    assert decision.plan == Refused("the server answered 400, This model's context holds 2048 tokens.")
+
+
+@pytest.mark.parametrize(("key", "message"), [("", "wants a key.*set OPENAI_API_KEY"), ("k", "refuses the key.*check")])
+def test_a_wrong_key_ends_the_run(server, tmp_path, key, message):
+    server.replies = [(401, "no")]
+    with pytest.raises(PastaError, match=message):
+        ask(server, tmp_path, key=key)
+
+
+def test_a_wrong_name_ends_the_run_and_says_which_there_are(server, tmp_path):
+    server.replies = [(404, "no such model")]
+    server.models = ["small", "large"]
+    with pytest.raises(UsageError, match=r"has no model 'm'.*it has small, large"):
+        ask(server, tmp_path)
+
+
+def test_a_wrong_address_ends_the_run(server, tmp_path):
+    server.replies = [(404, "Not Found")]
+    with pytest.raises(UsageError, match=r"/v1/chat/completions.*ends in /v1"):
         ask(server, tmp_path)
 
 
 def test_replies_are_kept_and_bad_ones_are_not(server, tmp_path):
-    server.replies = [(200, "I would rather not."), (200, json.dumps(GOOD))]
+    server.replies = [(200, "I would rather not."), (200, GOOD)]
     _, [decision] = ask(server, tmp_path)
-    assert decision.plan == Refused("unusable reply: the reply is not a JSON object with blocks")
+    assert decision.plan == Refused("unusable reply: it labels less than half of the lines")
     for _ in range(2):
         _, [decision] = ask(server, tmp_path)
         assert decision.plan
     assert len(server.requests) == 2
-
-
-def block(first, last, topic="some topic"):
-    return {"first": first, "last": last, "topic": topic}
-
-
-@pytest.mark.parametrize(
-    ("reply", "message"),
-    [
-        ({"blocks": [block(2, 2)]}, "single"),
-        ({"blocks": [block(2, 9), block(3, 3)]}, "do not exist"),
-        ({"blocks": [block("2", 2), block(3, 3)]}, "do not exist"),
-        ({"blocks": [block(2, 2), block(2, 2)]}, "overlap"),
-        ({"blocks": [block(2, 3), block(4, 4)]}, "several items"),
-        ({"blocks": [block(1, 1), block(2, 2)]}, "fixed"),
-        ({"blocks": [block(2, 2, '""'), block(3, 3)]}, "no topic"),
-        ({"blocks": [block(2, 2), block(3, 3)], "wait_after": [9]}, "wait_after"),
-        ({"blocks": "none"}, "not a list"),
-        ([], "not a JSON object"),
-    ],
-)
-def test_replies_that_cannot_be_carried_out_are_refused(reply, message):
-    with pytest.raises(PlanError, match=message):
-        read_plan(json.dumps(reply), LIST)
-
-
-def test_a_fence_around_the_reply_does_no_harm():
-    assert len(read_plan(f"Sure:\n```json\n{json.dumps(GOOD)}\n```", LIST).blocks) == 3
-
-
-@pytest.mark.parametrize("worked", WORKED, ids=lambda worked: worked.prompt[:20])
-def test_the_worked_examples_are_right(worked):
-    """Each can be carried out, and saves time where it marks anything."""
-    turns = messages(Example(0, (), "x"))
-    shown = show(worked.prompt, worked.answer)
-    reply = turns[[turn["content"] for turn in turns].index(shown) + 1]["content"]
-    plan = read_plan(reply, worked.answer)
-    assert len(plan.blocks) == len(worked.blocks)
-    written = verified(apply(plan, worked.answer, count_words), worked.answer)
-    assert written.count("<sync/>") == len(worked.waits)
-
-
-def test_seven_examples_of_which_some_mark_nothing():
-    assert len(WORKED) == 7
-    assert sum(not worked.blocks for worked in WORKED) == 2
 
 
 def test_an_address_that_is_none():

@@ -10,6 +10,7 @@ from data_texts import LIST, STEPS, count_words
 from pasta.data.annotate import annotate
 from pasta.data.example import Decision, Refused
 from pasta.data.plan import Block, Plan
+from pasta.data.report import REASONS_SHOWN, Report
 from pasta.data.structure import Limits, Structure
 from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
@@ -170,3 +171,13 @@ def test_sources_and_targets_that_cannot_be(source, tmp_path):
     with pytest.raises(UsageError, match="cannot tell how"):
         annotate(str(source), str(tmp_path / "out.csv"), Structure(count_words), count_words)
     assert not (tmp_path / "out.csv.part").exists()
+
+
+def test_a_report_for_people_is_short():
+    report = Report("llm")
+    for number in range(REASONS_SHOWN + 5):
+        report.refuse(f"the server answered 400, {number} tokens are too many")
+    lines = report.lines()
+    assert len(lines) == 1 + REASONS_SHOWN + 1
+    assert lines[-1].split()[0] == "5"
+    assert len(report.as_json()["reasons"]) == REASONS_SHOWN + 5

@@ -80,11 +80,15 @@ def command(
     else:
         count = _counter(model)
         chosen = Structure(count)
-    with _bar(not quiet) as progress:
-        report = annotate(
-            source, target, chosen, count,
-            split=split, limit=limit, overwrite=overwrite, strict=strict, progress=progress,
-        )  # fmt: skip
+    try:
+        with _bar(not quiet) as progress:
+            report = annotate(
+                source, target, chosen, count,
+                split=split, limit=limit, overwrite=overwrite, strict=strict, progress=progress,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        print(f"interrupted: what is done is in {target}.part; run the same command again to go on", file=sys.stderr)
+        raise
     print(json.dumps(report.as_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(report.lines()))
 
 

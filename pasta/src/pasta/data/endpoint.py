@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 
 from pasta.errors import PastaError, UsageError
 
+CONNECT_S = 20.0
+MODELS_SHOWN = 8
+SAID_LETTERS = 200
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,6 +39,7 @@ class Endpoint:
         concurrency: Requests under way at a time.
         retries: How often a request that failed for a passing reason is sent again.
         backoff: Seconds before the first retry; each further one waits twice as long.
+        timeout: Seconds that an answer may take; a small server lets requests wait for each other.
         cache: The folder of replies.
     """
 
@@ -47,9 +51,9 @@ class Endpoint:
         cache: Path,
         key: str = "",
         concurrency: int = 16,
-        retries: int = 5,
+        retries: int = 7,
         backoff: float = 1.0,
-        timeout: float = 120.0,
+        timeout: float = 600.0,
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise UsageError(f"{base_url} is not the address of a server", "expected http://… or https://…")
@@ -62,6 +66,7 @@ class Endpoint:
         self.timeout = timeout
         self.cache = cache
         self.requests = 0  # sent, retries included
+        self.answered = False  # whether there ever was a server
 
     def each(
         self, items: Sequence[Item], handle: Callable[[Any, Item], Coroutine[Any, Any, Result]]
@@ -82,7 +87,9 @@ class Endpoint:
     ) -> AsyncIterator[Result]:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         turn = asyncio.Semaphore(self.concurrency)
-        async with _http().AsyncClient(headers=headers, timeout=self.timeout) as client:
+        http = _http()
+        limits = http.Timeout(self.timeout, connect=CONNECT_S)
+        async with http.AsyncClient(headers=headers, timeout=limits) as client:
 
             async def one(item: Item) -> Result:
                 async with turn:
@@ -98,10 +105,15 @@ class Endpoint:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def ask(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Sends one request, again if need be, and returns the reply's first choice, which has a text."""
+        """Sends one request, again if need be, and returns the reply's first choice, which has a text.
+
+        Raises:
+            Gone: This request failed for good.
+            PastaError: So would all others: there is no such server or model, or the key is not the right one.
+        """
         http = _http()
         wait = self.backoff
-        problem, status = "", None
+        problem: PastaError = Gone("")
         for attempt in range(self.retries + 1):
             if attempt:
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
@@ -109,34 +121,81 @@ class Endpoint:
             self.requests += 1
             try:
                 reply = await client.post(f"{self.base_url}/chat/completions", json=body)
+            except (http.ReadTimeout, http.PoolTimeout):
+                raise Gone(f"no answer within {self.timeout:g} s: ask for fewer at a time") from None
             except (http.TransportError, OSError) as error:
-                problem = f"cannot reach the server: {type(error).__name__}"
+                problem = self._unreachable(error)
+                if not self.answered:
+                    raise problem from None
                 continue
+            self.answered = True
             status = reply.status_code
             if status in RETRIED:
-                problem = f"the server answered {status}"
+                problem = Gone(_said(reply), status)
                 wait = max(wait, _retry_after(reply.headers.get("retry-after")))
-                continue
-            if status in (401, 403):
-                raise PastaError(f"the server refuses the key: {status}", "set OPENAI_API_KEY")
-            if status == 404:
-                raise PastaError(
-                    f"{self.base_url} knows no chat completions of {self.model!r}", "check --base-url and --model"
-                )
-            if status >= 400:
-                raise Gone(f"the server answered {status}", status)
-            try:
-                choice = reply.json()["choices"][0]
-                if isinstance(choice["message"]["content"], str):
-                    return dict(choice)
-            except (ValueError, KeyError, IndexError, TypeError):
-                pass
-            problem = "the server's answer is not a chat completion"
-        raise Gone(problem, status)
+            elif status in (401, 403):
+                raise self._locked(reply)
+            elif status == 404:
+                raise await self._unknown(client, reply)
+            elif status >= 400:
+                raise Gone(_said(reply), status)
+            elif (choice := _choice(reply)) is not None:
+                return choice
+            else:
+                problem = Gone("the server's answer is not a chat completion", status)
+        raise problem
+
+    def _unreachable(self, error: Exception) -> PastaError:
+        if self.answered:
+            return PastaError(
+                f"{self.base_url} went away: {type(error).__name__}",
+                "start the server and run the same command again: what is done is kept",
+            )
+        return PastaError(f"nothing answers at {self.base_url}: {error}", "start the server, or check the address")
+
+    def _locked(self, reply: Any) -> PastaError:
+        if self.key:
+            return PastaError(f"{self.base_url} refuses the key: {_said(reply)}", "check OPENAI_API_KEY")
+        return PastaError(f"{self.base_url} wants a key: {_said(reply)}", "set OPENAI_API_KEY")
+
+    async def _unknown(self, client: Any, reply: Any) -> PastaError:
+        """A wrong address, or a wrong name: the server can tell which models it has."""
+        http = _http()
+        try:
+            listed = (await client.get(f"{self.base_url}/models")).json()
+            names = [str(model["id"]) for model in listed["data"]]
+        except (http.HTTPError, OSError, ValueError, KeyError, TypeError):
+            return UsageError(f"there is no {self.base_url}/chat/completions", "the address usually ends in /v1")
+        if self.model in names:
+            return PastaError(f"{self.base_url} refuses to chat with {self.model!r}: {_said(reply)}")
+        shown = ", ".join(names[:MODELS_SHOWN]) + (", …" if len(names) > MODELS_SHOWN else "")
+        return UsageError(f"{self.base_url} has no model {self.model!r}", f"it has {shown}")
 
     def place(self, form: int, body: Mapping[str, Any]) -> Path:
         """Where the reply to a request is kept; another `form` makes all kept replies old."""
         return self.cache / f"{digest(json.dumps([form, self.base_url, body], sort_keys=True))}.json"
+
+
+def _choice(reply: Any) -> dict[str, Any] | None:
+    """The first choice of a chat completion, if it has a text."""
+    try:
+        choice = reply.json()["choices"][0]
+        return dict(choice) if isinstance(choice["message"]["content"], str) else None
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+
+
+def _said(reply: Any) -> str:
+    """What the server says went wrong, on one line."""
+    try:
+        error = reply.json()
+        for name in ("error", "message", "detail"):  # OpenAI's form, and those of vLLM and FastAPI
+            error = error.get(name, error) if isinstance(error, dict) else error
+        words = error if isinstance(error, str) else ""
+    except ValueError:
+        words = ""
+    told = " ".join(words.split())[:SAID_LETTERS]
+    return f"the server answered {reply.status_code}" + (f", {told}" if told else "")
 
 
 def digest(text: str) -> str:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """A question, an answer, and the right marks: (first line, last line, topic), and the lines to wait after."""
+    """A question, an answer, and the right label of each of its lines."""
 
     prompt: str
     answer: str
-    blocks: tuple[tuple[int, int, str], ...]
-    waits: tuple[int, ...] = ()
-    why: str = ""
+    labels: tuple[str, ...]
+    why: str
 
 
 WORKED = (
@@ -25,8 +24,7 @@ WORKED = (
         "3. Wheels: spin them and watch the gap at the brakes to see whether they run true.\n"
         "4. Brakes: pull the levers hard, and make sure that the pads do not touch the rims when released.\n\n"
         "If two of these are bad, walk away.",
-        ((2, 2, "frame"), (3, 3, "chain"), (4, 4, "wheels"), (5, 5, "brakes")),
-        (5,),
+        ("main", "frame", "chain", "wheels", "brakes", "wait"),
         "Each item stands alone. The last line speaks of all four, so it waits.",
     ),
     Worked(
@@ -35,8 +33,7 @@ WORKED = (
         "2. Add a pinch of salt to it and stir until it has dissolved.\n"
         "3. Pour in six spoons of oil, close the jar and shake it hard.\n"
         "4. Taste the result, and add vinegar if it is too mild.",
-        (),
-        (),
+        ("main", "main", "main", "main"),
         "A numbered list, but every step works on what the step before it left: nothing is independent.",
     ),
     Worked(
@@ -45,8 +42,7 @@ WORKED = (
         "Trains are faster over long distances, and you can walk about, read at a table and reach the centre of town. "
         "Buses are cheaper, stop in places that have no railway, and can be booked on the day. "
         "So take the train when time matters, and the bus when money does.",
-        ((2, 2, "trains"), (3, 3, "buses")),
-        (3,),
+        ("main", "trains", "buses", "wait"),
         "Two sentences of plain prose describe one thing each. The last one draws on both.",
     ),
     Worked(
@@ -55,8 +51,7 @@ WORKED = (
         "She translated an article about Babbage's Analytical Engine and added notes of her own. "
         "One of them describes how the machine could compute Bernoulli numbers. "
         "That description is often called the first computer program.",
-        (),
-        (),
+        ("main", "main", "main", "main"),
         "Every sentence picks up a word of the one before: she, one of them, that description.",
     ),
     Worked(
@@ -65,8 +60,7 @@ WORKED = (
         "Description: A light for tent and table that runs forty hours on a charge and folds to the size of a cup.\n\n"
         "Care: Wipe it with a damp cloth, keep the charging port dry, and store it half charged over the winter.\n\n"
         "Shipping: We send it within two working days; returns are free for thirty days after delivery.",
-        ((2, 2, "description"), (3, 3, "care"), (4, 4, "shipping")),
-        (),
+        ("main", "description", "care", "shipping"),
         "The sections do not need each other. The title is too short for a block. Nothing follows: no wait.",
     ),
     Worked(
@@ -74,8 +68,7 @@ WORKED = (
         "18% of 250 is 0.18 times 250, which is 45. "
         "Shops use percentages to announce discounts, so that prices of any size can be compared. "
         "Banks use them to state interest, which grows with the sum that was lent.",
-        ((2, 2, "shops"), (3, 3, "banks")),
-        (),
+        ("main", "shops", "banks"),
         "The calculation comes first and is short. The two uses are independent, and nothing follows them.",
     ),
     Worked(
@@ -86,8 +79,7 @@ WORKED = (
         "Reds have another cause: some trees make anthocyanins from sugar that is trapped in the leaf, above all when "
         "days are sunny and nights are cool.\n\n"
         "Then a layer of cork cuts the leaf off, and the wind does the rest.",
-        ((2, 3, "green fades"), (4, 4, "red pigments")),
-        (4,),
+        ("main", "green fades", "green fades", "red pigments", "wait"),
         "Line 3 needs line 2, so they are one block. The reds are another matter. The end comes after both.",
     ),
 )

@@ -9,9 +9,10 @@ from typing import Any
 from pasta.data.endpoint import Endpoint, Gone, digest, keep, read_kept
 from pasta.data.example import Decision, Example, Refused
 from pasta.data.plan import PlanError
-from pasta.data.prompt import RULES, messages, read_plan
+from pasta.data.prompt import RULES, messages
+from pasta.data.reply import read_plan
 
-FORM = 1  # of the prompt: another number makes all cached replies old
+FORM = 2  # of the prompt: another number makes all cached replies old
 
 
 class Llm:
@@ -43,15 +44,15 @@ class Llm:
             reply = read_kept(kept)
             if not isinstance(reply, str):
                 reply = (await self.endpoint.ask(client, body))["message"]["content"]
-                plan = read_plan(reply, example.text)
+                plan, reason = read_plan(reply, example.text)
                 keep(kept, reply)  # only a reply that can be used: a refused one is asked for again
             else:
-                plan = read_plan(reply, example.text)
+                plan, reason = read_plan(reply, example.text)
         except PlanError as error:
             return Decision(example.row, Refused(f"unusable reply: {error}"))
         except Gone as error:
             return Decision(example.row, Refused(str(error)))
-        return Decision(example.row, plan, "" if plan else "the model found nothing independent")
+        return Decision(example.row, plan, reason)
 
 
 def _default_cache() -> Path:

@@ -84,6 +84,7 @@ _FIXED = re.compile(
 )
 
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s)|[。！？]")
+_ORDINAL = re.compile(r"\d+|x{0,3}(?:ix|iv|v?i{0,3})")  # "2." and "II." begin a line rather than end a sentence
 _ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof st jr sr vs etc eg ie e.g i.e cf al no fig approx inc ltd co dept est u.s u.k a.m p.m".split()
 )
@@ -266,5 +267,5 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
     return (
         last not in _ABBREVIATIONS
         and not (len(last) == 1 and last.isalpha())
-        and not (len(words) == 1 and last.isdigit())
+        and not (len(words) == 1 and _ORDINAL.fullmatch(last))
     )

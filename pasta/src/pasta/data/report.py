@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+REASONS_SHOWN = 20
+
 
 @dataclass(slots=True)
 class Report:
@@ -79,7 +81,12 @@ class Report:
                 f"theoretical parallelism (geometric mean): {data['parallelism_annotated']:.2f} where annotated, "
                 f"{data['parallelism_all']:.2f} over all answers",
             ]
-        lines += [f"{count:7d}  {reason}" for reason, count in self.reasons.most_common()]
+        shown = self.reasons.most_common(REASONS_SHOWN)
+        lines += [f"{count:7d}  {reason}" for reason, count in shown]
+        if len(self.reasons) > len(shown):  # servers put figures of the row into what they say
+            lines.append(
+                f"{self.reasons.total() - sum(count for _, count in shown):7d}  other reasons (--json has all)"
+            )
         return lines
 
 
