@@ -74,3 +74,11 @@ def test_sentences(text, count):
 
 def test_paragraphs_are_regions():
     assert [piece.region for piece in pieces(PARAGRAPHS)] == [0, 1, 2, 3]
+
+
+def test_a_roman_number_begins_a_line():
+    text = "II. Methods of the study are these.\nThey are few."
+    assert [text[piece.start : piece.end] for piece in pieces(text)] == [
+        "II. Methods of the study are these.",
+        "They are few.",
+    ]
