@@ -9,32 +9,34 @@ from pasta import generate_all, load
 
 #: Question, and what we see in the answer.
 QUESTIONS = {
-    "Give me five tips for better sleep.": "Good: five threads, distinct topics, every block stands by itself.",
+    "Give me five tips for better sleep.": (
+        "Good: five threads, distinct topics, every block stands by itself. A topic of four words glues two of them."
+    ),
     "Explain the differences between solar, wind and hydro power.": (
-        "Good structure; the facts are those of a model of 135 million parameters."
+        "Bad: two blocks, about solar power and about something that nobody asked for; hydro power is left out."
     ),
     "How do I prepare for a job interview?": (
-        "Good: eight topics that differ. The budget cuts it, and a planter is not what it meant."
+        "Good structure; the first two blocks say the same, later topics are odd, and the budget cuts it."
     ),
     "What are the advantages and disadvantages of working from home?": (
-        "A missed chance: paragraphs that could be written apart, and no promise."
+        "Good: eight topics that differ, at three times the speed; but advantages only."
     ),
     "What should I pack for a week of hiking in the mountains?": (
-        "Mixed: with the obvious words taken, later topics grow odd (`Bark-friendly gear`, `Bite into it`)."
+        "Mixed: `Batteries` and `Battery Power` begin with different tokens, so both pass; the budget cuts it."
     ),
     "Why do leaves change colour in autumn?": (
-        "Rightly sequential: each sentence builds on the one before. The physics is wrong."
+        "Good: an introduction, then three aspects at once. The biology is wrong."
     ),
-    "What are the main parts of a bicycle, and what does each do?": ("Rightly sequential: too short to pay."),
-    "Describe the benefits of learning a second language.": (
-        "Weak: two blocks, and the second says what the first says; `culture` and `cultural` are different tokens."
+    "What are the main parts of a bicycle, and what does each do?": (
+        "Good structure and bad facts: most bicycles have no fuel system. It does not know when to end."
     ),
+    "Describe the benefits of learning a second language.": ("Good: four aspects, each of which stands by itself."),
     "Name the top cities in Italy and what is special about each.": (
-        "Good structure, with a conclusion after a sync; not all of these are cities, and one is in Spain."
+        "Good; two of the five are regions, and Venice is not the capital."
     ),
     "What is the capital of Japan?": ("Rightly sequential."),
     "How can a small shop attract more customers?": (
-        "Good: eight topics that differ; the budget cuts the conclusion after the sync."
+        "Mixed: five blocks that begin alike, since none sees the others; and what does Barcelona do here?"
     ),
     "Tell me a story about a lighthouse keeper.": ("Rightly sequential: a story is one thread."),
 }
