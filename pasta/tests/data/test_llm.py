@@ -14,11 +14,11 @@ from pasta.data.plan import apply, verified
 from pasta.errors import PastaError, UsageError
 
 GOOD = """Each item stands alone. The last line speaks of all three, so it waits.
-[1] main | Here is…
-[2] light | 1. **Light**:…
-[3] water | 2. **Water**:…
-[4] soil | 3. **Soil**:…
-[5] wait | With these…"""
+[1] Here is… -> main
+[2] 1. **Light**:… -> light
+[3] 2. **Water**:… -> water
+[4] 3. **Soil**:… -> soil
+[5] With these… -> wait"""
 
 
 class Server(ChatServer):

@@ -13,7 +13,7 @@ from pasta.data.reply import numbered, read_plan
 def labelled(text, labels, why="Each item stands alone."):
     """A reply in the form that is asked for."""
     rows = enumerate(zip(numbered(text), labels, strict=True), start=1)
-    lines = [f"[{number}] {label} | {' '.join(line.split()[:2])}…" for number, (line, label) in rows]
+    lines = [f"[{number}] {' '.join(line.split()[:2])}… -> {label}" for number, (line, label) in rows]
     return "\n".join([why, *lines])
 
 
@@ -44,15 +44,16 @@ def test_lines_in_a_row_with_one_label_are_one_block():
     "reply",
     [
         f"Sure! Here it is:\n```\n{GOOD}\n```\nI hope this helps.",
-        GOOD.replace(" main |", ' "Main" |').replace(" wait |", " **wait** |"),
-        GOOD.replace("[1] main", "[1] (fixed) main"),
+        GOOD.replace(" -> ", " → "),
+        GOOD.replace("-> main", '-> "Main"').replace("-> wait", "-> **wait**."),
+        GOOD.replace("[1] Here", "[1] (fixed) Here"),
         GOOD.replace("1. **Light**:…", "1. **Light**: put the beds where the sun shines on them all day…"),
         GOOD.replace("1. **Light**:…", "**Light**: put…"),
-        GOOD.replace(" light |", " the light that the beds get |"),
+        GOOD.replace("-> light", "-> the light that the beds get"),
         GOOD.rsplit("\n", 1)[0],  # what has no label waits
-        GOOD.replace(" wait |", " main |"),  # "With these …" speaks of the blocks: it waits, whatever the model says
+        GOOD.replace("-> wait", "-> main"),  # "With these …" speaks of the blocks: it waits, whatever the model says
     ],
-    ids="prose quotes fixed strays number long-topic stops-early conclusion".split(),
+    ids="prose arrow quotes fixed strays number long-topic stops-early conclusion".split(),
 )
 def test_what_can_be_read_safely_is_read(reply):
     told = written(reply, LIST)
@@ -68,7 +69,7 @@ def test_a_sentence_that_leans_back_joins_the_block_before_it():
 
 
 def test_a_reply_that_skips_a_line_is_read_by_its_words():
-    reply = GOOD.replace("[2] light | 1. **Light**:…\n", "").replace("[3]", "[2]").replace("[4]", "[3]")
+    reply = GOOD.replace("[2] 1. **Light**:… -> light\n", "").replace("[3]", "[2]").replace("[4]", "[3]")
     told = written(reply.replace("[5]", "[4]"), LIST)
     assert told.count("<promise") == 2
     assert "1. **Light**" in told, "what was skipped is the main writer's"
@@ -107,9 +108,9 @@ def test_nothing_to_mark(labels, reason):
     [
         ("I would rather not.", "less than half"),
         ('{"blocks": [{"first": 2, "last": 3, "topic": "light"}]}', "less than half"),
-        (GOOD.replace(" | ", " "), "less than half"),
-        (f"{GOOD}\n[6] barrels | Water barrels…", "not in the answer"),
-        (f"{GOOD}\n[0] barrels | Water barrels…", "not in the answer"),
+        (GOOD.replace(" -> ", " "), "less than half"),
+        (f"{GOOD}\n[6] Water barrels… -> barrels", "not in the answer"),
+        (f"{GOOD}\n[0] Water barrels… -> barrels", "not in the answer"),
         (GOOD.replace("2. **Water**:", "2. **Wind**:"), "not in the answer"),
         (GOOD.replace("2. **Water**:…", ""), "not in the answer"),
         (labelled(LIST, ["main", "needs", "needs", "needs", "wait"]), "several items of a list"),

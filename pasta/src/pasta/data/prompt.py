@@ -32,11 +32,11 @@ Rules:
 - Many answers have no independent parts, such as stories, calculations and steps that build on each other. For those
   every line is "main".
 
-Answer with one or two sentences that say why, and then with every line's number, its label, and its first two words:
-[1] main | First words…
-[2] first topic | First words…
-[3] second topic | First words…
-[4] wait | First words…"""
+Answer with one or two sentences that say why, and then with every line's number, its first two words, and its label:
+[1] First words… -> main
+[2] First words… -> first topic
+[3] First words… -> second topic
+[4] First words… -> wait"""
 
 
 def messages(example: Example) -> list[dict[str, str]]:
@@ -45,7 +45,7 @@ def messages(example: Example) -> list[dict[str, str]]:
     for worked in WORKED:
         starts = (" ".join(line.split()[:FIRST_WORDS]) for line in numbered(worked.answer))
         rows = enumerate(zip(starts, worked.labels, strict=True), start=1)
-        lines = [f"[{number}] {label} | {start}…" for number, (start, label) in rows]
+        lines = [f"[{number}] {start}… -> {label}" for number, (start, label) in rows]
         turns += [
             {"role": "user", "content": show(worked.prompt, worked.answer)},
             {"role": "assistant", "content": "\n".join([worked.why, *lines])},

@@ -20,7 +20,7 @@ from pasta.lang.checker import MIN_BLOCK_WORDS
 MAIN, WAIT = "main", "wait"
 FIRST_WORDS = 2
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_LABELLED = re.compile(r"^\W*\[(\d+)\](?: \(fixed\))?([^|\n]*)\|(.*)$", re.MULTILINE)
+_LABELLED = re.compile(r"^\W*\[(\d+)\](?: \(fixed\))?(.*)(?:->|→)(.*)$", re.MULTILINE)
 _AROUND = " .*\"'"
 
 
@@ -65,7 +65,7 @@ def _read_labels(reply: str, text: str) -> list[str]:
     """One label for each line, found by its number and its first words; what has none waits, which is always safe."""
     lines = numbered(text)
     labels: dict[int, str] = {}
-    for number, label, start in _LABELLED.findall(reply):
+    for number, start, label in _LABELLED.findall(reply):
         plain = label.casefold().strip(_AROUND)
         labels[_meant(lines, int(number) - 1, start)] = plain if plain in (MAIN, WAIT) else clean(label) or MAIN
     if 2 * len(labels) < len(lines):
