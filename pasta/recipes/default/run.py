@@ -1,10 +1,12 @@
 """The whole recipe of the default model, on any base model:
 
-    python pasta/recipes/default/run.py all --model BASE --prompts PROMPTS.jsonl --eval-prompts EVAL.jsonl --out OUT
+    python pasta/recipes/default/run.py all --model BASE --prompts PROMPTS.jsonl --eval-prompts EVAL.jsonl \
+        --judge reward:JUDGE --out OUT
 
-or stage by stage (`sample`, `annotate`, `train`, `evaluate`, `export`; `speed` against the baseline), each of which
-goes on where it stopped, and stops by itself after `--minutes`. What a stage makes lies under OUT as JSON lines; a
-short table comes last. OUT/eval is a folder of `pasta eval`, which can go on with it.
+or stage by stage (`sample`, `annotate`, `train`, `baseline`, `preference`, `evaluate`, `export`; `speed` against the
+baseline), each of which goes on where it stopped, and stops by itself after `--minutes`. What is not said by a flag is
+as in `sft.yaml` and `preference.yaml`. What a stage makes lies under OUT as JSON lines; a short table comes last.
+OUT/eval is a folder of `pasta eval`, which can go on with it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from pasta.eval.folder import RunFolder
     from pasta.eval.questions import QuestionSet
 
-STAGES = ("sample", "annotate", "train", "evaluate", "export")
+STAGES = ("sample", "annotate", "train", "baseline", "preference", "evaluate", "export")
+HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         for stage in stages:
             print(f"== {stage}", flush=True)
+            if stage == "preference" and options.stage == "all" and not options.judge:
+                print("without a --judge there is no stage two")
+                continue
             globals()[f"run_{stage}"](options)
     except PastaError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -67,12 +73,17 @@ def run_train(options: argparse.Namespace) -> None:
     from files import table
 
     from pasta.train.config import SftConfig
+    from pasta.train.settings import read_yaml
     from pasta.train.sft import train
 
     data = options.data or str(options.out / "annotated.jsonl")
     held_out = options.out / "held-out.jsonl"
     name = name_of(options)
+    recipe = read_yaml(str(HERE / "sft.yaml"))
+    if options.method not in (None, recipe["method"]):
+        del recipe["learning_rate"]  # which is that method's
     settings: dict[str, Any] = {
+        **recipe,
         "data": data,
         "output": str(options.out / name),
         "model": options.model,
@@ -106,6 +117,34 @@ def run_train(options: argparse.Namespace) -> None:
     )
 
 
+def run_baseline(options: argparse.Namespace) -> None:
+    """Baseline-SFT: the same answers, without their tags."""
+    run_train(argparse.Namespace(**{**vars(options), "strip_tags": True, "name": None, "data": None}))
+
+
+def run_preference(options: argparse.Namespace) -> None:
+    from pasta.train.preference_config import PreferenceConfig
+    from pasta.train.preference_report import summary
+    from pasta.train.preference_run import run
+    from pasta.train.settings import read_yaml
+
+    config = PreferenceConfig.from_mapping(
+        {
+            **read_yaml(str(HERE / "preference.yaml")),
+            "model": str(options.out / name_of(options)),
+            "base": options.model,
+            "baseline": str(options.out / "baseline"),
+            "prompts": need(options, "prompts"),
+            "judge": need(options, "judge"),
+            "output": str(options.out / "preference"),
+            "minutes": options.minutes,
+            **given(options, "limit", "device", "lambdas", "rounds", "seed", "batch", "max_new_tokens"),
+        }
+    )
+    run(config)
+    print("\n".join(summary(config)))
+
+
 def run_evaluate(options: argparse.Namespace) -> None:
     from pasta.eval.answers import run_answers
     from pasta.eval.report import make_report
@@ -133,9 +172,10 @@ def run_speed(options: argparse.Namespace) -> None:
     if len(models) < 2:
         raise PastaError(f"{options.out} holds no baseline to compare with", hint="first: train --strip-tags")
     run_timing(folder, models, questions, say=say, limit=options.eval_limit or 100, decoding=decoding(options))
-    baseline, trained = (model.name for model in models)
-    found = realised(folder.timings(), trained, baseline, questions.name)
-    table(f"{trained} against {baseline}, one at a time", [(key, it and it.value) for key, it in found.items()])
+    baseline = models[0].name
+    for model in models[1:]:
+        found = realised(folder.timings(), model.name, baseline, questions.name)
+        table(f"{model.name} against {baseline}, one at a time", [(key, it and it.value) for key, it in found.items()])
 
 
 def evaluation(options: argparse.Namespace) -> tuple[RunFolder, list[Contestant], QuestionSet]:
@@ -150,8 +190,17 @@ def evaluation(options: argparse.Namespace) -> tuple[RunFolder, list[Contestant]
     models = [Contestant(name, options.trained or str(options.out / name), parallelism=options.parallelism)]
     if name != "baseline" and baseline.is_dir():
         models.insert(0, Contestant("baseline", str(baseline)))
+    if not options.trained:
+        trained = sorted((options.out / "preference").glob("round-*/lambda-*/training.json"))
+        models += [Contestant(preference_name(record.parent), str(record.parent)) for record in trained]
     folder = RunFolder(options.out / "eval")
     return folder, models, QuestionSet.parse(options.eval_prompts or need(options, "prompts"))
+
+
+def preference_name(folder: Path) -> str:
+    """bon-1 of round-1/lambda-1, bon2-1 of round-2-lambda-1/lambda-1: best of n, the round, the weight of quality."""
+    number = folder.parent.name.split("-")[1]
+    return f"bon{number if number != '1' else ''}-{folder.name.removeprefix('lambda-')}"
 
 
 def decoding(options: argparse.Namespace) -> Decoding:
@@ -224,24 +273,24 @@ def parser() -> argparse.ArgumentParser:
 
     sample = out.add_argument_group("sample")
     sample.add_argument("--prompts", help="JSON lines with `prompt`, `instruction` or `messages` (also .xz, .gz)")
-    sample.add_argument("--samples", type=int, help="answers a prompt, where they have parts that could fork (1)")
+    sample.add_argument("--samples", type=int, help="answers a prompt, where they have parts that could fork (3)")
     sample.add_argument("--batch", type=int, help="answers at once (1024)")
     sample.add_argument("--max-new-tokens", type=int, help="tokens an answer (600)")
-    sample.add_argument("--temperature", type=float, help="(0.7)")
+    sample.add_argument("--temperature", type=float, help="(0.8)")
     sample.add_argument("--top-p", type=float, help="(1, which is off: it is slow in bulk)")
     sample.add_argument("--min-p", type=float, help="(0.05)")
     sample.add_argument("--repetition-penalty", type=float, help="(1.1)")
 
     annotate = out.add_argument_group("annotate")
-    annotate.add_argument("--annotator", help="structure, independence, or both with a comma (structure)")
+    annotate.add_argument("--annotator", help="structure, independence, or both with a comma (both)")
     annotate.add_argument("--annotated", help="a file made by `pasta annotate`, in place of annotating now")
-    annotate.add_argument("--sequential", type=float, help="share of the answers without a fork (0.33)")
+    annotate.add_argument("--sequential", type=float, help="share of the answers without a fork (0.3)")
     annotate.add_argument("--untagged", type=float, help="share of the list answers that lose their tags (0.1)")
 
-    train = out.add_argument_group("train")
+    train = out.add_argument_group("train, baseline: as in sft.yaml, but for")
     train.add_argument("--data", help="annotated JSON lines (OUT/annotated.jsonl)")
     train.add_argument("--strip-tags", action="store_true", help="train Baseline-SFT, under the name baseline")
-    train.add_argument("--method", help="full, lora, peft (full)")
+    train.add_argument("--method", help="full, lora, peft (lora)")
     train.add_argument("--lora-rank", type=int)
     train.add_argument("--lora-alpha", type=float)
     train.add_argument("--embeddings", help="all or tags")
@@ -250,11 +299,16 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--learning-rate", type=float)
     train.add_argument("--batch-size", type=int, help="rows at once (8)")
     train.add_argument("--max-length", type=int, help="tokens a row (2048)")
-    train.add_argument("--positions", help="predicted, ones, exact, fixed:K or stitched (predicted)")
+    train.add_argument("--positions", help="predicted, ones, fixed:K or stitched (predicted)")
     train.add_argument("--attention", help="flex or dense")
     train.add_argument("--compile", action="store_true", default=None)
     train.add_argument("--save-steps", type=int)
     train.add_argument("--logging-steps", type=int)
+
+    preference = out.add_argument_group("preference: as in preference.yaml, but for")
+    preference.add_argument("--judge", help="who judges quality: reward:FOLDER, llm:MODEL@URL, …; see docs/judge.md")
+    preference.add_argument("--lambdas", help="weights of quality against speed, with commas")
+    preference.add_argument("--rounds", type=int, help="with fresh samples (1)")
 
     evaluate = out.add_argument_group("evaluate")
     evaluate.add_argument("--eval-prompts", help="the prompts to measure on (those of --prompts)")

@@ -54,7 +54,7 @@ def test_the_options_of_sampling_reach_the_engine(tmp_path: Path, run: Run, data
         return [row["response"] for row in sorted(lines(tmp_path / "samples.jsonl"), key=lambda row: row["index"])]
 
     usual = responses()
-    assert usual == responses("--repetition-penalty", "1.1", "--min-p", "0.05", "--top-p", "1", "--temperature", "0.7")
+    assert usual == responses("--repetition-penalty", "1.1", "--min-p", "0.05", "--top-p", "1", "--temperature", "0.8")
     assert usual != responses("--repetition-penalty", "3")
     greedy = responses("--temperature", "0")
     assert greedy == responses("--min-p", "1") != usual, "only the likeliest token is left"
@@ -81,7 +81,7 @@ def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
     samples += [{**samples[0], "prompt": f"Plain {i}?", "response": PLAIN} for i in range(9)]
     samples += [{**samples[-1], "finished": False}, {**samples[0], "response": "Again and again. " * 40}]
     (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
-    table = run("annotate", "--sequential", "0.33")
+    table = run("annotate", "--sequential", "0.33", "--annotator", "structure")
     assert "left out: loops" in table
     assert "left out: not ended" in table
     rows = lines(tmp_path / "annotated.jsonl") + lines(tmp_path / "held-out.jsonl")
@@ -89,19 +89,24 @@ def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
     assert len(forking) == 6
     assert len(rows) == 9  # a third without a fork
 
-    run("train", "--max-steps", "2", "--max-length", "1024")
+    run("train", "--max-steps", "2", "--max-length", "1024", "--method", "full")
     assert json.loads((tmp_path / "pasta" / "training.json").read_text())["steps"] == 2
     prompts = ("--eval-prompts", str(tmp_path / "annotated.jsonl"), "--eval-tokens", "12", "--eval-limit", "3")
     assert re.search(r"^pasta +3 ", run("evaluate", *prompts), re.MULTILINE)
     with pytest.raises(SystemExit):
         run("speed", *prompts)  # there is no baseline yet
-    run("train", "--max-steps", "2", "--strip-tags")
+    run("baseline", "--max-steps", "2", "--method", "full")
     assert re.search(r"^baseline +3 ", run("evaluate", *prompts), re.MULTILINE)
     assert "realised_speedup" in run("speed", *prompts)
     figures = json.loads((tmp_path / "eval" / "summary.json").read_text())["models"]["pasta"]
     assert figures["answers"] == 3
     assert figures["well_formed"]["value"] == 1.0
     assert figures["theoretical_speedup"]["value"] > 0  # against the baseline
+    run(
+        "preference", "--prompts", str(tmp_path / "annotated.jsonl"), "--judge", "length", "--lambdas", "1",
+        "--limit", "6", "--max-new-tokens", "120",
+    )  # fmt: skip
+    assert re.search(r"^bon-1 +3 ", run("evaluate", *prompts), re.MULTILINE)
     run("export", "--megabytes", "0.2")
     assert (tmp_path / "pasta-adapter" / "adapter_model.safetensors").stat().st_size < 220_000
     run("evaluate", "--trained", str(tmp_path / "pasta-adapter"), "--name", "adapter", *prompts)
