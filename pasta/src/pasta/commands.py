@@ -40,7 +40,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Anew:
-    """What a thread holds from a position on, in merged order: written anew (`stitched`), or moved (`exact`)."""
+    """What a thread holds from a position on, written anew as ordinary text."""
 
     position: int
     tokens: tuple[int, ...]

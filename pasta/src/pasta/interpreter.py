@@ -133,9 +133,9 @@ class Interpreter:
         return tuple(items)
 
     def settled(self, thread_id: int) -> Anew | None:
-        """What the thread's next sync puts in its place, up to the first child that is not done, where it does so."""
+        """Layout `stitched`: what the thread's next sync writes anew, up to the first child that is not done."""
         thread = self.threads[thread_id]
-        if not (self.positions.gathers and thread.open):
+        if not (self.positions.stitched and thread.open):
             return None
         first = next(index for index, child in thread.blocks.items() if child == thread.open[0])
         tokens: list[int] = []
@@ -272,7 +272,7 @@ class Interpreter:
         if thread.status is not Status.RUNNING or thread.promise is not None:
             return
         full = self._room(thread) <= 1  # one place is left for a closing tag
-        if full and (thread.parent is None or self.positions.gathers):
+        if full and (thread.parent is None or self.positions.stitched):
             self._close_all("length", out)
         elif thread.parent is not None and (full or thread.sampled >= limits.max_thread_tokens):
             self._drop_decode(thread, out)
@@ -331,13 +331,11 @@ class Interpreter:
         )
 
     def _room(self, thread: Thread) -> int:
-        """How many more places the context has for a thread; where a sync gathers all threads, for all of them."""
-        here = self.limits.context - thread.position
-        if not self.positions.gathers:
-            return here
+        """How many more places the context has for a thread; in layout `stitched` a sync may gather all threads."""
+        if not self.positions.stitched:
+            return self.limits.context - thread.position
         to_come = sum(not other.ended and other.status is not Status.RUNNING for other in self.threads)  # a tag each
-        there = self.limits.context - self._prompt - sum(len(other.tokens) for other in self.threads) - to_come - 1
-        return min(here, there) if self.positions.exact else there
+        return self.limits.context - self._prompt - sum(len(other.tokens) for other in self.threads) - to_come - 1
 
 
 def threads_of(tree: Tree) -> dict[tuple[int, ...], Sequence[int]]:

@@ -116,9 +116,6 @@ class Job:
                     handles[child] = engine.fork(handles[parent])
                 case Join(thread, children, None):
                     engine.join(handles[thread], [handles[child] for child in children])
-                case Join(thread, children, _) if self.request.positions.exact:
-                    engine.settle(handles[thread])
-                    engine.join(handles[thread], [handles[child] for child in children])
                 case Join(thread, _, Anew(position, tokens)):
                     engine.rewrite(handles[thread], position, tokens)
         self._prepare(commands)

@@ -70,14 +70,6 @@ class Thread:
             written |= child.all_written()
         self._move(self.table.join(self.segment, written))
 
-    @property
-    def first(self) -> int:
-        return (self.written & -self.written).bit_length() - 1
-
-    def segments(self) -> list[int]:
-        """Its own, in order."""
-        return [segment for segment in range(self.written.bit_length()) if self.written >> segment & 1]
-
     def go_back(self, segment: int) -> None:
         """Goes on right after an earlier segment of its own, as if nothing had come since."""
         self._move(self.table.join(segment, 0))
@@ -103,8 +95,6 @@ class Positions:
 
     `predicted` (the paper's): ten for each of the promise's `tokens`. `ones`: the same, where the model's length tokens
     count single tokens. `fixed:K`: K, whatever it says. Nothing is repaired at a sync.
-    `exact`: as `predicted` while the block is written; at a sync the keys of all that was written since the promise
-    turn to their true places (`engine/rotation.py`). Training knows the lengths, and lays every token there at once.
     `stitched`: none; at a sync the thread's context is written anew as ordinary text, each block at its place, which
     is what a server without fork and join can do.
     """
@@ -112,7 +102,6 @@ class Positions:
     gap: int | None = None
     unit: int = TENS
     stitched: bool = False
-    exact: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Positions:
@@ -120,8 +109,6 @@ class Positions:
             return cls()
         if text == "ones":
             return cls(unit=ONES)
-        if text == "exact":
-            return cls(exact=True)
         if text == "stitched":
             return cls(gap=0, stitched=True)
         kind, _, gap = text.partition(":")
@@ -129,14 +116,12 @@ class Positions:
             return cls(gap=int(gap))
         raise UsageError(
             f"unknown position scheme {text!r}",
-            hint="use 'predicted', 'ones', 'exact', 'stitched' or 'fixed:K', for example fixed:40",
+            hint="use 'predicted', 'ones', 'stitched' or 'fixed:K', for example fixed:40",
         )
 
     def __str__(self) -> str:
         if self.stitched:
             return "stitched"
-        if self.exact:
-            return "exact"
         if self.unit == ONES:
             return "ones"
         return "predicted" if self.gap is None else f"fixed:{self.gap}"
@@ -151,11 +136,6 @@ class Positions:
     @property
     def longest(self) -> int:
         return LONGEST // self.unit
-
-    @property
-    def gathers(self) -> bool:
-        """Whether after a sync each block takes up its own length, neither more nor less."""
-        return self.stitched or self.exact
 
 
 def check_unit(scheme: Positions, vocabulary: Vocabulary) -> None:
@@ -313,7 +293,7 @@ def lay_out(prompt: Sequence[int], tree: Tree, tags: Tags | None, scheme: Positi
                 child = thread.fork()
                 children.append(child)
                 run(item.items, child, position, None)
-                position += sum(1 for _ in flatten(item.items)) if scheme.exact else scheme.reserve(length)
+                position += scheme.reserve(length)
                 continue
             if tags is not None and item == tags.sync:
                 thread.join(children)

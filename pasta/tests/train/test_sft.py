@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
@@ -105,34 +104,6 @@ def test_overfits_ten_examples_and_decodes_them_in_parallel(
         syncs += result.annotated.count("<sync/>")
     assert forks == 14
     assert syncs == 7
-
-
-@pytest.mark.slow
-def test_exact_places_after_a_sync_are_those_that_were_trained(tmp_path: Path, base: str) -> None:
-    """Blocks of 5 to 10 tokens, all promised as 10: what follows stands too far on until the sync puts it right."""
-    words = ["be", "red", "blue", "white", "yellow", "magenta"]
-    pairs = list(itertools.permutations(words, 2))
-    block = '<promise topic="{0}" tokens=1/><async>{0}.</async>'
-    rows = [
-        {"prompt": f"{a} {b}?", "response": f"{block.format(a)} {block.format(b)}<sync/> So {a}."} for a, b in pairs
-    ]
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    config = SftConfig(
-        data=str(data), output=str(tmp_path / "out"), model=base, positions="exact", epochs=60, learning_rate=1e-2,
-        batch_size=2, max_length=512, schedule="cosine",
-    )  # fmt: skip
-    sft.train(config)
-    engine = engine_of(config.output)
-    assert str(engine.positions) == "exact"
-    right = {}
-    for positions in ("exact", "predicted"):  # with the repair, and without
-        results = [generate(engine, row["prompt"], max_new_tokens=60, positions=positions) for row in rows]
-        assert all(len(result.threads) >= 3 for result in results)
-        expected = [f"{a}. {b}. So {a}." for a, b in pairs]
-        right[positions] = sum(result.text == text for result, text in zip(results, expected, strict=True))
-    assert right["exact"] >= 24, right  # 28 of 30; what is written before the sync stands where it never stood
-    assert right["predicted"] <= right["exact"] - 8, right  # 11
 
 
 def test_round_trip(tmp_path: Path, base: str, data: str) -> None:

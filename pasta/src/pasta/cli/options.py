@@ -26,6 +26,6 @@ Seed = Annotated[int, typer.Option(help="The same seed draws the same answer.")]
 Parallelism = Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")]
 Scheme = Annotated[
     str | None,
-    typer.Option(metavar="SCHEME", help="predicted, ones, exact, fixed:K, stitched; default: as trained."),
+    typer.Option(metavar="SCHEME", help="predicted, ones, fixed:K, stitched; default: as trained."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

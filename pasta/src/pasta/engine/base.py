@@ -96,9 +96,6 @@ class Engine(Protocol):
     def join(self, thread: Any, children: Sequence[Any]) -> None:
         """From now on the thread sees all that these finished children hold."""
 
-    def settle(self, thread: Any) -> None:
-        """Layout `exact`, before a join: what came after the first open promise goes to its place in merged order."""
-
     def rewrite(self, thread: Any, position: int, tokens: Sequence[int]) -> None:
         """Layout `stitched`, in place of a join: from this position on, the thread holds these tokens instead."""
 

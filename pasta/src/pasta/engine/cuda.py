@@ -185,9 +185,6 @@ class CudaEngine(NativeEngine):
         super().join(thread, children)
         self._check_segments(thread.request)
 
-    def _keys(self) -> Sequence[torch.Tensor]:
-        return [keys for keys, _ in self.store]
-
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         super().rewrite(thread, position, tokens)
         self._check_segments(thread.request)

@@ -19,7 +19,6 @@ from pasta.engine.attention import IMPLEMENTATION, Group, Step
 from pasta.engine.base import OutOfSlots, Sampling, uniform
 from pasta.engine.pool import PAGE, KvPool, Pages, affordable_slots
 from pasta.engine.repetition import Repetition
-from pasta.engine.rotation import Rotation, settle
 from pasta.engine.sampling import choose
 from pasta.engine.support import check_supported, context_length
 from pasta.grammar import Expect, Grammar
@@ -40,7 +39,6 @@ class Request:
         self.scope: str | None = None  # who may share with it; None: nobody
         self.plain: list[int] = []  # the tokens that see all before them and nothing else
         self.table = SegmentTable()
-        self.starts = {0: 0}  # by segment: the position of its first token; the others follow it
         self._segments = array("i")  # by slot, in the request's own order
         self._tokens = array("i")  # likewise
         self._sees = np.zeros((8, 8), dtype=bool)  # the table's bit sets, spread out
@@ -61,13 +59,10 @@ class Request:
         self._segments.extend([0] * self.reused)
         self._tokens.extend(self.plain)
 
-    def segments(self) -> np.ndarray:
-        return np.frombuffer(self._segments, dtype=np.int32)
-
     def visible(self, rows: Sequence[Row]) -> np.ndarray:
         """(rows, slots): what each of these tokens may attend to."""
         self._spread()
-        segments = self.segments()[: self.ran]
+        segments = np.frombuffer(self._segments, dtype=np.int32)[: self.ran]
         visible = self._sees[[row.segment for row in rows]][:, segments]
         if len(rows) > 1:
             visible &= np.arange(self.ran) <= np.array([row.place for row in rows])[:, None]
@@ -143,7 +138,6 @@ class NativeEngine:
         self.name = name
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
         self.pool = KvPool(slots or affordable_slots(model.config, model.dtype, model.device), model.device)
-        self._rotation = Rotation(model, self.context) if self.positions.exact else None
         self._rows: dict[Request, list[Row]] = {}
         tags = vocabulary.tags.all if vocabulary.tags else frozenset()
         self._repetition = Repetition(vocabulary.eos | tags, model.device)
@@ -179,7 +173,6 @@ class NativeEngine:
         request, segment = thread.request, thread.thread.segment
         index = request.pages.used
         slot = request.append(segment, token)
-        request.starts.setdefault(segment, position)
         rows = self._rows.get(request)
         if rows is None:
             rows = self._rows[request] = []
@@ -195,23 +188,6 @@ class NativeEngine:
     def join(self, thread: Handle, children: Sequence[Handle]) -> None:
         thread.thread.join([child.thread for child in children])
         thread.first_fork = None
-
-    def settle(self, thread: Handle) -> None:
-        request = thread.request
-        assert thread.first_fork is not None
-        if self._rotation is None:
-            self._rotation = Rotation(self.model, self.context)
-        shifts = settle(request, thread.thread, thread.first_fork)
-        ran = np.flatnonzero(shifts[: request.ran])
-        if len(ran):
-            self._rotation.turn(self._keys(), request.pages.find(ran), shifts[ran])
-        if request in self._rows:  # tokens that have no key yet
-            self._rows[request] = [
-                row._replace(position=row.position + int(shifts[row.place])) for row in self._rows[request]
-            ]
-
-    def _keys(self) -> Sequence[torch.Tensor]:
-        return self.pool.all_keys()
 
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         """Runs the tokens again in their new order. The old ones keep their slots, which nobody sees any more."""

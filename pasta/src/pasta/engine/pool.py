@@ -71,10 +71,6 @@ class KvPool:
             self._layers[index] = (self._empty(key), self._empty(value))
         return self._layers[index]
 
-    def all_keys(self) -> list[torch.Tensor]:
-        """By layer, (slots, heads, size)."""
-        return [self._layers[index][0].transpose(0, 1) for index in sorted(self._layers)]
-
     def _empty(self, like: torch.Tensor) -> torch.Tensor:
         _, heads, _, size = like.shape
         # Zeros, not garbage: a masked slot is still multiplied by its weight of 0, and 0 * nan is nan.
@@ -141,10 +137,6 @@ class Pages:
         slot = self.pages[self.used // PAGE] * PAGE + self.used % PAGE
         self.used += 1
         return slot
-
-    def find(self, places: np.ndarray) -> np.ndarray:
-        """Where the slots at these places of the request lie in the pool."""
-        return np.array(self.pages, dtype=np.int64)[places // PAGE] * PAGE + places % PAGE
 
     def adopt(self, pages: Sequence[int]) -> None:
         """Begins with full pages that are kept."""

@@ -115,9 +115,6 @@ class RemoteEngine:
         if children:
             raise UsageError("a remote engine decodes layout 'stitched'", "leave the position scheme out")
 
-    def settle(self, thread: Handle) -> None:
-        raise UsageError("a remote engine decodes layout 'stitched'", "leave the position scheme out")
-
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         thread.ids[position:] = tokens
         self._drop(thread)

@@ -28,7 +28,7 @@ class SftConfig(Settings):
     eval_data: str | None = told(None, "Held-out responses in the same form; their loss is reported.")
     limit: int = told(0, "Use so many examples at most; 0: all.")
     strip_tags: bool = told(False, "Train on the same answers without their tags (the paper's Baseline-SFT).")
-    positions: str = told("predicted", "Where parents go on past a block: predicted, ones, exact, fixed:K, stitched.")
+    positions: str = told("predicted", "Where a parent goes on past a block: predicted, ones, fixed:K or stitched.")
 
     # how
     method: Method = told("full", "full: all weights; lora: LoRA, built in; peft: LoRA by the peft library.")

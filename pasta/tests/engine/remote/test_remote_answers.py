@@ -10,7 +10,7 @@ import torch
 from completions_server import CompletionsServer
 from remote_support import ROWS, native_of, served
 
-from pasta.decode import encode_prompt, generate, generate_all
+from pasta.decode import Decoder, encode_prompt, generate, generate_all, make_request
 from pasta.engine.base import Sampling
 from pasta.engine.connect import connect
 from pasta.engine.native import NativeEngine
@@ -155,6 +155,12 @@ def test_stop_strings_and_limits(remote: RemoteEngine, native: NativeEngine) -> 
 
 
 def test_only_this_layout(remote: RemoteEngine) -> None:
-    for positions in ("predicted", "exact"):
-        with pytest.raises(UsageError, match="stitched"):
-            generate(remote, ROWS[0]["prompt"], positions=positions)
+    """Another is refused at its first join, which leaves the requests beside it alone."""
+    prompt, decoder = ROWS[0]["prompt"], Decoder(remote)
+    refused = decoder.submit(make_request(remote, prompt, positions="predicted"))
+    other = decoder.submit(make_request(remote, prompt))
+    while decoder.busy:
+        decoder.step()
+    with pytest.raises(UsageError, match="stitched"):
+        refused.result()
+    assert other.result().tree == generate(remote, prompt).tree
