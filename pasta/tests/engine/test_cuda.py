@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
+from pasta.decode import Decoder, generate, generate_all, make_request
+from pasta.engine.base import Sampling
+from pasta.engine.native import NativeEngine
+from pasta.engine.tags import add_tags
+from pasta.grammar import Expect
+from pasta.layout import Positions
+from pasta.vocab import Vocabulary
 from support import byte_tokenizer, tiny_model
 
 pytestmark = [
@@ -134,40 +143,55 @@ def test_rotation(dtype: torch.dtype, bound: float, size: int) -> None:
     assert error(values[places.long()], parts[2]) < bound
 
 
+def tiny_trained_model(family: str, unit: int) -> tuple[PreTrainedModel, Vocabulary]:
+    """A model whose tags have rows of their own, as after training.
+
+    `add_tags` makes a tag the mean of the pieces that spell it. Of bytes, the rows of 979 and 799 are then the same but
+    for their last bits: which one is best is up to rounding, and engines that add in another order differ.
+    With this seed no two tokens come closer than 6e-5 in the test below; float32 is off by about 1e-5.
+    """
+    model, vocabulary = tiny_model(family), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary, unit)
+    tags = vocabulary.tags
+    assert tags is not None
+    random = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for table in (model.get_input_embeddings().weight, model.get_output_embeddings().weight):
+            for token in sorted(tags.all):
+                table[token].normal_(std=0.25, generator=random)
+        table[[tags.close, tags.sync]] *= 3  # so that they come often, too
+    return model, vocabulary
+
+
 @pytest.mark.parametrize("positions", ["predicted", "stitched", "ones"])
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
 def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> None:
-    """Random tags by a positive bias: forks, nested forks and syncs, several requests at once, float32."""
-    from pasta.decode import generate_all
+    """Promises by a positive bias: forks, nested forks and syncs, several requests at once, float32."""
     from pasta.engine.cuda import CudaEngine
-    from pasta.engine.native import NativeEngine
-    from pasta.engine.tags import add_tags
-    from pasta.layout import Positions
-    from pasta.vocab import Vocabulary
 
-    model, vocabulary = tiny_model(family), Vocabulary(byte_tokenizer())
-    add_tags(model, vocabulary, Positions.parse(positions).unit)
+    model, vocabulary = tiny_trained_model(family, Positions.parse(positions).unit)
     prompts = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
     engines = [
         NativeEngine(copy.deepcopy(model), vocabulary, slots=8192),
         CudaEngine(model.cuda(), vocabulary, slots=8192),
     ]
-    options = {"max_new_tokens": 160, "max_thread_tokens": 40, "positions": positions}
-    for parallelism, penalty in ((0.0, 1.0), (6.0, 1.0), (9.0, 1.0), (0.0, 1.3), (6.0, 1.3)):
+    options = {"max_new_tokens": 160, "max_thread_tokens": 40, "max_depth": 2, "positions": positions}
+    nested = syncs = 0
+    for parallelism, penalty in itertools.product((0.0, 2.0, 6.0), (1.0, 1.3)):
         options |= {"parallelism": parallelism, "repetition_penalty": penalty}
         cpu, gpu = (generate_all(engine, prompts, **options) for engine in engines)
-        assert [result.annotated for result in gpu] == [result.annotated for result in cpu]
+        assert [result.tree for result in gpu] == [result.tree for result in cpu], options
         assert parallelism == 0.0 or any(len(result.threads) > 3 for result in gpu)
+        nested += sum(thread.parent not in (None, 0) for result in gpu for thread in result.threads)
+        syncs += sum(result.annotated.count("<sync/>") for result in gpu)
+    assert nested > 50 and syncs > 20
     for engine in engines:
         assert engine.pool.free_slots == engine.pool.slots
 
 
 def test_requests_that_come_while_others_decode() -> None:
     """A prompt's logits must outlive the step that runs beside it, whatever memory that step's graph was given."""
-    from pasta.decode import Decoder, generate, make_request
     from pasta.engine.cuda import CudaEngine
-    from pasta.engine.tags import add_tags
-    from pasta.vocab import Vocabulary
 
     model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
@@ -187,13 +211,7 @@ def test_requests_that_come_while_others_decode() -> None:
 
 def test_prompts_in_parts() -> None:
     """A long prompt runs part by part beside others, and a prompt that begins as another did reuses its pages."""
-    from pasta.decode import generate_all
-    from pasta.engine.base import Sampling
     from pasta.engine.cuda import CudaEngine
-    from pasta.engine.native import NativeEngine
-    from pasta.engine.tags import add_tags
-    from pasta.grammar import Expect
-    from pasta.vocab import Vocabulary
 
     model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
