@@ -40,6 +40,7 @@ def test_a_changed_figure_changes_the_page(
     model = {
         "spec": "fast=f", "answers": 9, "forking": figure, "threads_of_forking": None, "content_tokens": figure,
         "critical_path": figure, "ended": figure, "well_formed": figure, "length_within_one": None,
+        "length_off_by": {"-1": 3, "0": 6}, "forking_of_lists_and_paragraphs": figure, "parallelism_of_forking": None,
         "redundancy": dict.fromkeys(
             ("repeated", "loops", "shared_by_blocks", "blocks_repeat", "topics_repeat"), None
         ),
@@ -58,6 +59,7 @@ def test_a_changed_figure_changes_the_page(
     (tmp_path / "eval-x.json").write_text(json.dumps(summary), "utf-8")
     page = results.page()
     assert "1.23 [1.10, 1.40]" in page and "pasta eval answers DIR" in page and "`fast`" in page
+    assert "| `fast` | 9 | 0% | 0% | 0% | 33% | 67% | 0% |" in page, "the histogram of promised lengths"
     figure["value"] = 1.345
     (tmp_path / "eval-x.json").write_text(json.dumps(summary), "utf-8")
     assert results.page() != page
