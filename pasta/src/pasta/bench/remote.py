@@ -24,10 +24,14 @@ def compare(
     native: Engine,
     questions: Sequence[str] = QUESTIONS,
     *,
-    max_new_tokens: int = 300,
+    max_new_tokens: int = 600,
     tell: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> dict[str, Any]:
-    """Answers each question four times: on the server and here, in parallel and sequentially, all greedy."""
+    """Answers each question four times: on the server and here, in parallel and sequentially, all greedy.
+
+    The budget should be ample: where it cuts an answer, which thread gets the last token depends on who was first, and
+    threads on a server do not go in step.
+    """
     rows = []
     for question in questions:
         row: dict[str, Any] = {"question": question}
