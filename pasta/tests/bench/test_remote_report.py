@@ -18,7 +18,8 @@ def test_figures_are_those_of_the_report():
         f"| answers that fork | {summed['forked']} |",
         f"{summed['requests']}; {summed['corrections']} |",
         f"| {summed['cached_share']:.1%}".replace("%", " %"),
-        f"{summed['server_parallel_s']:.0f}, {summed['native_parallel_s']:.0f} |",
+        f"| {summed['server_parallel_s']:.0f}, {summed['server_sequential_s']:.0f} |",
+        f"| {summed['native_parallel_s']:.0f}, {summed['native_sequential_s']:.0f} |",
     ]
     assert [cell for cell in cells if cell not in page] == []
 
