@@ -46,10 +46,10 @@ SECTIONS: dict[str, tuple[str, str]] = {
 - `bon-L`: stage two from `sft`, lambda L: 9,416 samples of 1,013 training prompts (ten each, temperature 0.8, the bias
   on a fork 0, 1.5 and 3 in turn), two epochs over the best and the worst of each, at 4e-5 (lambdas 0 and 0.2: 6e-5).
   `bon2-L`: a second round from `bon-L`, with new samples. **`bon-1` is the default model.**
-- `fixed40`, `ones`, `exact`: trained as `sft`, with other position schemes. None of them differs from `sft` by more
-  than its interval, but `ones` loops more. `exact` is no longer in the code: it did not help (it lies in the
-  history at aff9a6a). But syncs are rare here, 8 to 11 in the 600 answers of these models (20 of `bon-1`, 88 of
-  `bon2-1`): most lists end without a conclusion. So this says little about what is repaired at a sync.
+- `fixed40`, `ones`, `exact`: trained as `sft`, with other position schemes. No win rate differs from that of `sft` by
+  more than its interval; `ones` loops more and takes more steps. `exact` is no longer in the code: it did not help (it
+  lies in the history at aff9a6a). But syncs are rare here, 8 to 11 in the 600 answers of these models (20 of `bon-1`,
+  88 of `bon2-1`): most lists end without a conclusion. So this says little about what is repaired at a sync.
 
 The judge `reward:judgex` is that of [judge.md](judge.md); stage two was scored by it, so `features`, which had no part
 in that, is the more sober of the two.

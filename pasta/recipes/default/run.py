@@ -69,7 +69,7 @@ def run_annotate(options: argparse.Namespace) -> None:
     )
 
 
-def run_train(options: argparse.Namespace) -> None:
+def run_train(options: argparse.Namespace, strip_tags: bool = False) -> None:
     from files import table
 
     from pasta.train.config import SftConfig
@@ -78,7 +78,7 @@ def run_train(options: argparse.Namespace) -> None:
 
     data = options.data or str(options.out / "annotated.jsonl")
     held_out = options.out / "held-out.jsonl"
-    name = name_of(options)
+    name = "baseline" if strip_tags else name_of(options)
     recipe = read_yaml(str(HERE / "sft.yaml"))
     if options.method not in (None, recipe["method"]):
         del recipe["learning_rate"]  # which is that method's
@@ -89,7 +89,7 @@ def run_train(options: argparse.Namespace) -> None:
         "model": options.model,
         "minutes": options.minutes,
         "eval_data": str(held_out) if held_out.exists() and held_out.stat().st_size else None,
-        "strip_tags": options.strip_tags,
+        "strip_tags": strip_tags,
         "cpu": options.device == "cpu",
         "resume": True,
         **given(
@@ -119,7 +119,7 @@ def run_train(options: argparse.Namespace) -> None:
 
 def run_baseline(options: argparse.Namespace) -> None:
     """Baseline-SFT: the same answers, without their tags."""
-    run_train(argparse.Namespace(**{**vars(options), "strip_tags": True, "name": None, "data": None}))
+    run_train(options, strip_tags=True)
 
 
 def run_preference(options: argparse.Namespace) -> None:
@@ -170,7 +170,7 @@ def run_speed(options: argparse.Namespace) -> None:
 
     folder, models, questions = evaluation(options)
     if len(models) < 2:
-        raise PastaError(f"{options.out} holds no baseline to compare with", hint="first: train --strip-tags")
+        raise PastaError(f"{options.out} holds no baseline to compare with", hint="run the stage baseline first")
     run_timing(folder, models, questions, say=say, limit=options.eval_limit or 100, decoding=decoding(options))
     baseline = models[0].name
     for model in models[1:]:
@@ -245,7 +245,7 @@ def run_export(options: argparse.Namespace) -> None:
 
 def name_of(options: argparse.Namespace) -> str:
     """What the trained model is called under OUT."""
-    return str(options.name or ("baseline" if options.strip_tags else "pasta"))
+    return str(options.name or "pasta")
 
 
 def need(options: argparse.Namespace, name: str) -> Any:
@@ -269,7 +269,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
     out.add_argument("--seed", type=int)
     out.add_argument("--limit", type=int, help="so many prompts or examples at most")
-    out.add_argument("--name", help="of the trained model under OUT; default: pasta, or baseline with --strip-tags")
+    out.add_argument("--name", help="of the trained model under OUT (pasta)")
 
     sample = out.add_argument_group("sample")
     sample.add_argument("--prompts", help="JSON lines with `prompt`, `instruction` or `messages` (also .xz, .gz)")
@@ -289,7 +289,6 @@ def parser() -> argparse.ArgumentParser:
 
     train = out.add_argument_group("train, baseline: as in sft.yaml, but for")
     train.add_argument("--data", help="annotated JSON lines (OUT/annotated.jsonl)")
-    train.add_argument("--strip-tags", action="store_true", help="train Baseline-SFT, under the name baseline")
     train.add_argument("--method", help="full, lora, peft (lora)")
     train.add_argument("--lora-rank", type=int)
     train.add_argument("--lora-alpha", type=float)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -94,24 +95,22 @@ class PreferenceConfig(Settings):
 
     @property
     def weights(self) -> tuple[float, ...]:
-        try:
-            weights = tuple(float(weight) for weight in self.lambdas.split(","))
-        except ValueError:
-            weights = ()
-        if not weights or not all(weight >= 0 and not math.isnan(weight) for weight in weights):
-            raise UsageError(f"lambdas is {self.lambdas!r}", hint="write numbers with commas, for example 1,4,inf")
-        return weights
+        return self._numbers("lambdas", lambda weight: weight >= 0, "1,4,inf")
 
     @property
     def biases(self) -> tuple[float, ...]:
         """Some samples may fork where the model would not yet: what it never draws, it cannot learn to prefer."""
+        return self._numbers("parallelism", math.isfinite, "0,2")
+
+    def _numbers(self, name: str, good: Callable[[float], bool], example: str) -> tuple[float, ...]:
+        text = getattr(self, name)
         try:
-            biases = tuple(float(bias) for bias in str(self.parallelism).split(","))
+            numbers = tuple(map(float, text.split(",")))
         except ValueError:
-            biases = ()
-        if not biases or not all(map(math.isfinite, biases)):
-            raise UsageError(f"parallelism is {self.parallelism!r}", hint="write numbers with commas, for example 0,2")
-        return biases
+            numbers = ()
+        if not numbers or not all(map(good, numbers)):
+            raise UsageError(f"{name} is {text!r}", hint=f"write numbers with commas, for example {example}")
+        return numbers
 
     @property
     def shard(self) -> tuple[int, int]:
