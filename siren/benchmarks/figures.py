@@ -1,6 +1,6 @@
-"""Draws the figures of this folder from the JSON beside them, and puts the tables into the documents.
+"""Draws the figures in `results` from the JSON beside them, and puts the tables into the documents.
 
-`siren bench --full --output benchmarks`, then `python benchmarks/figures.py`.
+`python -m benchmarks --full --output benchmarks/results`, then `python -m benchmarks.figures`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from plan_figures import (
+from benchmarks.draw import draw_frontiers, draw_gains
+from benchmarks.plan_figures import (
     aircraft_summary,
     analysis_table,
     gains_summary,
@@ -21,9 +22,9 @@ from plan_figures import (
     tune_summary,
     tune_table,
 )
-from siren.bench.draw import draw_frontiers, draw_gains
 
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
 BLUE, RED, GREY = "#1f5fa8", "#d1495b", "#8b9bb0"
 
 
@@ -133,7 +134,7 @@ def growth_table(entries: list[dict[str, Any]]) -> str:
 
 def about(figures: dict[str, Any], name: str) -> str:
     """Where a figure comes from."""
-    source = f"[{name}.json](../benchmarks/{name}.json)"
+    source = f"[{name}.json](../benchmarks/results/{name}.json)"
     return f"{machine_line(figures['machine'])} `{figures['command']}`, {source}."
 
 
@@ -159,7 +160,7 @@ def blocks() -> dict[tuple[Path, str], str]:
 
 
 def read(name: str) -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    figures: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     return figures
 
 
@@ -179,9 +180,9 @@ def shown(path: Path, marker: str) -> str:
 
 
 if __name__ == "__main__":
-    draw_accuracy(read("accuracy")["entries"], FOLDER / "accuracy.png")
-    draw_speed(read("speed")["entries"], FOLDER / "speed.png")
-    draw_gains(read("plans")["gains"], FOLDER / "gains.png")
-    draw_frontiers(read("plans")["cells"], FOLDER / "frontiers.png")
+    draw_accuracy(read("accuracy")["entries"], RESULTS / "accuracy.png")
+    draw_speed(read("speed")["entries"], RESULTS / "speed.png")
+    draw_gains(read("plans")["gains"], RESULTS / "gains.png")
+    draw_frontiers(read("plans")["cells"], RESULTS / "frontiers.png")
     for (path, marker), text in blocks().items():
         put(path, marker, text)

@@ -1,12 +1,12 @@
-"""Tables and sentences about plans, from the JSON of `siren bench`: the analysis, the gains, and tune."""
+"""Tables and sentences about plans, from the JSON of the benchmarks: the analysis, the gains, and tune."""
 
 from __future__ import annotations
 
 import statistics
 from typing import Any
 
-from siren.bench.compare import geometric_mean
-from siren.cli.bench_tables import chosen, factor
+from benchmarks.compare import geometric_mean
+from benchmarks.tables import chosen, factor
 
 Json = dict[str, Any]
 

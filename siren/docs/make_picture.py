@@ -1,4 +1,4 @@
-"""Draws `plans.png` for the README and writes its numbers to `plans.json`: `python docs/make_picture.py`."""
+"""Draws `plans.png` for the README and writes its numbers to `plans.json`: `python -m docs.make_picture`."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from benchmarks.generate import read_truth
+from benchmarks.suite import FOLDER, suite
 from siren import run
-from siren.bench.generate import read_truth
-from siren.bench.suite import FOLDER, suite
 
 FOLDER_OF_DOCS = Path(__file__).parent
 PARTICLES, SEED = 100, 3

@@ -11,7 +11,7 @@ import pytest
 
 from siren.cli import main
 
-MODELS = Path(__file__).parents[1] / "src" / "siren" / "bench" / "models"
+MODELS = Path(__file__).parents[1] / "benchmarks" / "models"
 
 COIN = """\
 val step = fun (toss, p) ->

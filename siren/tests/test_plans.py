@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from siren.bench.suite import suite
+from benchmarks.suite import suite
 from siren.cli import main
 from siren.errors import SirenError
 from siren.plans import judge, plans_of

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from benchmarks.suite import METHODS, suite
 from siren.analysis import analyze
-from siren.bench.suite import METHODS, suite
 
 SUITE = suite()
 

@@ -8,7 +8,6 @@ from typing import TextIO
 
 import typer
 
-from siren.cli.bench import bench
 from siren.cli.check import check
 from siren.cli.fmt import fmt
 from siren.cli.plans import plans
@@ -28,7 +27,6 @@ app.command()(check)
 app.command()(plans)
 app.command()(tune)
 app.command()(fmt)
-app.command()(bench)
 
 
 def _version(wanted: bool) -> None:

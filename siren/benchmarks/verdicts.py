@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from benchmarks.ledger import Ledger
+from benchmarks.measure import Workplace
+from benchmarks.suite import METHODS, Benchmark, suite
 from siren import api
 from siren.analysis import analyze
-from siren.bench.ledger import Ledger
-from siren.bench.measure import Workplace
-from siren.bench.suite import METHODS, Benchmark, suite
 from siren.errors import PlanError
 from siren.syntax import parse
 

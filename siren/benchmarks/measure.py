@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.filters import FILTERS
+from benchmarks.generate import Truth, generate, read_truth, write
+from benchmarks.suite import Benchmark, suite
 from siren import api
-from siren.bench.filters import FILTERS
-from siren.bench.generate import Truth, generate, read_truth, write
-from siren.bench.suite import Benchmark, suite
 from siren.errors import PlanError, SirenError
 from siren.result import Result
 from siren.syntax import ast, parse

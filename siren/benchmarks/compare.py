@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from siren.bench.grid import Cell, Outcome
+from benchmarks.grid import Cell, Outcome
 
 Array = NDArray[np.float64]
 Choice = tuple[int | None, int]  # a plan and a number of particles

@@ -1,4 +1,4 @@
-"""How the figures of `siren bench` look in a terminal."""
+"""How the figures of `python -m benchmarks` look in a terminal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from siren.bench.compare import geometric_mean
-from siren.bench.suite import METHODS
+from benchmarks.compare import geometric_mean
+from benchmarks.suite import METHODS
 from siren.cli.show import number, open_console
 
 Json = dict[str, Any]

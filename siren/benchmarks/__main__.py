@@ -1,4 +1,4 @@
-"""`siren bench`: what plans are worth on the eleven benchmarks, and how good and fast the engine is."""
+"""`python -m benchmarks`: what plans are worth on the eleven programs, how good and fast the engine is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,20 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
+from benchmarks.draw import draw_frontiers, draw_gains
+from benchmarks.machine import machine
+from benchmarks.measure import Workplace, workplace
+from benchmarks.parts import PARTS, Job
+from benchmarks.suite import FOLDER, suite
+from benchmarks.tables import show
 from siren.cli.progress import Progress
+from siren.errors import SirenError
+
+app = typer.Typer(
+    help=__doc__,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 class Part(StrEnum):
@@ -27,6 +40,7 @@ class Part(StrEnum):
     growth = "growth"
 
 
+@app.command()
 def bench(
     quick: Annotated[
         bool, typer.Option("--quick/--full", help="Under two minutes, or as long as good figures take.")
@@ -55,12 +69,6 @@ def bench(
     speed: seconds beside NumPy by hand.
     growth: of time and memory.
     """
-    from siren.bench.machine import machine
-    from siren.bench.measure import Workplace, workplace
-    from siren.bench.parts import PARTS, Job
-    from siren.bench.suite import suite
-    from siren.cli.bench_tables import show
-
     for name in only or ():
         if name not in suite():
             raise typer.BadParameter(f"no `{name}`; there are {', '.join(suite())}", param_hint="--only")
@@ -74,7 +82,7 @@ def bench(
     everything: dict[str, Any] = {"machine": about}
     with workplace() as folder:
         for name in [chosen.value for chosen in part or list(Part)]:
-            print(f"siren bench: {name}", file=sys.stderr, flush=True)
+            print(f"benchmarks: {name}", file=sys.stderr, flush=True)
             with Progress("runs") as progress:
                 place = Workplace(Path(folder))
                 job = Job(quick, tuple(only or ()), rounds, place, output or place.folder, progress)
@@ -89,8 +97,11 @@ def bench(
 
 
 def _command(name: str, quick: bool, output: Path) -> str:
+    """As it is typed in the checkout; of a folder elsewhere only the name is anyone's business."""
+    inside = output.resolve().is_relative_to(FOLDER.parent)
+    folder = output.resolve().relative_to(FOLDER.parent).as_posix() if inside else output.name
     return shlex.join(
-        ["siren", "bench", "--quick" if quick else "--full", "--part", name, "--output", output.name]
+        ["python", "-m", "benchmarks", "--quick" if quick else "--full", "--part", name, "--output", folder]
     )  # fmt: skip
 
 
@@ -99,9 +110,6 @@ def _keep(folder: Path, name: str, figures: dict[str, Any], about: dict[str, Any
     (folder / f"{name}.json").write_text(_text({"machine": about, **figures}), encoding="utf-8")
     if name != "plans":
         return
-    from siren.bench.draw import draw_frontiers, draw_gains
-    from siren.errors import SirenError
-
     try:
         draw_gains(figures["gains"], folder / "gains.png")
         draw_frontiers(figures["cells"], folder / "frontiers.png")
@@ -118,3 +126,7 @@ def _text(figures: dict[str, Any]) -> str:
             text = "[\n  " + ",\n  ".join(json.dumps(entry) for entry in value) + "\n ]"
         parts.append(f" {json.dumps(key)}: {text}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m benchmarks")

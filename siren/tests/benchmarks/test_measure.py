@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.filters import FILTERS
+from benchmarks.generate import generate
+from benchmarks.growth import memory_growth, time_growth
+from benchmarks.measure import Workplace, accuracy, satisfiable, speed, squared_errors
+from benchmarks.suite import METHODS, suite
 from siren.api import run
-from siren.bench.filters import FILTERS
-from siren.bench.generate import generate
-from siren.bench.growth import memory_growth, time_growth
-from siren.bench.measure import Workplace, accuracy, satisfiable, speed, squared_errors
-from siren.bench.suite import METHODS, suite
 
 SUITE = suite()
 

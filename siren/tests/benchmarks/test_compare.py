@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from siren.bench.compare import Pair, accuracy_at_equal_time, pairs, time_to_equal_accuracy
-from siren.bench.grid import Cell, Outcome
-from siren.bench.published import accuracies, speedups, summary
+from benchmarks.compare import Pair, accuracy_at_equal_time, pairs, time_to_equal_accuracy
+from benchmarks.grid import Cell, Outcome
+from benchmarks.published import accuracies, speedups, summary
 
 DATASETS = 3
 

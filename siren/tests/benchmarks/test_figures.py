@@ -1,14 +1,10 @@
 """The figures in the documents are those of the JSON beside them."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import figures  # noqa: E402
+from benchmarks import figures
 
 BLOCKS = figures.blocks()
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from benchmarks.measure import Workplace
+from benchmarks.suite import FOLDER, suite
 from siren import api
-from siren.bench.measure import Workplace
-from siren.bench.suite import suite
 
 # Keeps its present state only, so a long run should need no more memory than a short one.
 FORGETFUL: Final = """
@@ -30,7 +30,7 @@ let (x, precision) = fold(step, ys, (0, precision)) in
 _CHILD: Final = """
 import json, math, pathlib, resource, sys
 import siren
-from siren.bench.growth import FORGETFUL
+from benchmarks.growth import FORGETFUL
 steps = int(sys.argv[1])
 result = siren.run(FORGETFUL, data={"ys": [math.sin(t) for t in range(steps)]}, particles=256, seed=0)
 status = pathlib.Path("/proc/self/status")
@@ -78,7 +78,7 @@ def memory_growth(lengths: tuple[int, ...] = (100, 1000, 10_000)) -> list[Growth
     found = []
     for steps in lengths:
         command = [sys.executable, "-c", _CHILD, str(steps)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=FOLDER.parent)
         measured = json.loads(done.stdout)
         found.append(Growth("forgetful", 256, steps, measured["seconds"], measured["peak_mib"]))
     return found

@@ -1,6 +1,6 @@
 import pytest
 
-from siren.bench.suite import METHODS, suite
+from benchmarks.suite import METHODS, suite
 from siren.syntax import check, format_text
 from siren.syntax.traverse import random_variables
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.grid import QUICK, Cell, Grid, cells, entries
+from benchmarks.ledger import Ledger
+from benchmarks.measure import Workplace
+from benchmarks.reference import References, reference
+from benchmarks.suite import suite
+from benchmarks.tuning import regrets
+from benchmarks.verdicts import Trials, rows
 from siren.api import run
-from siren.bench.grid import QUICK, Cell, Grid, cells, entries
-from siren.bench.ledger import Ledger
-from siren.bench.measure import Workplace
-from siren.bench.reference import References, reference
-from siren.bench.suite import suite
-from siren.bench.tuning import regrets
-from siren.bench.verdicts import Trials, rows
 
 SUITE = suite()
 SCALE = replace(QUICK, particles=(16, 64), steps=6, reference=2000)
@@ -95,8 +95,8 @@ def test_the_analysis_beside_the_facts(place: Workplace) -> None:
 def test_a_plan_that_is_accepted_and_fails_is_shown(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from benchmarks import verdicts
     from siren.analysis import Verdict
-    from siren.bench import verdicts
 
     monkeypatch.setattr(verdicts, "analyze", lambda program, method, plan: Verdict(method))
     _, ds, _ = rows(["gtree"], Trials(2, 6), Ledger(None, {}), place, lambda done, total: None)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from siren.bench.compare import Choice, Pair, geometric_mean
-from siren.bench.suite import suite
+from benchmarks.compare import Choice, Pair, geometric_mean
+from benchmarks.suite import suite
 
 _SLACK: Final = 0.5
 _SMALLEST: Final = 1e-12

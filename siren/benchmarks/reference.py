@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.ledger import Ledger
+from benchmarks.measure import Workplace
+from benchmarks.suite import Benchmark
 from siren import api
-from siren.bench.ledger import Ledger
-from siren.bench.measure import Workplace
-from siren.bench.suite import Benchmark
 from siren.distance import distance, distances, numbers, outputs
 from siren.result import Result
 

@@ -1,4 +1,4 @@
-"""The parts of `siren bench`. Each measures one thing and gives it as JSON."""
+"""The parts of `python -m benchmarks`. Each measures one thing and gives it as JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from siren.bench import compare, measure, published, tuning, verdicts
-from siren.bench.filters import FILTERS
-from siren.bench.grid import FULL, QUICK, Grid
-from siren.bench.growth import POINTS, memory_growth, time_growth
-from siren.bench.ledger import Ledger
-from siren.bench.reference import References
-from siren.bench.suite import suite
+from benchmarks import compare, measure, published, tuning, verdicts
+from benchmarks.filters import FILTERS
+from benchmarks.grid import FULL, QUICK, Grid
+from benchmarks.growth import POINTS, memory_growth, time_growth
+from benchmarks.ledger import Ledger
+from benchmarks.reference import References
+from benchmarks.suite import suite
 
 Json = dict[str, Any]
 # Half of the time goes to the many plans of the one and the slow ones of the other: not in the quick mode.

@@ -14,12 +14,12 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from benchmarks.generate import Truth
+from benchmarks.ledger import Ledger
+from benchmarks.measure import Workplace, squared_errors
+from benchmarks.reference import References
+from benchmarks.suite import METHODS, Benchmark, suite
 from siren import api
-from siren.bench.generate import Truth
-from siren.bench.ledger import Ledger
-from siren.bench.measure import Workplace, squared_errors
-from siren.bench.reference import References
-from siren.bench.suite import METHODS, Benchmark, suite
 from siren.syntax import ast
 
 

@@ -1,15 +1,15 @@
-"""`siren bench` as it is typed."""
+"""`python -m benchmarks` as it is typed."""
 
 import json
 from pathlib import Path
 
 from typer.testing import CliRunner
 
-from siren.cli import app
+from benchmarks.__main__ import app
 
 
 def bench(*words: str):
-    return CliRunner().invoke(app, ["bench", *words])
+    return CliRunner().invoke(app, words)
 
 
 def test_a_part_as_table_and_as_json() -> None:
@@ -31,7 +31,7 @@ def test_a_folder_keeps_json_pictures_and_what_is_done(tmp_path: Path) -> None:
     assert bench(*words).stdout == first.stdout
     assert (tmp_path / "cells.jsonl").read_text() == before
     figures = json.loads((tmp_path / "plans.json").read_text())
-    assert figures["command"].startswith("siren bench --quick --part plans --output")
+    assert figures["command"].startswith("python -m benchmarks --quick --part plans --output")
     assert {cell["plan"] for cell in figures["cells"]} == {None, 0, 1, 2, 3}
 
 

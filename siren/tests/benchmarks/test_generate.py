@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from siren.bench.generate import generate, read_truth, write
-from siren.bench.suite import FOLDER, suite
+from benchmarks.generate import generate, read_truth, write
+from benchmarks.suite import FOLDER, suite
 from siren.data import read_csv
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from siren.bench.ledger import Ledger
+from benchmarks.ledger import Ledger
 from siren.errors import SirenError
 
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from siren.bench.compare import ANCHOR, Choice, Interval, Pair, pairs, ratio
-from siren.bench.grid import Cell, Grid
-from siren.bench.ledger import Ledger
-from siren.bench.measure import Workplace
-from siren.bench.suite import suite
+from benchmarks.compare import ANCHOR, Choice, Interval, Pair, pairs, ratio
+from benchmarks.grid import Cell, Grid
+from benchmarks.ledger import Ledger
+from benchmarks.measure import Workplace
+from benchmarks.suite import suite
 from siren.tune import tune
 
 DEMANDS: Final = ("time", "error")
