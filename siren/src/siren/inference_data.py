@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def to_inference_data(result: Result, draws: int, seed: int) -> Any:
-    """One chain of draws from the weighted mixture. Particles are shared by all outputs of one draw."""
+    """One chain of draws from the weighted mixture. A draw is joint in all outputs."""
     try:
         with warnings.catch_warnings():  # ArviZ announces its own refactoring on import
             warnings.simplefilter("ignore")

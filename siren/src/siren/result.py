@@ -30,7 +30,7 @@ class Leaf(Protocol):
     @property
     def sd(self) -> float: ...
     def quantile(self, q: float) -> float: ...
-    def draws(self, n: int, rng: np.random.Generator) -> NDArray[Any]: ...
+    def draws(self, n: int, seed: int = 0) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,8 @@ class Output:
         return self._each(lambda leaf: leaf.quantile(q))
 
     def draws(self, n: int = 1000, seed: int = 0) -> NDArray[np.float64]:
-        """n draws, first axis the draw. The same seed picks the same particles for every output."""
-        leaves = [
-            np.asarray(leaf.draws(n, np.random.default_rng(seed)), dtype=float) for _, leaf in self.leaves()
-        ]
+        """n draws, first axis the draw. With the same n and seed those of several outputs are joint draws."""
+        leaves = [leaf.draws(n, seed) for _, leaf in self.leaves()]
         if not leaves:
             return np.empty((n, 0))
         shape = np.shape(self.mean)

@@ -78,7 +78,7 @@ def test_lists_and_tuples_from_branches() -> None:
       (a + List.hd(l), List.hd(List.tl(l)) - 2. * a)
     """)
     first, second = run(program, particles=1000, seed=0).value
-    assert set(np.round(first.draws(50, np.random.default_rng(0)), 6)) == {2.0, 5.0}
+    assert set(np.round(first.draws(50, seed=0), 6)) == {2.0, 5.0}
     assert second.mean == 0.0
 
 

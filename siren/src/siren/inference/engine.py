@@ -7,7 +7,7 @@ the present lanes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -104,15 +104,27 @@ class Engine:
         """The known distribution of a variable, for the answer. May raise `Diverge`."""
         return self._settle(variable)
 
+    def chain(self, names: list[Variable]) -> list[tuple[Variable, Dist]] | None:
+        """p(v1) p(v2|v1) ... of the variables, each given the earlier ones, if nothing has to be drawn."""
+        return None
+
     @contextmanager
     def unchecked(self) -> Iterator[None]:
         """Draws inside are no concern of the plan: their results are thrown away."""
-        checked, drawn = self.checked, dict(self._drawn)
-        self.checked = False
+        checked, self.checked = self.checked, False
         try:
             yield
         finally:
-            self.checked, self._drawn = checked, drawn
+            self.checked = checked
+
+    def copied(
+        self, lanes: Index, exprs: Sequence[Expr], rng: np.random.Generator
+    ) -> tuple[Engine, list[Expr]]:
+        """An engine of its own over copies of these lanes, and the expressions there."""
+        graph, local = self.graph.copied(lanes, exprs)
+        engine = type(self)(graph, rng)
+        engine.checked = False
+        return engine, local
 
     def plan(self) -> dict[str, str]:
         """What became of each program variable: `symbolic`, `sample`, or `dynamic` where particles differ."""
@@ -216,7 +228,11 @@ class Engine:
 
     def _note_draw(self, variable: Variable) -> None:
         """Record which particles drew an instance of a program variable."""
-        if variable.name is None or (not variable.origins and self._drawn.get(variable.name) is True):
+        if (
+            not self.checked
+            or variable.name is None
+            or (not variable.origins and self._drawn.get(variable.name) is True)
+        ):
             return
         scope = self.graph.scope
         if not variable.origins:

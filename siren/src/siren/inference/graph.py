@@ -18,9 +18,21 @@ import numpy as np
 
 from siren.symbolic.algebra import select, substitute
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Expr, Op, Poly, Raw, Variable, coefficients, fresh, of, variables
+from siren.symbolic.expr import (
+    Column,
+    Expr,
+    Op,
+    Poly,
+    Raw,
+    Variable,
+    coefficients,
+    fresh,
+    of,
+    restrict,
+    variables,
+)
 from siren.symbolic.families import DELTA, GAUSSIAN
-from siren.symbolic.lanes import Array, Index, Scope
+from siren.symbolic.lanes import Array, Generation, Index, Scope
 from siren.symbolic.merge import merge, scatter
 
 T = TypeVar("T")
@@ -49,6 +61,19 @@ class Node:
             return self
         return Node(dist, self.state, condition, self.child)
 
+    def restrict(self, lanes: Index, now: Generation) -> Node:
+        condition = None if self.condition is None else self.condition.restrict(lanes, now)
+        return Node(self.dist.restrict(lanes, now), self.state, condition, self.child)
+
+    def reach(self) -> list[Variable]:
+        """The variables that an operation on this one may meet."""
+        found = list(self.dist.variables())
+        if self.condition is not None:
+            found += self.condition.variables()
+        if self.child is not None:
+            found.append(self.child)
+        return found
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixed:
@@ -63,6 +88,17 @@ class Mixed:
             if lanes.data.any():
                 pieces.append((lanes, node.fresh(scope)))
         return pieces[0][1] if len(pieces) == 1 else Mixed(tuple(pieces))
+
+    def restrict(self, lanes: Index, now: Generation) -> Node | Mixed:
+        pieces = []
+        for mine, node in self.pieces:
+            kept = mine.data[lanes]
+            if kept.any():
+                pieces.append((Column(kept, now), node.restrict(lanes, now)))
+        return pieces[0][1] if len(pieces) == 1 else Mixed(tuple(pieces))
+
+    def reach(self) -> list[Variable]:
+        return [variable for _, node in self.pieces for variable in node.reach()]
 
 
 class Diverge(Exception):
@@ -308,6 +344,21 @@ class Graph:
         self.set(x, Mixed(((one, name), (other, node_x))))
         self.set(y, Mixed(((one, node_y), (other, name))))
         return united
+
+    def copied(self, lanes: Index, exprs: Sequence[Expr]) -> tuple[Graph, list[Expr]]:
+        """A graph whose lane i is a copy of lane `lanes[i]` here, as far as the expressions reach."""
+        graph = Graph(len(lanes))
+        now, layer = graph.scope.now, Layer()
+        exprs = [self.fresh(expr) for expr in exprs]
+        todo = variables(*exprs)
+        while todo:
+            variable = todo.pop()
+            node = None if variable in layer.written else self.peek(variable)
+            if node is not None:
+                layer.written[variable] = node.restrict(lanes, now)
+                todo += node.reach()
+        graph._layers.append(layer)
+        return graph, [restrict(expr, lanes, now) for expr in exprs]
 
     @contextmanager
     def scratch(self) -> Iterator[Layer]:

@@ -91,10 +91,28 @@ class SSI(Engine):
         # A change of family (a gaussian that became Student's t) cannot be turned back, and would break the
         # other variables of the answer. Then only the distribution is taken out, and the graph stays.
         before, draws = self.dist(variable).family, self.draws
+        # What was drawn is kept in any case: other parts of the answer depend on it, and so do the lanes
+        # themselves where they now differ.
         with self.graph.scratch() as trial:
-            dist = self._settle(variable)
-            trial.keep = dist.family is before or self.draws > draws
+            try:
+                dist = self._settle(variable)
+                trial.keep = dist.family is before
+            finally:
+                trial.keep = trial.keep or self.draws > draws
         return dist
+
+    def chain(self, names: list[Variable]) -> list[tuple[Variable, Dist]] | None:
+        chain: list[tuple[Variable, Dist]] = []
+        held: set[Variable] = set()
+        with self.graph.scratch():
+            try:
+                for variable in self.in_order(names):
+                    self.hoist(variable, held)
+                    chain.append((variable, self.dist(variable)))
+                    held.add(variable)
+            except (NonConjugate, Diverge):
+                return None
+        return chain
 
     def _chained(self, variable: Variable) -> Dist | None:
         """The marginal of a gaussian with one gaussian parent whose marginal was just taken: one step of a

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from siren.runtime.joint import Joint
 from siren.symbolic.lanes import Array, Scope
 from siren.symbolic.merge import scatter
 
@@ -71,6 +72,8 @@ class Estimate:
     kind: Kind
     _weights: Array = field(repr=False)
     _posterior: Posterior = field(repr=False)
+    _joint: Joint = field(repr=False)
+    _place: int = field(repr=False)
 
     @property
     def sd(self) -> float:
@@ -89,10 +92,9 @@ class Estimate:
         values = np.concatenate([self._posterior.draw(lanes, rng) for _ in range(repeats)])
         return _weighted_quantile(values, np.tile(self._weights, repeats), q)
 
-    def draws(self, n: int, rng: Rng) -> Array:
-        """Draws from the posterior. Equal generators choose equal particles, whatever the number."""
-        lanes = rng.choice(len(self._weights), size=n, p=self._weights)
-        return np.asarray(self._posterior.draw(lanes, rng), dtype=float)
+    def draws(self, n: int, seed: int = 0) -> Array:
+        """Draws from the posterior. Those of several numbers with the same n and seed are joint draws."""
+        return self._joint.draws(n, seed)[:, self._place]
 
 
 def average(values: Any, weights: Array) -> float:

@@ -132,5 +132,8 @@ def _is(expr: Expr, variable: Variable) -> bool:
     return type(expr) is Poly and expr.terms == {((variable, 1),): 1.0}
 
 
+_TRUTHS = frozenset({"lt", "le", "eq", "and", "or", "not"})
+
+
 def squared(expr: Expr) -> Expr:
-    return power(expr, 2)
+    return expr if type(expr) is Op and expr.name in _TRUTHS else power(expr, 2)

@@ -10,8 +10,8 @@ import numpy as np
 
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, lanes_with, split_by
-from siren.inference.ssi import SSI, NonConjugate
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
+from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, squared
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value
 from siren.symbolic.algebra import add, affine, mul, operation, sub, substitute
@@ -42,11 +42,16 @@ class Summary:
         leaves: list[Expr] = []
         shape = _shape(value, leaves)
         order = sorted(range(len(leaves)), key=lambda i: -_newest(leaves[i]))
-        return _fill(shape, {i: self._estimate(leaves[i]) for i in order})
+        posteriors = {i: self._mixture(leaves[i]) for i in order}
+        joint = Joint(self.engine, self.weights, leaves, order)
+        return _fill(shape, {i: self._estimate(i, posterior, joint) for i, posterior in posteriors.items()})
 
-    def _estimate(self, expr: Expr) -> Estimate:
-        posterior = self.graph.lanewise(lambda: self._posterior(expr), join_posteriors)
-        return Estimate(average(posterior.mean, self.weights), posterior.kind, self.weights, posterior)
+    def _mixture(self, expr: Expr) -> Posterior:
+        return self.graph.lanewise(lambda: self._posterior(expr), join_posteriors)
+
+    def _estimate(self, place: int, posterior: Posterior, joint: Joint) -> Estimate:
+        mean = average(posterior.mean, self.weights)
+        return Estimate(mean, posterior.kind, self.weights, posterior, joint, place)
 
     def _posterior(self, expr: Expr) -> Posterior:
         expr, dists = self._settled(expr)
@@ -89,8 +94,10 @@ class Summary:
         parts = affine(expr, variable)
         if parts is not None:
             return _of_affine(raw(mean), dist, raw(parts[0]), raw(parts[1]))
-        square = expectation(squared(expr), chain) if type(expr) is Poly else mean
-        second = raw(mean if square is None else square)
+        square = expectation(squared(expr), chain)
+        if square is None:
+            return None
+        second = raw(square)
         family, numbers = dist.family, dist.numbers()
 
         def draw(lanes: Array, rng: Rng) -> Array:
@@ -100,46 +107,30 @@ class Summary:
 
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
-        sampled = self._sampled(expr)
-        chain = self._chain(variables(expr))
+        chain = self.engine.chain(variables(expr))
         mean = expectation(expr, chain) if chain else None
         if chain is None or mean is None:
-            return sampled
+            return self._sampled(expr)
+        sampled = self._sampled(expr, raw(mean))
         square = expectation(squared(expr), chain) if type(expr) is Poly and len(expr.terms) <= 8 else None
         if square is None:
-            return replace(sampled, mean=raw(mean))
+            return sampled
         variance = np.maximum(raw(square) - np.square(raw(mean)), 0.0)
-        return replace(sampled, mean=raw(mean), variance=lambda: variance)
+        return replace(sampled, variance=lambda: variance)
 
-    def _chain(self, names: list[Variable]) -> list[tuple[Variable, Dist]] | None:
-        """p(v1) p(v2|v1) ... of the variables, by hoisting each with the earlier ones held."""
-        engine = self.engine
-        if not isinstance(engine, SSI):
-            return None
-        chain: list[tuple[Variable, Dist]] = []
-        held: set[Variable] = set()
-        with self.graph.scratch():
-            try:
-                for variable in engine.in_order(names):
-                    engine.hoist(variable, held)
-                    chain.append((variable, engine.dist(variable)))
-                    held.add(variable)
-            except (NonConjugate, Diverge):
-                return None
-        return chain
-
-    def _sampled(self, expr: Expr) -> Posterior:
-        """By drawing the variables jointly, on a copy of the graph."""
+    def _sampled(self, expr: Expr, mean: Any = None) -> Posterior:
+        """By drawing the variables jointly, on a copy of the graph; `mean` is the exact one, if known."""
         size = self.graph.scope.size
         repeats = max(1, DRAWS // len(self.weights))
         values = np.empty((repeats, size))
         for row in range(repeats):
             with self.graph.scratch(), self.engine.unchecked():
                 values[row] = raw(self.engine.value(expr))
-        mean = values.mean(axis=0)
+        mean = values.mean(axis=0) if mean is None else mean
+        # With `mean` the draws' own, variance and squared mean still add up to the mean square of all draws.
         return Posterior(
             mean,
-            lambda: values.var(axis=0, ddof=1 if repeats > 1 else 0),
+            lambda: np.square(values - mean).mean(axis=0),
             lambda lanes, rng: values[rng.integers(repeats, size=len(lanes)), lanes],
         )
 

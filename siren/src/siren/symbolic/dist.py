@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from siren.symbolic.algebra import substitute
-from siren.symbolic.expr import Column, Expr, Op, Poly, Raw, Variable, fresh, generation, raw, variables
+from siren.symbolic.expr import (
+    Column,
+    Expr,
+    Op,
+    Poly,
+    Raw,
+    Variable,
+    fresh,
+    generation,
+    raw,
+    restrict,
+    variables,
+)
 from siren.symbolic.families import Family
-from siren.symbolic.lanes import Array, Generation, Scope
+from siren.symbolic.lanes import Array, Generation, Index, Scope
 
 
 class Dist:
@@ -60,6 +72,9 @@ class Dist:
         """Note that the parameters are of this generation."""
         self._stamp = now
         return self
+
+    def restrict(self, lanes: Index, now: Generation) -> Dist:
+        return Dist(self.family, tuple([restrict(p, lanes, now) for p in self.params]))
 
     def substitute(self, values: dict[Variable, Expr]) -> Dist:
         return Dist(self.family, tuple([substitute(p, values) for p in self.params]))
