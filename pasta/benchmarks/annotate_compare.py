@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.annotate import finish
 from pasta.data.example import Decision, Refused
 from pasta.data.fields import read_example
@@ -29,8 +30,7 @@ from pasta.data.report import geometric_mean
 from pasta.data.rows import read_rows
 from pasta.data.structure import Structure
 from pasta.data.units import Answer, cut
-from pasta.train.model import read_model, vocabulary_of
-from pasta.vocab import Vocabulary
+from pasta.models.reading import read_model, vocabulary_of
 
 STEPS = re.compile(r"\b(?:how (?:to|do|can|would)|recipe|steps|instructions|guide|process|procedure|tutorial)\b", re.I)
 KINDS = ("list", "steps", "prose")

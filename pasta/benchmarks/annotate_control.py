@@ -11,11 +11,11 @@ import argparse
 import json
 from pathlib import Path
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.example import Example
 from pasta.data.probes import Hiding, Probe, Scorer
 from pasta.data.units import cut
 from pasta.models import load_pretrained, resolve
-from pasta.vocab import Vocabulary
 
 INDEPENDENT = {
     "What should I pack for a week by the sea?": (

@@ -19,6 +19,7 @@ import sys
 import time
 from typing import Any
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.cues import leans_back
 from pasta.data.fields import read_example
 from pasta.data.pieces import Kind
@@ -27,7 +28,6 @@ from pasta.data.rows import read_rows
 from pasta.data.topics import title_of
 from pasta.data.units import Answer, cut
 from pasta.models import load_pretrained, resolve
-from pasta.vocab import Vocabulary
 
 
 def main() -> None:

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 from pasta.bench.machine import describe
+from pasta.core.positions import Positions
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows
-from pasta.layout import Positions
+from pasta.models.reading import read_model, vocabulary_of
 from pasta.train.batch import collate, model_inputs
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
-from pasta.train.model import read_model, vocabulary_of
 
 
 def main() -> None:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 import torch
 
+from pasta.core.grammar import Expect
+from pasta.core.layout import IGNORE, Layout, lay_out
+from pasta.core.positions import Positions
+from pasta.core.tree import Block, Tree
+from pasta.core.vocabulary import Tags
+from pasta.decoding.results import Result
 from pasta.engine.native import NativeEngine
-from pasta.grammar import Expect
-from pasta.layout import IGNORE, Block, Layout, Positions, Tree, lay_out
-from pasta.result import Result
-from pasta.vocab import Tags
 from support import PilotedEngine
 
 TOLERANCE = 1e-4

@@ -12,9 +12,9 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from pasta.core.vocabulary import TENS, Vocabulary
 from pasta.engine.native import NativeEngine, Row
-from pasta.engine.tags import add_tags
-from pasta.vocab import TENS, Vocabulary
+from pasta.models.tags import add_tags
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

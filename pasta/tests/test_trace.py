@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from pasta.decode import replay
+from pasta.core.tree import spell
+from pasta.decoding.api import replay
 from pasta.errors import PastaError, UsageError
 from pasta.examples import EXAMPLES
 from pasta.lang import parse
-from pasta.layout import spell
 from pasta.trace import FIRST_TRACK, STEPS_TRACK, check_writable, timeline, write_trace
 from support import tiny_engine
 

@@ -11,10 +11,10 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from pasta import load, replay
+from pasta.core.tree import spell
 from pasta.display import Board, Screen
 from pasta.examples import EXAMPLES
 from pasta.lang import parse
-from pasta.layout import spell
 
 EXAMPLE = "cities"
 WIDTH, HEIGHT = 112, 20

@@ -17,6 +17,7 @@ from files import table
 from shorten import shorten
 from text import MIN_ITEMS, refusal, repeats, sort_of
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.data import counter
 from pasta.data.annotate import annotate as run_annotator
 from pasta.data.example import Annotator, Example
@@ -27,8 +28,7 @@ from pasta.data.structure import is_told
 from pasta.errors import UsageError
 from pasta.lang import Promise, Response, parse, print_response, statistics
 from pasta.lang import plain as plain_of
-from pasta.train.model import find, read_model, vocabulary_of
-from pasta.vocab import Vocabulary
+from pasta.models.reading import find, read_model, vocabulary_of
 
 Row = dict[str, Any]
 MIN_PARALLELISM = 1.3

@@ -214,8 +214,8 @@ def run_export(options: argparse.Namespace) -> None:
     import torch
     from files import table
 
-    from pasta.train.adapter import extract_adapter, is_adapter
-    from pasta.train.model import read_model, vocabulary_of
+    from pasta.models.adapter import extract_adapter, is_adapter
+    from pasta.models.reading import read_model, vocabulary_of
 
     name = name_of(options)
     trained = options.trained or str(options.out / name)

@@ -12,12 +12,12 @@ from typing import Any
 from files import read_prompts, table
 from text import refusal
 
+from pasta.core.grammar import Expect
 from pasta.data.lines import append_lines, read_lines
 from pasta.engine.base import Engine, Sampling
 from pasta.engine.open import open_engine
 from pasta.errors import PastaError
 from pasta.eval.redundancy import kind
-from pasta.grammar import Expect
 from pasta.train.samples import REFILL
 
 TEXT = Expect.text(child=False, promise=False, sync=False)  # an answer without tags

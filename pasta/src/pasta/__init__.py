@@ -12,22 +12,22 @@ from pasta._version import __version__
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
-    from pasta.decode import generate, generate_all, replay, stream
+    from pasta.decoding.api import generate, generate_all, replay, stream
+    from pasta.decoding.results import Result
     from pasta.engine.connect import connect
     from pasta.engine.load import load
-    from pasta.result import Result
 
 __all__ = ["PastaError", "Result", "__version__", "connect", "generate", "generate_all", "load", "replay", "stream"]
 
 # Looked up on first use: `import pasta.lang` needs no torch.
 _HOMES = {
-    "Result": "pasta.result",
+    "Result": "pasta.decoding.results",
     "connect": "pasta.engine.connect",
-    "generate": "pasta.decode",
-    "generate_all": "pasta.decode",
+    "generate": "pasta.decoding.api",
+    "generate_all": "pasta.decoding.api",
     "load": "pasta.engine.load",
-    "replay": "pasta.decode",
-    "stream": "pasta.decode",
+    "replay": "pasta.decoding.api",
+    "stream": "pasta.decoding.api",
 }
 
 

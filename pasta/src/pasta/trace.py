@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pasta.commands import MAIN, End, Fork, Join, Put, Wait
+from pasta.core.commands import MAIN, End, Fork, Join, Put, Wait
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.results import Result, ThreadResult
 from pasta.errors import PastaError, UsageError
-from pasta.result import Result, ThreadResult
-from pasta.vocab import Vocabulary
 
 Event = dict[str, Any]
 

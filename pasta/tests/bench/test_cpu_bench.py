@@ -16,10 +16,10 @@ from pasta.bench.clock import Sample, ratio, take_turns
 from pasta.bench.machine import describe
 from pasta.bench.table import tables
 from pasta.cli.main import app
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Sampling
 from pasta.engine.cpu import CpuEngine
-from pasta.engine.tags import add_tags
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
 
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from pasta.cli import main
-from pasta.engine.tags import add_tags
-from pasta.vocab import Vocabulary
+from pasta.core.vocabulary import Vocabulary
+from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
 
 

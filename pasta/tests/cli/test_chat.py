@@ -14,7 +14,7 @@ from cli_support import OPTIONS, PASTA, refused
 sys.path.append(str(Path(__file__).parents[1] / "serve"))
 from serve_support import Slow, serving, until
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.engine.load import load
 from support import tiny_engine
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from cli_support import refused
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.engine.load import load
-from pasta.train.adapter import save_adapter, tag_rows
-from pasta.train.model import read_model, vocabulary_of
+from pasta.models.adapter import save_adapter, tag_rows
+from pasta.models.reading import read_model, vocabulary_of
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import time
 import pytest
 from cli_support import OPTIONS, PASTA, refused
 
-from pasta.decode import generate
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import generate
 from pasta.engine.load import load
 from pasta.lang import parse, plain
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer
 
 

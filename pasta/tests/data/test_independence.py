@@ -4,11 +4,11 @@ import pytest
 import torch
 from data_texts import LIST, PARAGRAPHS
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.annotate import finish
 from pasta.data.example import Example
 from pasta.data.independence import Budget, Independence
 from pasta.data.plan import counter
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer, tiny_model
 
 PROMPT = ({"role": "user", "content": "Tell me."},)

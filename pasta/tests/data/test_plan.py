@@ -5,11 +5,11 @@ from data_texts import count_words
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pasta.core.positions import Positions
 from pasta.data.plan import Block, Plan, PlanError, apply, block_lengths, verified
 from pasta.lang import MAX_TOPIC_WORDS, Promise, Sync, check, parse, plain, topic_problem
 from pasta.lang.printer import plain_text
 from pasta.lang.statistics import merged_length
-from pasta.layout import Positions
 
 fragments = st.sampled_from(
     [

@@ -5,12 +5,12 @@ import pytest
 import torch
 from data_texts import LIST, PARAGRAPHS
 
+from pasta.core.layout import IGNORE
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.example import Example
 from pasta.data.probes import Hiding, Probe, Scorer, lay_out_probes, sheets
 from pasta.data.units import cut
-from pasta.layout import IGNORE
 from pasta.train.batch import collate, dense_mask
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer, tiny_model
 
 

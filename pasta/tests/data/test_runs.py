@@ -7,13 +7,13 @@ from data_texts import LIST
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.example import Example
 from pasta.data.independence import probes_of
 from pasta.data.plan import Block, Plan
 from pasta.data.probes import Probe
 from pasta.data.runs import Element, Run, choose, grow, weigh
 from pasta.data.units import cut
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer
 
 WORDS = "apples bread cheese dates eggs flour".split()

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from dense import check_against_dense, pilot
-from pasta.decode import generate, generate_all
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import generate, generate_all
 from pasta.engine.cpu import CpuEngine, is_supported
 from pasta.engine.fusing import FAMILIES
 from pasta.engine.int8 import Int8Linear
 from pasta.engine.native import NativeEngine
-from pasta.engine.tags import add_tags
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import PilotedEngine, byte_tokenizer, tiny_model
 
 PROMPT = "Compare cats and dogs."

@@ -9,13 +9,13 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from pasta.decode import Decoder, generate, generate_all, make_request
+from pasta.core.grammar import Expect
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import Decoder, generate, generate_all, make_request
 from pasta.engine.base import Sampling
 from pasta.engine.native import NativeEngine
-from pasta.engine.tags import add_tags
-from pasta.grammar import Expect
-from pasta.layout import Positions
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
 
 pytestmark = [

@@ -7,11 +7,11 @@ import torch
 import transformers
 
 from dense import check_against_dense, pilot
-from pasta.decode import Decoder, generate, generate_all, make_request, replay
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay
 from pasta.engine.base import OutOfSlots
 from pasta.engine.native import NativeEngine
 from pasta.errors import UnsupportedModel, UsageError
-from pasta.vocab import Vocabulary
 from support import FAMILIES, SIZES, byte_tokenizer, tiny_engine, tiny_model
 
 PROMPT = "Compare cats and dogs."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pasta.decode import generate
-from pasta.grammar import Expect
+from pasta.core.grammar import Expect
+from pasta.decoding.api import generate
 from pasta.lang import check
 from support import PilotedEngine, tiny_engine
 

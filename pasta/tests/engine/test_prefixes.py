@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from dense import check_against_dense, pilot
-from pasta.decode import Decoder, generate, make_request
+from pasta.decoding.api import Decoder, generate, make_request
 from pasta.engine.base import OutOfSlots
 from pasta.engine.pool import PAGE, KvPool, Pages
 from support import tiny_engine

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from dense import check_against_dense, pilot
-from pasta.decode import Decoder, generate, generate_all, make_request
+from pasta.core.grammar import Expect
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import Decoder, generate, generate_all, make_request
 from pasta.engine.base import Sampling
 from pasta.engine.cpu import CpuEngine
 from pasta.engine.native import NativeEngine
-from pasta.engine.tags import add_tags
-from pasta.grammar import Expect
 from pasta.models import load_pretrained
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import PilotedEngine
 
 # The bound holds for the choice: the best dense logit to within 1e-4 (`dense.TOLERANCE`). Thirty layers

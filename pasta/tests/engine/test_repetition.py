@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from test_stitched import contexts
 
 from dense import fly, pilot
-from pasta.decode import Decoder, generate, generate_all, make_request
+from pasta.core.grammar import Expect
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import Decoder, generate, generate_all, make_request
+from pasta.decoding.results import Result
 from pasta.engine.base import Sampling
 from pasta.engine.native import NativeEngine, Row
-from pasta.engine.tags import add_tags
-from pasta.grammar import Expect
-from pasta.result import Result
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import FAMILIES, PilotedEngine, byte_tokenizer, tiny_engine, tiny_model
-from test_stitched import contexts
 
 PROMPTS = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
 WAYS = [1.3, 1.0, 2.5, 0.7]

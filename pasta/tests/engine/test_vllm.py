@@ -23,7 +23,7 @@ import pytest
 
 from pasta.bench.machine import describe
 from pasta.bench.remote import compare
-from pasta.decode import generate, stream
+from pasta.decoding.api import generate, stream
 from pasta.engine.connect import connect
 from pasta.engine.load import load
 from pasta.engine.native import NativeEngine

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pasta.engine.tags import add_tags
+from pasta.core.vocabulary import Vocabulary
 from pasta.eval.run import run
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
 
 PROMPTS = ["Name three rivers.", "What is a lake?", "Why is the sea salt?", "List four seas."]

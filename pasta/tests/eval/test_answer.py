@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pasta.commands import Put
-from pasta.decode import replay
+from pasta.core.commands import Put
+from pasta.core.tree import spell
+from pasta.decoding.api import replay
 from pasta.eval.answer import describe, in_runs, of_result
 from pasta.lang import parse
-from pasta.layout import spell
 from support import tiny_engine
 
 ANNOTATED = (

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from serve_support import ASK, CHAT, Slow, events_of, serving, text_of, until
 
-from pasta.decode import generate, make_request
+from pasta.decoding.api import generate, make_request
+from pasta.decoding.events import Moment
+from pasta.decoding.results import Result
 from pasta.errors import UsageError
-from pasta.events import Moment
-from pasta.result import Result
 from pasta.serve.scheduler import EngineFailed, QueueFull, Scheduler, ShuttingDown, slots_needed
 from support import tiny_engine
 

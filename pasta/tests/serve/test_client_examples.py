@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

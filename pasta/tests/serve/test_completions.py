@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from serve_support import ASK, CHAT, FORKING, TEXT, text_of
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.lang import parse, plain
 
 USAGE = {

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from serve_support import ASK, FORKING, Slow, serving, until
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from support import tiny_engine
 
 openai = pytest.importorskip("openai")

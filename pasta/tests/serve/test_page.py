@@ -6,7 +6,7 @@ import shutil
 import pytest
 from serve_support import Slow, serving
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from support import tiny_engine
 
 

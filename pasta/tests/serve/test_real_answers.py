@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from serve_support import serving, text_of
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.engine.load import load
 
 PROMPTS = [

@@ -4,7 +4,7 @@ import pytest
 from serve_support import serving, until
 
 from dense import pilot
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.engine.pool import PAGE
 from pasta.serve import scheduler
 from support import tiny_engine

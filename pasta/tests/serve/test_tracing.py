@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from serve_support import CHAT, FORKING, serving, until
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.serve.tracing import make_tracing
 from support import tiny_engine
 

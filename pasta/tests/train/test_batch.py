@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from pasta.engine.tags import add_tags
-from pasta.layout import IGNORE, Layout, Positions
+from pasta.core.layout import IGNORE, Layout
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
+from pasta.models.tags import add_tags
 from pasta.train.batch import Shape, block_mask, collate, dense_mask, mask_function, model_inputs, pack
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
-from pasta.vocab import Vocabulary
 from support import FAMILIES, byte_tokenizer, tiny_model
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from pasta.core.layout import IGNORE
+from pasta.core.positions import Positions
+from pasta.core.tree import flatten, spell
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import UsageError
 from pasta.lang import parse, plain
-from pasta.layout import IGNORE, Positions, flatten, spell
 from pasta.train.examples import end_of_turn, make_example, make_examples, measure, split_row
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer
 
 

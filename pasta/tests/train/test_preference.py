@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 import torch
 
+from pasta.core.layout import IGNORE, Layout
+from pasta.core.positions import Positions
+from pasta.core.tree import spell
 from pasta.data.lines import read_lines
 from pasta.engine.make import make_engine
-from pasta.engine.tags import add_tags
 from pasta.errors import UsageError
 from pasta.lang import parse
-from pasta.layout import IGNORE, Layout, Positions, spell
-from pasta.train.adapter import apply_adapter, save_lora
-from pasta.train.lora import attach, updates
-from pasta.train.model import mark, read_model, vocabulary_of
+from pasta.models.adapter import apply_adapter, save_lora
+from pasta.models.lora import attach, updates
+from pasta.models.reading import mark, read_model, vocabulary_of
+from pasta.models.tags import add_tags
 from pasta.train.preference import Learner, training_batches
 from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of
 from pasta.train.preference_config import PreferenceConfig

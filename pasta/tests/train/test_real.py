@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pasta.decode import replay
+from pasta.core.positions import Positions
+from pasta.core.tree import spell
+from pasta.decoding.api import replay
 from pasta.engine.native import NativeEngine
-from pasta.engine.tags import add_tags
 from pasta.lang import parse
-from pasta.layout import Positions, spell
 from pasta.models import load_pretrained
+from pasta.models.reading import vocabulary_of
+from pasta.models.tags import add_tags
 from pasta.train.batch import collate, model_inputs
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
-from pasta.train.model import vocabulary_of
 
 ANSWER = (
     'Two kinds:\n\n1. <promise topic="Cats" tokens=2/><async>**Cats** sleep most of the day.</async>\n2. '

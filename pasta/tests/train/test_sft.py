@@ -12,19 +12,21 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from pasta.core.interpreter import threads_of
+from pasta.core.layout import lay_out
+from pasta.core.positions import Positions
+from pasta.core.tree import spell
 from pasta.data.rows import read_rows
-from pasta.decode import encode_prompt, generate, replay
+from pasta.decoding.api import encode_prompt, generate, replay
 from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError, UsageError
-from pasta.interpreter import threads_of
 from pasta.lang import parse, plain
-from pasta.layout import Positions, lay_out, spell
+from pasta.models.reading import read_model, vocabulary_of
 from pasta.train import sft
 from pasta.train.batch import collate, model_inputs
 from pasta.train.config import SftConfig
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
-from pasta.train.model import read_model, vocabulary_of
 from pasta.train.trainer import Clock
 from support import tiny_engine
 

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from pasta.bench.clock import ratio, take_turns
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.engine.base import Engine
 
 

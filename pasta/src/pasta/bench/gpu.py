@@ -18,13 +18,14 @@ import torch
 
 from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import SHAPES, byte_tokenizer, random_model, weight_bytes
-from pasta.decode import Decoder, make_request
+from pasta.core.grammar import Expect
+from pasta.core.layout import critical_path
+from pasta.core.tree import Tree
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import Decoder, make_request
 from pasta.engine.base import Sampling
 from pasta.engine.cuda import CudaEngine
-from pasta.engine.tags import add_tags
-from pasta.grammar import Expect
-from pasta.layout import Tree, critical_path
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 
 THREADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (1_000, 8_000)

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from pasta.bench.clock import take_turns
-from pasta.decode import replay
+from pasta.core.tree import Tree
+from pasta.decoding.api import replay
 from pasta.engine.native import NativeEngine
-from pasta.layout import Tree
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pasta.decode import generate
+from pasta.decoding.api import generate
 from pasta.engine.base import Engine
 from pasta.engine.remote import RemoteEngine
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from pasta.layout import Block, Item, Positions, Tree, flatten
-from pasta.vocab import Tags
+from pasta.core.positions import Positions
+from pasta.core.tree import Block, Item, Tree, flatten
+from pasta.core.vocabulary import Tags
 
 
 def make_responses(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pasta.bench.clock import ratio, take_turns
+from pasta.core.grammar import Expect
 from pasta.engine.base import Engine, Sampling
-from pasta.grammar import Expect
 
 THREADS = (1, 2, 4, 8, 16)
 

@@ -93,9 +93,9 @@ def command(
 
 
 def _counter(model: str | None) -> Count:
+    from pasta.core.vocabulary import Vocabulary
     from pasta.models import resolve
     from pasta.models.loading import read_tokenizer
-    from pasta.vocab import Vocabulary
 
     return counter(Vocabulary(read_tokenizer(resolve(model).path)))
 
@@ -103,10 +103,10 @@ def _counter(model: str | None) -> Count:
 def _make_independence(
     model: str | None, device: str | None, dtype: str | None, nats: float, limit: float
 ) -> tuple[Annotator, Count]:
+    from pasta.core.vocabulary import Vocabulary
     from pasta.data.independence import Budget, Independence
     from pasta.engine.open import as_dtype
     from pasta.models import load_pretrained, resolve
-    from pasta.vocab import Vocabulary
 
     chosen_dtype = as_dtype(dtype)
     folder = resolve(model)

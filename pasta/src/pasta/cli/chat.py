@@ -27,9 +27,9 @@ from pasta.cli.running import check_least, check_text, load_engine, make_console
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
+    from pasta.decoding.events import Moment
+    from pasta.decoding.state import Job
     from pasta.engine.native import NativeEngine
-    from pasta.events import Moment
-    from pasta.job import Job
 
 Messages = list[dict[str, str]]
 
@@ -108,7 +108,7 @@ class Local:
         self.decode: Callable[[Any], str] = engine.vocabulary.decode
 
     def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[Moment]:
-        from pasta.decode import make_request, stream_request
+        from pasta.decoding.api import make_request, stream_request
 
         jobs: list[Job] = []
         request = make_request(self._engine, messages, scope="chat", **options)

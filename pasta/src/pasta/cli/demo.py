@@ -23,10 +23,10 @@ from pasta.examples import DEFAULT, EXAMPLES, Example
 LIVE = Example("", "Give me five tips for better sleep.")
 
 if TYPE_CHECKING:
+    from pasta.decoding.events import Moment
+    from pasta.decoding.results import Result
+    from pasta.decoding.state import Request
     from pasta.engine.native import NativeEngine
-    from pasta.events import Moment
-    from pasta.job import Request
-    from pasta.result import Result
 
 
 def command(
@@ -66,9 +66,9 @@ def command(
 
 def race(stage: Stage, example: Example, scripted: bool) -> Comparison:
     """Both laps, with the same tokens of text."""
-    from pasta.decode import make_request, replay
+    from pasta.core.tree import flatten, spell
+    from pasta.decoding.api import make_request, replay
     from pasta.lang import parse
-    from pasta.layout import flatten, spell
 
     engine, vocabulary = stage.engine, stage.engine.vocabulary
     tree = spell(parse(example.text), vocabulary) if scripted else None
@@ -88,7 +88,7 @@ class Bars:
     """The second lap against the first, which runs again beside it as fast as it was."""
 
     def __init__(self, first: Result, console: Console):
-        from pasta.commands import Put
+        from pasta.core.commands import Put
 
         self.seconds = 0.0
         self.done = 0.0  # of the second lap
@@ -138,8 +138,8 @@ class Stage:
 
     def lap(self, title: str, request: Request, first: Result | None = None) -> Result:
         """Decodes a request; the second lap races against the first."""
-        from pasta.decode import stream_request
-        from pasta.job import Job
+        from pasta.decoding.api import stream_request
+        from pasta.decoding.state import Job
 
         self.console.print()
         self._rule(title)
@@ -199,7 +199,7 @@ class Stage:
                 screen.take(moment)
 
     def _log(self, moments: Iterator[Moment], first: Result | None) -> None:
-        from pasta.commands import MAIN, End, Fork, Join
+        from pasta.core.commands import MAIN, End, Fork, Join
 
         topics = {MAIN: "main"}
         for moment in moments:

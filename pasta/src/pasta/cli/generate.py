@@ -36,10 +36,10 @@ from pasta.cli.running import (
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
+    from pasta.decoding.events import Moment
+    from pasta.decoding.results import Result
+    from pasta.decoding.state import Job
     from pasta.engine.base import Engine
-    from pasta.events import Moment
-    from pasta.job import Job
-    from pasta.result import Result
 
 
 def command(
@@ -96,7 +96,7 @@ def command(
     if system is not None:
         messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
 
-    from pasta.decode import make_request, stream_request
+    from pasta.decoding.api import make_request, stream_request
 
     request = make_request(engine, messages, **options)
     jobs: list[Job] = []
@@ -116,8 +116,8 @@ def command(
 
 def check_options(question: str, options: dict[str, Any], context: int | None, trace: str | None) -> None:
     """What can be refused before a model is loaded."""
+    from pasta.core.positions import Positions
     from pasta.engine.base import Sampling
-    from pasta.layout import Positions
     from pasta.trace import check_writable
 
     if not question.strip():

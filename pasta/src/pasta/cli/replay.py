@@ -17,8 +17,8 @@ from pasta.lang import LangError, Response, parse
 from pasta.lang.source import Source, read_source
 
 if TYPE_CHECKING:
+    from pasta.decoding.results import Result
     from pasta.engine.native import NativeEngine
-    from pasta.result import Result
 
 PROMPT = "Answer the question."  # of a response that came without one
 
@@ -80,7 +80,7 @@ def command(
     Its tokens are put in place of the model's choices, so that speed can be measured on any model: once as threads, and
     once as one sequence, in the same engine. Each way runs twice, and the second run counts.
     """
-    from pasta.layout import Positions
+    from pasta.core.positions import Positions
     from pasta.trace import check_writable, write_trace
 
     recording = read_file(file)
@@ -143,9 +143,10 @@ def _as_object(data: bytes) -> dict[str, Any] | None:
 
 def compare(engine: NativeEngine, prompt: str | list[int], response: Response, **options: Any) -> Comparison:
     """Decodes a response in both ways, twice each."""
-    from pasta.decode import encode_prompt, replay
+    from pasta.core.layout import lay_out
+    from pasta.core.tree import spell
+    from pasta.decoding.api import encode_prompt, replay
     from pasta.lang import plain
-    from pasta.layout import lay_out, spell
 
     vocabulary = engine.vocabulary
     ids = encode_prompt(engine, prompt)

@@ -19,7 +19,7 @@ from pasta.data.units import Answer, cut
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from pasta.vocab import Vocabulary
+    from pasta.core.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

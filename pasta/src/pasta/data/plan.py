@@ -18,7 +18,7 @@ from pasta.lang import Node, Promise, Response, Sync, Text, check, estimate, pla
 from pasta.lang.printer import plain_text
 
 if TYPE_CHECKING:
-    from pasta.vocab import Vocabulary
+    from pasta.core.vocabulary import Vocabulary
 
 
 Count = Callable[[str], int]  # the tokens of a text

@@ -13,9 +13,10 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from pasta.core.layout import IGNORE, Layout
+from pasta.core.segments import SegmentTable
 from pasta.data.pieces import Kind
 from pasta.data.units import Answer
-from pasta.layout import IGNORE, Layout, SegmentTable
 
 if TYPE_CHECKING:
     import torch

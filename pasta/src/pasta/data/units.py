@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.cues import concludes, leans_back
 from pasta.data.example import Example
 from pasta.data.pieces import Kind, Piece, holds_fixed, pieces, regions
 from pasta.data.topics import topic_of
 from pasta.lang import MAX_TOKENS
 from pasta.lang.checker import MIN_BLOCK_WORDS
-from pasta.vocab import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

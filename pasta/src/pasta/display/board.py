@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pasta.commands import MAIN, End, Finish, Fork, Join, Put, Wait
+from pasta.core.commands import MAIN, End, Finish, Fork, Join, Put, Wait
 
 if TYPE_CHECKING:
-    from pasta.events import Moment
+    from pasta.decoding.events import Moment
 
 
 class State(Enum):

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from pasta.commands import MAIN
+from pasta.core.commands import MAIN
 from pasta.display.board import Board, Lane, State
 from pasta.display.flow import Flow, harmless
 

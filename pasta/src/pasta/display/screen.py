@@ -20,7 +20,7 @@ from pasta.display.flow import harmless
 from pasta.display.panels import Panels, colour
 
 if TYPE_CHECKING:
-    from pasta.events import Moment
+    from pasta.decoding.events import Moment
 
 MIN_HEIGHT = 8
 MIN_WIDTH = 30

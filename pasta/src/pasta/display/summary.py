@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from pasta.commands import MAIN
+from pasta.core.commands import MAIN
 from pasta.display.flow import harmless
 from pasta.display.panels import colour, marks
 
 if TYPE_CHECKING:
-    from pasta.result import Result
+    from pasta.decoding.results import Result
 
 
 def legend(result: Result, console: Console) -> Text:

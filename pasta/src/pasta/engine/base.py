@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pasta.core.grammar import Expect, Grammar
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError, UsageError
-from pasta.grammar import Expect, Grammar
-from pasta.layout import Positions
-from pasta.vocab import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

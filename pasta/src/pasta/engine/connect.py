@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pasta.core.grammar import Expect
+from pasta.core.positions import Positions
+from pasta.core.tree import require_tags
+from pasta.core.vocabulary import SYNC, Vocabulary
 from pasta.engine.base import Sampling
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client, Refused, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
-from pasta.grammar import Expect
-from pasta.layout import Positions, require_tags
 from pasta.models import hub
 from pasta.models.loading import quiet, read_tokenizer
-from pasta.vocab import SYNC, Vocabulary
 
 HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
 

@@ -14,11 +14,11 @@ import torch
 from torch.nn.functional import linear, rms_norm, silu
 from transformers import PreTrainedModel
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine.attention import Group, Step, attend_group
 from pasta.engine.fusing import fuse, is_fusable, stack
 from pasta.engine.int8 import Int8Linear
 from pasta.engine.native import NativeEngine, Row
-from pasta.vocab import Vocabulary
 
 Project = Callable[[torch.Tensor], torch.Tensor]
 

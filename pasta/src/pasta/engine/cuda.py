@@ -15,13 +15,13 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine import kernels
 from pasta.engine.base import OutOfSlots, Sampling
 from pasta.engine.fused import FusedDecoder
 from pasta.engine.kernels import Attention, rows_in_a_tile
 from pasta.engine.native import Handle, NativeEngine, Request, Row
 from pasta.engine.pool import PAGE, KvPool
-from pasta.vocab import Vocabulary
 
 WORDS = 16  # of 32 bits: the segments that an answer may have
 MAX_REQUESTS = 4096

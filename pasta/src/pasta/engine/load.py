@@ -6,14 +6,14 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.engine.open import INT8, as_dtype
-from pasta.engine.tags import add_tags
 from pasta.models import ADAPTER, DEFAULT, FINETUNED, load_pretrained, resolve
-from pasta.train.adapter import apply_adapter, base_of, is_adapter
-from pasta.train.model import vocabulary_of
-from pasta.vocab import Vocabulary
+from pasta.models.adapter import apply_adapter, base_of, is_adapter
+from pasta.models.reading import vocabulary_of
+from pasta.models.tags import add_tags
 
 
 def load(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from transformers import PreTrainedModel
 
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine import cpu
 from pasta.engine.fusing import is_fusable
 from pasta.engine.native import NativeEngine
 from pasta.errors import UsageError
-from pasta.vocab import Vocabulary
 
 
 def make_engine(

@@ -15,15 +15,16 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from pasta.core.grammar import Expect, Grammar
+from pasta.core.positions import Positions
+from pasta.core.segments import SegmentTable, Thread
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine.attention import IMPLEMENTATION, Group, Step
 from pasta.engine.base import OutOfSlots, Sampling, uniform
 from pasta.engine.pool import PAGE, KvPool, Pages, affordable_slots
 from pasta.engine.repetition import Repetition
 from pasta.engine.sampling import choose
 from pasta.engine.support import check_supported, context_length
-from pasta.grammar import Expect, Grammar
-from pasta.layout import Positions, SegmentTable, Thread
-from pasta.vocab import Vocabulary
 
 
 class Request:

@@ -9,7 +9,7 @@ import torch
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.errors import UsageError
-from pasta.train.model import read_model, vocabulary_of
+from pasta.models.reading import read_model, vocabulary_of
 
 INT8 = "int8"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, INT8: torch.float32}

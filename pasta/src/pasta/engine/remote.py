@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pasta.core.grammar import Expect, Grammar
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Sampling, uniform
 from pasta.engine.remote_client import Client, ServerError, Stream, Unavailable
 from pasta.errors import PastaError, UsageError
-from pasta.grammar import Expect, Grammar
-from pasta.layout import Positions
-from pasta.vocab import Vocabulary
 
 PATIENCE_S = 0.05  # how long a step waits for a token: others may want to join or leave meanwhile
 BAN, FAVOUR = -100.0, 100.0  # as far as a logit bias goes

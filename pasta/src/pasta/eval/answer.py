@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pasta.core.positions import Positions
+from pasta.core.tree import Block, Item
+from pasta.core.vocabulary import Tags
+from pasta.decoding.results import Result
 from pasta.eval.redundancy import measure
 from pasta.lang import Node, Promise, Sync, Text, check, parse, plain_text
-from pasta.layout import Block, Item, Positions
-from pasta.result import Result
-from pasta.vocab import Tags
 
 Runs = tuple[tuple[int, int], ...]
 

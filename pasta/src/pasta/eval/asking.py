@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pasta.decode import Decoder
+from pasta.decoding.api import Decoder
+from pasta.decoding.state import Job, Request
 from pasta.engine.base import Engine, OutOfSlots
 from pasta.errors import PastaError
 from pasta.eval.answer import Answer
 from pasta.eval.methods import Method
-from pasta.job import Job, Request
 
 Key = TypeVar("Key")
 

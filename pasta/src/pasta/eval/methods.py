@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 
-from pasta.decode import make_request
+from pasta.decoding.api import make_request
+from pasta.decoding.results import Result
+from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.eval.answer import Answer, ThreadLine, in_runs, of_result
 from pasta.eval.contestants import Contestant
-from pasta.job import Request
 from pasta.lang import escape
-from pasta.result import Result
 
 Method = Generator[list[Request], list[Result], Answer]
 

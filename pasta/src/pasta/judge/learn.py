@@ -20,9 +20,9 @@ from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair, batches, padded
 from pasta.judge.groups import Group, Preference, epoch
 from pasta.judge.preferences import Contest
-from pasta.train.adapter import A, B, save_adapter
-from pasta.train.lora import attach, updates
-from pasta.train.model import find, no_bars
+from pasta.models.adapter import A, B, save_adapter
+from pasta.models.lora import attach, updates
+from pasta.models.reading import find, no_bars
 from pasta.train.trainer import Clock
 
 WARMUP = 0.05

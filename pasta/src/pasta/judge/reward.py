@@ -102,9 +102,9 @@ class RewardModel(Rewarding):
         return model, tokenizer
 
     def _adapted(self) -> tuple[Any, Any]:
+        from pasta.core.vocabulary import Vocabulary
         from pasta.judge.learn import make_model
-        from pasta.train.adapter import apply_adapter, base_of
-        from pasta.vocab import Vocabulary
+        from pasta.models.adapter import apply_adapter, base_of
 
         model, tokenizer = make_model(base_of(self.source))
         apply_adapter(model, Vocabulary(tokenizer, []), self.source)

@@ -9,12 +9,12 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from pasta.commands import End, Fork, Join, Wait
+from pasta.core.commands import End, Fork, Join, Wait
+from pasta.decoding.events import Delta, Moment
+from pasta.decoding.results import Result
+from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
-from pasta.events import Delta, Moment
-from pasta.job import Request
-from pasta.result import Result
 from pasta.serve.errors import from_pasta
 from pasta.serve.metrics import Metrics
 from pasta.serve.protocol import ChatBody, Options

@@ -16,10 +16,10 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Receive, Scope, Send
 
 from pasta._version import __version__
+from pasta.decoding.results import Result
+from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
-from pasta.job import Request
-from pasta.result import Result
 from pasta.serve.answer import Answer
 from pasta.serve.errors import ApiError, from_pasta, from_validation
 from pasta.serve.front import Front

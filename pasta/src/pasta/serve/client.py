@@ -9,9 +9,9 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pasta.commands import Command, End, Finish, Fork, Join, Put, Wait
+from pasta.core.commands import Command, End, Finish, Fork, Join, Put, Wait
+from pasta.decoding.events import Delta, Event, Moment
 from pasta.errors import PastaError, UsageError
-from pasta.events import Delta, Event, Moment
 
 
 class Client:

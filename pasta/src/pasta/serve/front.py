@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from pasta.decode import make_request
+from pasta.core.interpreter import Limits
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import make_request
+from pasta.decoding.results import Result
+from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
-from pasta.interpreter import Limits
-from pasta.job import Request
-from pasta.result import Result
 from pasta.serve.errors import ApiError
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
 from pasta.serve.scheduler import slots_needed
 from pasta.serve.settings import Settings
-from pasta.vocab import Vocabulary
 
 T = TypeVar("T")
 

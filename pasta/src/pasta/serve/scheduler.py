@@ -14,15 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from pasta.decode import Decoder
+from pasta.core.interpreter import Limits
+from pasta.core.positions import Positions
+from pasta.decoding.api import Decoder
+from pasta.decoding.events import Moment
+from pasta.decoding.results import Result
+from pasta.decoding.state import Job, Request
 from pasta.engine.base import Engine
 from pasta.engine.pool import PAGE
 from pasta.errors import PastaError, UsageError
-from pasta.events import Moment
-from pasta.interpreter import Limits
-from pasta.job import Job, Request
-from pasta.layout import Positions
-from pasta.result import Result
 
 log = logging.getLogger("pasta.serve")
 

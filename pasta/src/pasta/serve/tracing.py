@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pasta._version import __version__
-from pasta.commands import End, Fork, Join, Wait
-from pasta.events import Moment
-from pasta.result import Result
+from pasta.core.commands import End, Fork, Join, Wait
+from pasta.decoding.events import Moment
+from pasta.decoding.results import Result
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

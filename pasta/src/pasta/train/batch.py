@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from pasta.layout import IGNORE, Layout
+from pasta.core.layout import IGNORE, Layout
 
 T = TypeVar("T")
 Row = Sequence[Layout]

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pasta.core.positions import Positions
 from pasta.errors import UsageError
-from pasta.layout import Positions
 from pasta.train.settings import Settings, told
 
 Method = Literal["full", "lora", "peft"]

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pasta.core.layout import Layout, lay_out
+from pasta.core.positions import Positions
+from pasta.core.tree import Block, Item, Tree, flatten, spell
+from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.data.fields import read_example
 from pasta.errors import PastaError, UsageError
 from pasta.lang import LangError, parse, plain
-from pasta.layout import Block, Item, Layout, Positions, Tree, flatten, lay_out, spell
-from pasta.vocab import Tags, Vocabulary
 
 MARK = "@answer@"
 

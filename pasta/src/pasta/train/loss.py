@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.nn.functional import cross_entropy
 
-from pasta.layout import IGNORE
+from pasta.core.layout import IGNORE
 
 
 def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

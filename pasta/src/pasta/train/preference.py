@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 
-from pasta.layout import Layout, Positions
-from pasta.train.adapter import attach_adapter, base_of, is_adapter, save_lora
+from pasta.core.layout import Layout
+from pasta.core.positions import Positions
+from pasta.models.adapter import attach_adapter, base_of, is_adapter, save_lora
+from pasta.models.lora import attach, train_rows
+from pasta.models.reading import check_trainable, no_bars, read_model, vocabulary_of
 from pasta.train.batch import Shape, model_inputs, pack_by_length
-from pasta.train.lora import attach, train_rows
-from pasta.train.model import check_trainable, no_bars, read_model, vocabulary_of
 from pasta.train.preference_batch import Batch, Key, Pair, layouts_of, make_batch, pair_rows
 from pasta.train.preference_config import LEARNING_RATES, PreferenceConfig
 from pasta.train.preference_loss import PairLosses, bonbon, response_log_probs

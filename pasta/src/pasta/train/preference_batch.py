@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
-from pasta.layout import Layout, Positions, lay_out
+from pasta.core.layout import Layout, lay_out
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
 from pasta.train.batch import BLOCK, Shape, collate, pack_by_length
 from pasta.train.examples import end_of_turn
 from pasta.train.preference_loss import target_margin
 from pasta.train.samples import Nested, unnest
-from pasta.vocab import Vocabulary
 
 Key = tuple[int, int]  # a sample's prompt and its number
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import cross_entropy
 
-from pasta.layout import IGNORE
+from pasta.core.layout import IGNORE
 
 
 def target_margin(n: int) -> float:

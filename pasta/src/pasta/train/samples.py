@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pasta.core.tree import Block, Tree
 from pasta.data.lines import append_lines, read_lines
-from pasta.decode import Decoder, make_request
+from pasta.decoding.api import Decoder, make_request
+from pasta.decoding.state import Job
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
-from pasta.job import Job
-from pasta.layout import Block, Tree
 
 SAY_S, WRITE_S = 10.0, 2.0  # how often it tells how far it is, and how often it writes
 REFILL = 16  # a batch is filled up once this part of it is free: prompts run faster together

@@ -19,19 +19,20 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, TrainingArguments, set_seed
 
+from pasta.core.layout import Layout
+from pasta.core.positions import Positions, check_unit
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.rows import read_rows
-from pasta.engine.tags import add_tags
 from pasta.errors import PastaError, UsageError
-from pasta.layout import Layout, Positions, check_unit
-from pasta.train import adapter
-from pasta.train.adapter import save_lora
+from pasta.models import adapter
+from pasta.models.adapter import save_lora
+from pasta.models.lora import attach, train_rows
+from pasta.models.reading import check_trainable, mark, no_bars, read_model, vocabulary_of
+from pasta.models.tags import add_tags
 from pasta.train.batch import BLOCK, Shape, collate, pack
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
-from pasta.train.lora import attach, train_rows
-from pasta.train.model import check_trainable, mark, no_bars, read_model, vocabulary_of
 from pasta.train.trainer import SegmentTrainer
-from pasta.vocab import Vocabulary
 
 RECORD = "training.json"  # what was done, beside the model
 

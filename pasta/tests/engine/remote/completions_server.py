@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from pasta.vocab import Vocabulary
+from pasta.core.vocabulary import Vocabulary
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from completions_server import CompletionsServer
 
 from pasta.engine.native import NativeEngine
-from pasta.train.model import read_model, vocabulary_of
+from pasta.models.reading import read_model, vocabulary_of
 from support import toy_rows
 
 ROWS = toy_rows(5)

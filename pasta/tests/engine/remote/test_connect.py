@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from remote_support import ROWS, native_of, served
 
-from pasta.decode import generate
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import generate
 from pasta.engine.connect import connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote_client import ServerError
-from pasta.engine.tags import add_tags
 from pasta.errors import PastaError, UnknownModel, UsageError
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
 
 

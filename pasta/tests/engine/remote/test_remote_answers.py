@@ -10,16 +10,16 @@ import torch
 from completions_server import CompletionsServer
 from remote_support import ROWS, native_of, served
 
-from pasta.decode import Decoder, encode_prompt, generate, generate_all, make_request
+from pasta.core.grammar import Expect
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import Decoder, encode_prompt, generate, generate_all, make_request
 from pasta.engine.base import Sampling
 from pasta.engine.connect import connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
-from pasta.engine.tags import add_tags
 from pasta.errors import UsageError
-from pasta.grammar import Expect
 from pasta.lang import parse, plain
-from pasta.vocab import Vocabulary
+from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from remote_support import ROWS, served
 
-from pasta.decode import Decoder, generate, make_request
+from pasta.decoding.api import Decoder, generate, make_request
 from pasta.engine.connect import connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote_client import ServerError

@@ -8,7 +8,7 @@ import time
 from completions_server import CompletionsServer
 from remote_support import ROWS, until
 
-from pasta.decode import Decoder, generate, generate_all, make_request, stream
+from pasta.decoding.api import Decoder, generate, generate_all, make_request, stream
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client
 

@@ -20,11 +20,12 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
-from pasta.engine.tags import add_tags
+from pasta.core.positions import Positions
+from pasta.core.tree import require_tags
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel, UsageError
-from pasta.layout import Positions, require_tags
-from pasta.train.lora import LoraLinear, updates
-from pasta.vocab import Vocabulary
+from pasta.models.lora import LoraLinear, updates
+from pasta.models.tags import add_tags
 
 WEIGHTS, CONFIG, RECORD = "adapter_model.safetensors", "adapter_config.json", "pasta.json"
 PREFIX = "base_model.model."
@@ -191,7 +192,7 @@ def _usual(ranks: list[int]) -> int:
 def save_lora(
     folder: str | os.PathLike[str], model: PreTrainedModel, vocabulary: Vocabulary, base: str, alpha: float
 ) -> Path:
-    """Writes what `pasta.train.lora` trained."""
+    """Writes what `pasta.models.lora` trained."""
     tensors: dict[str, torch.Tensor] = {}
     layers = updates(model)
     for name, layer in layers.items():

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pasta.commands import End, Finish, Fork, Join, Put, Wait
-from pasta.grammar import Expect, Grammar
-from pasta.interpreter import Interpreter, Limits, Status, threads_of
+from pasta.core.commands import End, Finish, Fork, Join, Put, Wait
+from pasta.core.grammar import Expect, Grammar
+from pasta.core.interpreter import Interpreter, Limits, Status, threads_of
+from pasta.core.layout import critical_path, lay_out
+from pasta.core.positions import Positions
+from pasta.core.segments import SegmentTable, Thread
+from pasta.core.tree import Block, Tree, flatten, read
+from pasta.core.vocabulary import Vocabulary
 from pasta.lang import check, parse, print_response
-from pasta.layout import Block, Positions, SegmentTable, Thread, Tree, critical_path, flatten, lay_out, read
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer
 
 VOCABULARY = Vocabulary(byte_tokenizer())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pasta.core.interpreter import Limits
+from pasta.core.positions import Positions, check_unit
+from pasta.core.tree import Tree, flatten
+from pasta.decoding.events import Moment
+from pasta.decoding.results import Result
+from pasta.decoding.state import Job, Request
 from pasta.engine.base import Engine, Sampling
 from pasta.errors import PastaError, UsageError
-from pasta.events import Moment
-from pasta.interpreter import Limits
-from pasta.job import Job, Request
-from pasta.layout import Positions, Tree, check_unit, flatten
-from pasta.result import Result
 
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conversation, or token ids
 

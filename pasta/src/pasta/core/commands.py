@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pasta.grammar import Expect
+from pasta.core.grammar import Expect
 
 MAIN = 0  # the main thread
 

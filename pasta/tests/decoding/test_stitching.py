@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.commands import MAIN
-from pasta.stitch import Stitcher
+from pasta.core.commands import MAIN
+from pasta.decoding.stitching import Stitcher
 
 
 class Slow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedModel
 
-from pasta.vocab import TENS, Vocabulary, spell_tags
+from pasta.core.vocabulary import TENS, Vocabulary, spell_tags
 
 
 def add_tags(model: PreTrainedModel, vocabulary: Vocabulary, unit: int = TENS) -> None:

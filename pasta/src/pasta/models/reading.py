@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine.support import check_supported, context_length
 from pasta.errors import CorruptModel
-from pasta.layout import Positions
-from pasta.train.adapter import apply_adapter, base_of, is_adapter
-from pasta.vocab import Vocabulary
+from pasta.models.adapter import apply_adapter, base_of, is_adapter
 
 
 def read_model(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pasta.core.grammar import Expect, Grammar
+from pasta.core.vocabulary import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS, Detokenizer, Vocabulary
 from pasta.errors import PastaError, UsageError
-from pasta.grammar import Expect, Grammar
 from pasta.models.loading import read_tokenizer
-from pasta.vocab import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS, Detokenizer, Vocabulary
 from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())

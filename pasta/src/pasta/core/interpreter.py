@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from pasta.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
-from pasta.grammar import MAX_PROMISE_TOKENS, Expect, Grammar
-from pasta.layout import Block, Item, Positions, Tree, flatten
+from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
+from pasta.core.grammar import MAX_PROMISE_TOKENS, Expect, Grammar
+from pasta.core.positions import Positions
+from pasta.core.tree import Block, Item, Tree, flatten
 
 
 @dataclass(frozen=True, slots=True)

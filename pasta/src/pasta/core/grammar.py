@@ -12,9 +12,9 @@ from enum import IntEnum
 
 import numpy as np
 
+from pasta.core.tree import require_tags
+from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.lang import MAX_TOPIC_WORDS
-from pasta.layout import require_tags
-from pasta.vocab import Tags, Vocabulary
 
 MAX_TOPIC_TOKENS = 12
 MAX_PROMISE_TOKENS = MAX_TOPIC_TOKENS + 2

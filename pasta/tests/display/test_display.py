@@ -8,12 +8,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from pasta.commands import MAIN
-from pasta.decode import replay
+from pasta.core.commands import MAIN
+from pasta.core.tree import spell
+from pasta.decoding.api import replay
 from pasta.display import Arrangement, Board, Flow, Screen, State, arrange, harmless, is_interactive, screen, summary
 from pasta.examples import EXAMPLES
 from pasta.lang import parse
-from pasta.layout import spell
 from support import tiny_engine
 
 SIZES = [(80, 24), (200, 50), (40, 10), (30, 8)]

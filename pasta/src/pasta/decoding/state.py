@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasta.commands import MAIN, Anew, Command, End, Fork, Join, Put
+from pasta.core.commands import MAIN, Anew, Command, End, Fork, Join, Put
+from pasta.core.interpreter import Interpreter, Limits, threads_of
+from pasta.core.positions import Positions
+from pasta.core.tree import Tree
+from pasta.core.vocabulary import Detokenizer
+from pasta.decoding.events import Delta, Event, Moment
+from pasta.decoding.results import Result, build_result
+from pasta.decoding.stitching import Stitcher
 from pasta.engine.base import Engine, Sampling
 from pasta.errors import PastaError
-from pasta.events import Delta, Event, Moment
-from pasta.interpreter import Interpreter, Limits, threads_of
-from pasta.layout import Positions, Tree
-from pasta.result import Result, build_result
-from pasta.stitch import Stitcher
-from pasta.vocab import Detokenizer
 
 
 @dataclass(frozen=True, slots=True)

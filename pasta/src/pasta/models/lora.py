@@ -1,6 +1,6 @@
 """LoRA, built in: low-rank updates of the linear layers, and of the embeddings only the rows of the tags.
 
-What is trained here is saved in PEFT's own format (`pasta.train.adapter`). The peft library offers more kinds of
+What is trained here is saved in PEFT's own format (`pasta.models.adapter`). The peft library offers more kinds of
 adapters and works with sharded weights; this needs nothing beyond torch.
 """
 

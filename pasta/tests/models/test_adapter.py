@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from pasta.engine.tags import add_tags
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel
-from pasta.layout import Positions
+from pasta.models.adapter import WEIGHTS, apply_adapter, base_of, extract_adapter, is_adapter, save_lora
+from pasta.models.lora import attach, train_rows, updates
+from pasta.models.reading import mark, read_model, vocabulary_of
+from pasta.models.tags import add_tags
 from pasta.train import sft
-from pasta.train.adapter import WEIGHTS, apply_adapter, base_of, extract_adapter, is_adapter, save_lora
 from pasta.train.config import SftConfig
-from pasta.train.lora import attach, train_rows, updates
-from pasta.train.model import mark, read_model, vocabulary_of
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer, tiny_model
 
 IDS = torch.arange(40)[None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pasta.commands import MAIN
+from pasta.core.commands import MAIN
 
 
 @dataclass(slots=True)

@@ -7,14 +7,15 @@ import random
 import numpy as np
 import pytest
 
-from pasta.commands import Put
+from pasta.core.commands import Put
+from pasta.core.grammar import MAX_TOPIC_TOKENS, Expect, Grammar
+from pasta.core.interpreter import Interpreter, Limits, Status
+from pasta.core.positions import Positions
+from pasta.core.tree import read
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError
-from pasta.grammar import MAX_TOPIC_TOKENS, Expect, Grammar
-from pasta.interpreter import Interpreter, Limits, Status
 from pasta.lang import MAX_TOPIC_WORDS, check, parse, plain, print_response, topic_problem
-from pasta.layout import Positions, read
 from pasta.models.loading import read_tokenizer
-from pasta.vocab import Vocabulary
 from support import byte_tokenizer
 
 TEXT = list(Expect)[:8]

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from pasta.commands import End, Finish, Fork, Join, Put
-from pasta.decode import Decoder, generate, generate_all, make_request, replay, stream, stream_request
+from pasta.core.commands import End, Finish, Fork, Join, Put
+from pasta.core.tree import spell
+from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay, stream, stream_request
+from pasta.decoding.events import Delta
 from pasta.engine.base import OutOfSlots
 from pasta.errors import UsageError
-from pasta.events import Delta
 from pasta.lang import check, parse, plain, print_response
-from pasta.layout import spell
 from support import tiny_engine
 
 FLAT = (

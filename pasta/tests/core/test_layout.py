@@ -8,25 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pasta.core.layout import IGNORE, Layout, critical_path, lay_out
+from pasta.core.positions import Positions, check_unit
+from pasta.core.segments import SegmentTable, Thread
+from pasta.core.tree import Block, Tree, flatten, read, spell
+from pasta.core.vocabulary import MAX_LENGTH, ONES, Vocabulary
 from pasta.errors import PastaError, UsageError
 from pasta.lang import MAX_TOKENS, Node, Promise, Response, Sync, Text, parse, statistics
-from pasta.layout import (
-    IGNORE,
-    Block,
-    Layout,
-    Positions,
-    SegmentTable,
-    Thread,
-    Tree,
-    check_unit,
-    critical_path,
-    flatten,
-    lay_out,
-    read,
-    spell,
-)
 from pasta.models.loading import read_tokenizer
-from pasta.vocab import MAX_LENGTH, ONES, Vocabulary
 from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pasta.commands import Put
-from pasta.interpreter import Interpreter
+from pasta.core.commands import Put
+from pasta.core.interpreter import Interpreter
+from pasta.core.layout import critical_path
+from pasta.core.tree import Tree, flatten, read
 from pasta.lang import plain, print_response
-from pasta.layout import Tree, critical_path, flatten, read
 
 if TYPE_CHECKING:
+    from pasta.decoding.events import Moment
     from pasta.engine.base import Engine
-    from pasta.events import Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 import pytest
 import torch
 from hypothesis import given, settings
+from test_decode import FLAT, NESTED
+from test_layout import BYTES, END, PROMPT, TAGS, drawn, laid_out, letters, responses
 
 from dense import dense, pilot
-from pasta.decode import Decoder, generate, generate_all, make_request, replay
-from pasta.interpreter import Interpreter, Limits
+from pasta.core.interpreter import Interpreter, Limits
+from pasta.core.layout import IGNORE, lay_out
+from pasta.core.positions import Positions
+from pasta.core.tree import Block, Tree, flatten, spell
+from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay
 from pasta.lang import Response, parse
-from pasta.layout import IGNORE, Block, Positions, Tree, flatten, lay_out, spell
 from pasta.serve.scheduler import slots_needed
 from pasta.train.batch import collate, model_inputs
 from pasta.train.loss import token_losses
 from support import PilotedEngine, tiny_engine
-from test_decode import FLAT, NESTED
-from test_layout import BYTES, END, PROMPT, TAGS, drawn, laid_out, letters, responses
 
 Contexts = dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], int]]  # (path, n-th choice) -> context, token
 

@@ -1,0 +1,1 @@
+"""The language over tokens: vocabulary, grammar, layout, interpreter. No torch."""

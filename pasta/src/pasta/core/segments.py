@@ -1,0 +1,71 @@
+"""Who sees whom: a thread's tokens are cut into segments, and each segment sees a fixed set of earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SegmentTable:
+    """Segments and the sets of segments that they see, as bit sets.
+
+    Both the interpreter's engine and `lay_out` build their visibility with these three calls and no other.
+    """
+
+    def __init__(self) -> None:
+        self.sees: list[int] = []
+
+    def root(self) -> int:
+        return self._new(0)
+
+    def fork(self, segment: int) -> tuple[int, int]:
+        """Cuts a segment at a promise: its continuation, and its child. Both see it; neither sees the other."""
+        return self._new(self.sees[segment]), self._new(self.sees[segment])
+
+    def join(self, segment: int, written: int) -> int:
+        """Cuts a segment at a sync: the continuation also sees what the finished threads wrote (a bit set)."""
+        return self._new(self.sees[segment] | written)
+
+    def _new(self, seen: int) -> int:
+        segment = len(self.sees)
+        self.sees.append(seen | 1 << segment)
+        return segment
+
+
+class Thread:
+    """A thread as the segment table knows it: where it is, and what it and its descendants wrote."""
+
+    __slots__ = ("children", "segment", "table", "written")
+
+    def __init__(self, table: SegmentTable, segment: int | None = None):
+        self.table = table
+        self.segment = table.root() if segment is None else segment
+        self.written = 1 << self.segment
+        self.children: list[Thread] = []
+
+    def fork(self) -> Thread:
+        own, child = self.table.fork(self.segment)
+        self._move(own)
+        thread = Thread(self.table, child)
+        self.children.append(thread)
+        return thread
+
+    def join(self, children: Sequence[Thread]) -> None:
+        written = 0
+        for child in children:
+            written |= child.all_written()
+        self._move(self.table.join(self.segment, written))
+
+    def go_back(self, segment: int) -> None:
+        """Goes on right after an earlier segment of its own, as if nothing had come since."""
+        self._move(self.table.join(segment, 0))
+
+    def all_written(self) -> int:
+        """This thread's segments and those of every thread below it."""
+        written = self.written
+        for child in self.children:
+            written |= child.all_written()
+        return written
+
+    def _move(self, segment: int) -> None:
+        self.segment = segment
+        self.written |= 1 << segment

@@ -1,0 +1,96 @@
+"""A response as tokens: each block right after its promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pasta.core.vocabulary import Tags, Vocabulary
+from pasta.errors import PastaError
+from pasta.lang import Node, Promise, Response, Sync, Text
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A child's tokens, `<async>` and `</async>` included; it stands right after its promise."""
+
+    items: tuple[Item, ...]
+
+
+Item = int | Block
+Tree = tuple[Item, ...]  # a thread's tokens, the blocks of its promises among them
+
+
+def flatten(tree: Tree) -> Iterator[int]:
+    """The tokens in merged order."""
+    for item in tree:
+        if isinstance(item, Block):
+            yield from flatten(item.items)
+        else:
+            yield item
+
+
+def spell(response: Response, vocabulary: Vocabulary) -> Tree:
+    """A merged response as tokens."""
+    tags = require_tags(vocabulary)
+
+    def items(nodes: Sequence[Node]) -> Iterator[Item]:
+        for node in nodes:
+            match node:
+                case Text(text):
+                    yield from vocabulary.encode(text)
+                case Sync():
+                    yield tags.sync
+                case Promise(topic, tokens, block):
+                    if block is None:
+                        raise PastaError(
+                            f"the promise of {topic!r} has no block",
+                            hint="pass the merged form of the response",
+                        )
+                    yield from (tags.promise, *vocabulary.encode(topic), tags.of_tens(tokens))
+                    yield Block((tags.open, *items(block), tags.close))
+
+    return tuple(items(response.nodes))
+
+
+def read(tree: Tree, vocabulary: Vocabulary) -> Response:
+    """A response's tokens as a syntax tree: the inverse of `spell`, up to how text is cut into tokens."""
+    tags = vocabulary.tags
+
+    def nodes(items: Sequence[Item]) -> tuple[Node, ...]:
+        out: list[Node] = []
+        text: list[int] = []  # also the topic, while a promise is open
+        topic = ""
+
+        def end_text() -> None:
+            if text and (written := vocabulary.decode(text)):
+                out.append(Text(written))
+            text.clear()
+
+        for index, item in enumerate(items):
+            if isinstance(item, Block):
+                continue  # read with its promise
+            if tags is None or item not in tags:
+                text.append(item)
+            elif item == tags.promise:
+                end_text()
+            elif item in tags.length_of:
+                topic = vocabulary.decode(text)
+                text.clear()
+                block = items[index + 1] if index + 1 < len(items) else None
+                body = nodes(block.items) if isinstance(block, Block) else None
+                out.append(Promise(topic, tags.in_tens(item), body))
+            else:
+                end_text()
+                if item == tags.sync:
+                    out.append(Sync())
+        end_text()
+        return tuple(out)
+
+    return Response(nodes(tree))
+
+
+def require_tags(vocabulary: Vocabulary) -> Tags:
+    if vocabulary.tags is None:
+        raise PastaError("this model's tokenizer has no PASTA tags", hint="load it with tags=True, or finetune it")
+    return vocabulary.tags
