@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from siren.data import plain, read_binding, read_csv, stream_rows, warn_if_headerless
+from siren.data import read_binding, read_csv, stream_rows, warn_if_headerless
 from siren.errors import DataError
+from siren.frames import plain
 
 
 @pytest.fixture
@@ -70,3 +71,39 @@ def test_values_from_python() -> None:
         plain("a", object())
     with pytest.raises(DataError, match="is a dict"):
         plain("a", {})
+
+
+MESSY = (
+    'when,site,y,z\n2024-03-01,"Oslo, north",1.5,\n2024-03-02,Bergen,,2\n2024-03-03T12:00:00+00:00,,NA,3\n'
+)
+
+
+def test_dates_texts_and_missing_cells(tmp_path) -> None:
+    path = tmp_path / "messy.csv"
+    path.write_text(MESSY, encoding="utf-8")
+    first, second, third = read_csv(path)
+    day = 86400.0
+    assert first[:3] == [19783 * day, "Oslo, north", 1.5] and np.isnan(first[3])
+    assert second[1] == "Bergen" and np.isnan(second[2]) and second[3] == 2
+    assert third[0] == 19785.5 * day and np.isnan([third[1], third[2]]).all()
+    assert read_binding(f"zs={path}:z")[1][1:] == [2.0, 3.0]
+
+
+def test_a_slip_in_a_column_of_numbers_is_found_before_the_numbers_too(tmp_path) -> None:
+    path = tmp_path / "slip.csv"
+    path.write_text("name,y\na,1.2.3\nb,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"slip\.csv:2: column 2 is not a number: '1\.2\.3'"):
+        read_csv(path)
+
+
+def test_a_short_row_is_named(tmp_path) -> None:
+    path = tmp_path / "short.csv"
+    path.write_text("a,b\n1,2\n3\n", encoding="utf-8")
+    with pytest.raises(DataError, match="row 2 below the header has no column `b`"):
+        read_binding(f"ys={path}:b")
+
+
+def test_streams_with_dates_and_missing_cells() -> None:
+    rows = list(stream_rows(["when,y\n", "2024-03-01,\n", "2024-03-02,3\n"]))
+    assert [row[0] for row in rows] == [19783 * 86400.0, 19784 * 86400.0]
+    assert np.isnan(rows[0][1]) and rows[1][1] == 3.0

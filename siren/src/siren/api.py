@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from siren.data import Row, plain
+from siren.data import Row
 from siren.errors import SirenError, did_you_mean
+from siren.frames import bindings
+from siren.options import require_options
 from siren.record import Recorder
 from siren.result import Result, make_result
 from siren.syntax import ast, parse, parse_file
@@ -22,7 +24,7 @@ Progress = Callable[[int, int | None], None]
 def run(
     program: str | Path | ast.Program,
     *,
-    data: Mapping[str, Any] | None = None,
+    data: Any = None,
     particles: int = 1000,
     method: Method = "ssi",
     seed: int | None = None,
@@ -35,14 +37,18 @@ def run(
 ) -> Result:
     """Run a program (its text, the path of a `.si` file, or a parsed tree) and summarise its value.
 
-    `data` binds names of the main expression to numbers, lists or arrays. `ess` resamples only when the
-    effective sample size falls below that share of the particles; None resamples every time. `plan` overrides
-    the annotations of the named variables. Without a seed one is drawn, and kept in the result.
+    `data` binds names of the main expression to numbers, lists, arrays or columns; a data frame binds the
+    names of its columns. An observation whose datum is missing (NaN, None) is skipped. `ess` resamples only
+    when the effective sample size falls below that share of the particles; None resamples every time. `plan`
+    overrides the annotations of the named variables. Without a seed one is drawn, and kept in the result.
     """
     from siren import runtime  # brings in SciPy, which `import siren` need not pay for
 
+    require_options(
+        particles=particles, method=method, seed=seed, resample=resample, ess=ess, plan=plan, mean=mean
+    )
     tree, base = load(program)
-    values = {name: plain(name, value) for name, value in (data or {}).items()}
+    values = bindings(data)
     try:
         require_valid(tree, values)
         require_known(tree, plan)
@@ -59,7 +65,7 @@ def stream(
     program: str | Path | ast.Program,
     rows: Iterable[Row],
     *,
-    data: Mapping[str, Any] | None = None,
+    data: Any = None,
     particles: int = 1000,
     method: Method = "ssi",
     seed: int | None = None,
@@ -71,8 +77,11 @@ def stream(
     """A result after each row. Rows stand in for the program's one `File.read`, or its free name `data`."""
     from siren import runtime
 
+    require_options(
+        particles=particles, method=method, seed=seed, resample=resample, ess=ess, plan=plan, mean=mean
+    )
     tree, _ = load(program)
-    values = {name: plain(name, value) for name, value in (data or {}).items()}
+    values = bindings(data)
     try:
         require_valid(tree, {"data", *values})
         require_known(tree, plan)

@@ -1,124 +1,144 @@
-"""Data from outside: CSV files as the language reads them, and rows that arrive one by one."""
+"""Data from outside: CSV files, rows that arrive one by one, and what Python programs hold (see `frames`)."""
 
 from __future__ import annotations
 
+import csv
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-import numpy as np
-
+from siren.cells import Cell, from_text, is_missing
 from siren.errors import DataError, did_you_mean
 
-Row = list[float]
-Value = float | list["Value"]
+Row = list[Cell]
+Value = Cell | list["Value"]
 
-_WORDS: Final = {"true": 1.0, "false": 0.0}
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A CSV file: the names in its first line, and the rows below. A column with any number in it is a column
+    of numbers; in one without, every cell is text."""
+
+    names: tuple[str, ...]
+    rows: list[Row]
+
+    def column(self, name: str, path: str | Path) -> Row:
+        if name not in self.names:
+            hint = did_you_mean(name, self.names) or f"the columns are: {', '.join(self.names)}"
+            raise DataError(f"{path} has no column `{name}`", hint=hint)
+        index = self.names.index(name)
+        short = next((number for number, row in enumerate(self.rows, start=1) if len(row) <= index), None)
+        if short is not None:
+            raise DataError(f"{path}: row {short} below the header has no column `{name}`")
+        return [row[index] for row in self.rows]
+
+
+def read_table(path: str | Path) -> Table:
+    """The first line is taken for the header whatever it holds."""
+    lines = _records(path)
+    if not lines:
+        return Table((), [])
+    rows = [[from_text(cell) for cell in cells] for _, cells in lines[1:]]
+    kinds = _Kinds(path)
+    for row in rows:
+        kinds.learn(row)
+    for (number, cells), row in zip(lines[1:], rows, strict=True):
+        kinds.require(number, cells, row)
+    return Table(tuple(name.strip() for name in lines[0][1]), rows)
 
 
 def read_csv(path: str | Path) -> list[Row]:
-    """The rows of a CSV file without its first line, which is taken for the header whatever it holds."""
-    return [_row(line, path, number) for number, line in _lines(path)[1:]]
+    """The rows of a CSV file without its header."""
+    return read_table(path).rows
 
 
 def read_column(path: str | Path, column: str) -> Row:
     """One column of a CSV file, chosen by its name in the header."""
-    lines = _lines(path)
-    names = _names(lines[0][1]) if lines else []
-    if column not in names:
-        hint = did_you_mean(column, names) or f"the columns are: {', '.join(names)}"
-        raise DataError(f"{path} has no column `{column}`", hint=hint)
-    index = names.index(column)
-    values = []
-    for number, line in lines[1:]:
-        row = _row(line, path, number)
-        if index >= len(row):
-            raise DataError(f"{path}:{number}: the row has no column `{column}`")
-        values.append(row[index])
-    return values
+    return read_table(path).column(column, path)
 
 
 def read_binding(text: str) -> tuple[str, Value]:
-    """`name=FILE` binds the rows of a file, `name=FILE:column` one column as a list of numbers."""
+    """`name=FILE` binds the rows of a file, `name=FILE:column` one column as a list."""
     name, equals, target = text.partition("=")
     name = name.strip()
     if not equals or not name.isidentifier() or not target:
         raise DataError(f"cannot read `{text}`", hint="write --data name=FILE or --data name=FILE:column")
+    return name, read_target(target)
+
+
+def read_target(target: str) -> Value:
+    """`FILE` are the rows of a file, `FILE:column` is one column."""
     # A path may itself hold a colon, so the whole is tried as a path first.
     path, colon, column = target.rpartition(":")
     if colon and not Path(target).exists():
-        return name, list(read_column(path, column))
-    return name, [list(row) for row in read_csv(target)]
+        return list(read_column(path, column))
+    return [list(row) for row in read_csv(target)]
 
 
 def stream_rows(lines: Iterable[str], name: str = "<stdin>") -> Iterator[Row]:
-    """Rows as they arrive. A first line that holds no number is taken for a header and skipped."""
+    """Rows as they arrive. A first line without any number or date is taken for a header and skipped."""
+    kinds = _Kinds(name)
+    first = True
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        if number == 1 and not any(_number(part) is not None for part in line.split(",")):
+        cells = next(csv.reader([line]))
+        row = [from_text(cell) for cell in cells]
+        if first and not any(_is_number(cell) for cell in row):
+            first = False
             continue
-        yield _row(line, name, number)
-
-
-def plain(name: str, value: object) -> Value:
-    """A value given from Python as nested lists of floats: numbers, sequences, arrays, columns of a frame."""
-    if isinstance(value, Mapping | str | bytes):
-        raise DataError(f"data `{name}` is a {type(value).__name__}", hint="give numbers, lists or arrays")
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        if isinstance(value, Iterable):  # ragged rows are no array, and fine
-            return [plain(name, item) for item in value]
-        raise DataError(f"data `{name}` holds {value!r}, which is not a number") from None
-    converted: Value = array.tolist()
-    return converted
-
-
-def warn_if_headerless(path: str | Path) -> str | None:
-    """A warning if the line dropped as header looks like data; the commonest way to lose an observation."""
-    lines = _lines(path)
-    if lines and all(_number(part) is not None for part in lines[0][1].split(",")):
-        return f"{path}: the first line is dropped as the header, but it holds numbers: {lines[0][1].strip()}"
-    return None
-
-
-def _lines(path: str | Path) -> list[tuple[int, str]]:
-    """Numbered lines that are not blank."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        hint = "a path in File.read is relative to the program's own folder"
-        raise DataError(f"no such data file: {path}", hint=hint) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}") from None
-    return [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-
-
-def _names(line: str) -> list[str]:
-    return [part.strip().strip('"') for part in line.split(",")]
-
-
-def _row(line: str, path: str | Path, number: int) -> Row:
-    row = []
-    for index, part in enumerate(line.split(","), start=1):
-        value = _number(part)
-        if value is None:
-            hint = "data files hold numbers, separated by commas, below one header line"
-            raise DataError(f"{path}:{number}: column {index} is not a number: {part.strip()!r}", hint=hint)
-        row.append(value)
-    return row
-
-
-def _number(text: str) -> float | None:
-    text = text.strip().strip('"')
-    try:
-        return float(text)
-    except ValueError:
-        return _WORDS.get(text.lower())
+        first = False
+        kinds.learn(row)
+        kinds.require(number, cells, row)
+        yield row
 
 
 def standard_input() -> Iterator[Row]:
     """Rows from the terminal or a pipe, each as soon as its line is complete."""
     return stream_rows(iter(sys.stdin.readline, ""))
+
+
+def warn_if_headerless(path: str | Path) -> str | None:
+    """A warning if the line dropped as header looks like data; the commonest way to lose an observation."""
+    lines = _records(path)
+    if lines and all(_is_number(from_text(cell)) for cell in lines[0][1]):
+        shown = ",".join(lines[0][1])
+        return f"{path}: the first line is dropped as the header, but it holds numbers: {shown}"
+    return None
+
+
+class _Kinds:
+    """Which columns hold numbers, so that a slip in one is found where it stands and not where it is used."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.numbers: set[int] = set()
+
+    def learn(self, row: Row) -> None:
+        self.numbers.update(index for index, cell in enumerate(row) if _is_number(cell))
+
+    def require(self, number: int, cells: Sequence[str], row: Row) -> None:
+        for index, cell in enumerate(row):
+            if isinstance(cell, str) and index in self.numbers:
+                raise DataError(
+                    f"{self.path}:{number}: column {index + 1} is not a number: {cells[index].strip()!r}",
+                    hint="leave a cell empty, or write NA, where the value is missing",
+                )
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, float) and not is_missing(cell)
+
+
+def _records(path: str | Path) -> list[tuple[int, list[str]]]:
+    """The cells of every line that is not blank, with the number of the line."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    except FileNotFoundError:
+        hint = "a path in File.read is relative to the program's own folder"
+        raise DataError(f"no such data file: {path}", hint=hint) from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"cannot read {path}: {error}") from None

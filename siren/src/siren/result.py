@@ -126,6 +126,11 @@ class Result:
         return str(self.raw.method)
 
     @property
+    def missing(self) -> dict[str, int]:
+        """Observations that were skipped because their datum is missing, by the text of the datum."""
+        return dict(self.raw.missing)
+
+    @property
     def ess(self) -> NDArray[np.float64]:
         """Effective sample size before each resampling."""
         return np.asarray(self.raw.ess, dtype=float)
@@ -137,9 +142,10 @@ class Result:
             "particles": self.particles,
             "seed": self.seed,
             "seconds": self.seconds,
-            "log_evidence": _finite(self.log_evidence),
+            "log_evidence": finite(self.log_evidence),
             "plan": self.plan,
-            "ess_min": _finite(float(self.ess.min())) if self.ess.size else None,
+            "missing": self.missing,
+            "ess_min": finite(float(self.ess.min())) if self.ess.size else None,
             "outputs": {output.name: _summary(output) for output in self},
         }
 
@@ -242,8 +248,8 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return _finite(value) if isinstance(value, float) else value
+    return finite(value) if isinstance(value, float) else value
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from siren.result import QUANTILES, Leaf, Output, Result
+from siren.result import QUANTILES, Leaf, Output, Result, finite
 
 
 def show_result(result: Result, rows: int) -> None:
@@ -23,14 +24,16 @@ def show_result(result: Result, rows: int) -> None:
     for output in result:
         for label, leaf in _shortened(output, rows):
             cells = [] if leaf is None else [leaf.mean, leaf.sd, *(leaf.quantile(q) for q in QUANTILES)]
-            table.add_row(label, *(number(cell) for cell in cells), style="dim" if leaf is None else None)
+            table.add_row(
+                escape(label), *(number(cell) for cell in cells), style="dim" if leaf is None else None
+            )
     if table.row_count:
         console.print(table)
     else:
         console.print("The program returns no numbers.")
     console.print()
     for name, text in summary_lines(result):
-        console.print(f"[bold]{name:<13}[/bold]{text}")
+        console.print(f"[bold]{name:<13}[/bold]{escape(text)}")
 
 
 def open_console() -> Console:
@@ -44,6 +47,8 @@ def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
     plan = ", ".join(f"{name} {how}" for name, how in result.plan.items())
     yield "plan", plan or "(no random variables)"
     yield "log evidence", number(result.log_evidence)
+    if result.missing:
+        yield "missing", ", ".join(f"{count} of `{name}`, skipped" for name, count in result.missing.items())
     if result.ess.size:
         yield "smallest ESS", f"{result.ess.min():.0f} of {result.particles}"
     particles = f"{result.particles} particle{'s' * (result.particles > 1)}"
@@ -55,7 +60,7 @@ def show_stream(results: Iterable[Result], as_json: bool) -> None:
     for count, result in enumerate(results, start=1):
         current = [(output.name, *newest) for output in result if (newest := _last(output))]
         if as_json:
-            values = {name: {"mean": leaf.mean, "sd": leaf.sd} for name, _, leaf in current}
+            values = {name: {"mean": finite(leaf.mean), "sd": finite(leaf.sd)} for name, _, leaf in current}
             typer.echo(json.dumps({"row": count, **values}))
             continue
         if count == 1:

@@ -18,6 +18,7 @@ from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Op, Poly, Variable, of
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
+from siren.syntax.printer import flat
 
 Env = dict[str, Value]
 Read = Callable[[str], Value]
@@ -48,6 +49,9 @@ class Evaluator:
         self._step = step
         self._fold_depth = 0
         self._sites: dict[int, Site] = {}
+        self._folded = 0  # of all folds so far
+        # The steps in which an observation was skipped for want of its datum, by the text of the datum.
+        self.missing: dict[str, set[int]] = {}
         self._forms: dict[type, Callable[[Any, Env], Value]] = {
             ast.Number: lambda node, env: node.value,
             ast.Boolean: lambda node, env: node.value,
@@ -199,6 +203,7 @@ class Evaluator:
             arguments = [item, accumulator]
             accumulator = None
             self._fold_depth += 1
+            self._folded += 1
             accumulator = self._tidy(self.apply(node.function, arguments, node.span))
             self._fold_depth -= 1
             if self._step is not None and self._fold_depth == 0:
@@ -302,6 +307,9 @@ class Evaluator:
         value = self.eval(node.value, env)
         if not isinstance(value, EXPRESSIONS):
             raise RunError(f"observe expects a number, not {describe(value)}", node.span)
+        if type(value) is float and value != value:
+            self.missing.setdefault(flat(node.value), set()).add(self._folded)
+            return
         site = self._sites.get(id(node))
         if site is None:
             site = self._sites[id(node)] = Site("this observation", node.span)

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from siren.data import Row, read_csv
 from siren.errors import RunError, SirenError
 from siren.inference.bp import BP
 from siren.inference.ds import DS
@@ -41,6 +42,7 @@ class RunResult:
     seed: int
     seconds: float
     ess: tuple[float, ...]
+    missing: dict[str, int] = field(default_factory=dict)
 
 
 def run(
@@ -83,7 +85,7 @@ def run(
 
 def stream(
     program: ast.Program,
-    rows: Iterator[list[float]],
+    rows: Iterator[Row],
     *,
     data: Mapping[str, Any] | None = None,
     method: str = "ssi",
@@ -166,13 +168,16 @@ class _Session:
         self.particles = particles
         self.mean: Mean = mean
         self.plan = dict(plan or {})
+        self._missing: dict[str, set[int]] = {}
         rng = np.random.default_rng(self.seed)
         graph = Graph(particles)
         self.engine = METHODS[method](graph, rng)
         self.population = Population(graph, rng, resample, ess, recorder)
 
     def evaluator(self, read: Callable[[str], Value], progress: Progress | None = None) -> Evaluator:
-        return Evaluator(self.program, self.engine, self.population, read, self.plan, progress)
+        evaluator = Evaluator(self.program, self.engine, self.population, read, self.plan, progress)
+        self._missing = evaluator.missing
+        return evaluator
 
     def result(self, answer: Value) -> RunResult:
         self.engine.site = Site("the answer of the program", self.program.body.span)
@@ -187,6 +192,7 @@ class _Session:
             seed=self.seed,
             seconds=time.perf_counter() - self.started,
             ess=tuple(self.population.ess),
+            missing={name: len(steps) for name, steps in self._missing.items()},
         )
 
     def forget_history(self) -> None:
@@ -225,6 +231,4 @@ def _environment(data: Mapping[str, Any] | None) -> Env:
 
 
 def _read(base: Path | None, path: str) -> Value:
-    from siren.data import read_csv
-
     return from_python(read_csv((base or Path()) / path))

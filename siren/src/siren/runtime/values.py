@@ -122,4 +122,6 @@ def describe(value: Value) -> str:
         return "()"
     if isinstance(value, EXPRESSIONS):
         return "a number"
-    return {tuple: "a tuple", Cons: "a list", Stream: "a stream", str: "a string"}.get(type(value), "a value")
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    return {tuple: "a tuple", Cons: "a list", Stream: "a stream"}.get(type(value), "a value")

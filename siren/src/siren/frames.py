@@ -1,0 +1,79 @@
+"""Data given from Python: numbers, sequences, arrays, and the frames and columns of pandas, polars and Arrow.
+
+None of these libraries is imported: a frame is known by what it can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from siren.cells import MISSING, from_object, seconds
+from siren.data import Value
+from siren.errors import DataError
+
+
+def bindings(data: Any) -> dict[str, Value]:
+    """What each name is bound to. A data frame binds the name of each of its columns."""
+    if data is None:
+        return {}
+    columns = _columns(data)
+    if columns is not None:
+        return {name: plain(name, column) for name, column in columns.items()}
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"data is a {type(data).__name__}", hint="give a dict of names, {'ys': ys}, or a data frame"
+        )
+    return {name: plain(name, value) for name, value in data.items()}
+
+
+def plain(name: str, value: Any) -> Value:
+    """A value as nested lists of numbers and texts; a frame as the list of its rows."""
+    cell = from_object(value)
+    if isinstance(cell, str):
+        raise DataError(f"data `{name}` is the text {cell!r}", hint="give numbers, lists, arrays or frames")
+    if cell is not None:
+        return cell
+    columns = _columns(value)
+    if columns is not None:
+        cells = [_list(name, column) for column in columns.values()]
+        return [list(row) for row in zip(*cells, strict=True)]
+    if isinstance(value, Mapping | bytes):
+        raise DataError(f"data `{name}` is a {type(value).__name__}", hint="give numbers, lists or arrays")
+    return _list(name, value)
+
+
+def _columns(value: Any) -> dict[str, Any] | None:
+    """The columns of a data frame by name; None if it is none."""
+    if hasattr(value, "column_names") and hasattr(value, "column"):  # Arrow
+        return {str(name): value.column(name) for name in value.column_names}
+    if hasattr(value, "columns") and hasattr(value, "shape"):  # pandas, polars
+        return {str(name): value[name] for name in value.columns}
+    return None
+
+
+def _list(name: str, value: Any) -> list[Value]:
+    for method in ("to_pylist", "to_list"):  # Arrow; pandas and polars
+        if hasattr(value, method):
+            return [_item(name, item) for item in getattr(value, method)()]
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.ma.filled(value.astype(float), MISSING)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "Mm":
+        value = seconds(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.ndim:
+        numbers: list[Value] = value.astype(float).tolist()
+        return numbers
+    if isinstance(value, Iterable):
+        return [_item(name, item) for item in value]
+    raise DataError(f"data `{name}` holds {value!r}, which is not a number")
+
+
+def _item(name: str, value: Any) -> Value:
+    cell = from_object(value)
+    if cell is not None:
+        return cell
+    if isinstance(value, Mapping | bytes):
+        raise DataError(f"data `{name}` holds a {type(value).__name__}", hint="give numbers, lists or arrays")
+    return _list(name, value)

@@ -1,0 +1,62 @@
+"""How a program is run: checked here once, for Python and the command line alike."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from siren.errors import SirenError, did_you_mean
+
+METHODS = ("ssi", "ds", "bp")
+RESAMPLERS = ("multinomial", "systematic", "stratified", "residual")
+MEANS = ("exact", "plugin")
+ANNOTATIONS = ("symbolic", "sample")
+
+
+class OptionError(SirenError):
+    """An option has a value that it cannot have."""
+
+    code = "option"
+
+
+def require_options(
+    *,
+    particles: Any,
+    method: Any,
+    seed: Any,
+    resample: Any,
+    ess: Any,
+    plan: Any,
+    mean: Any,
+) -> None:
+    """Every value that would be without effect, or would fail deep inside, is refused by name."""
+    whole("particles", particles, at_least=1)
+    one_of("method", method, METHODS)
+    if seed is not None:
+        whole("seed", seed, at_least=0)
+    one_of("resample", resample, RESAMPLERS)
+    if ess is not None and not (isinstance(ess, float | int) and 0 <= ess <= 1):
+        raise OptionError(f"ess is a share of the particles, from 0 to 1, not {ess!r}")
+    one_of("mean", mean, MEANS)
+    if plan is not None and not isinstance(plan, Mapping):
+        raise OptionError(f"a plan is a dict such as {{'x': 'symbolic'}}, not {plan!r}")
+    for name, annotation in (plan or {}).items():
+        one_of(f"the plan of `{name}`", annotation, ANNOTATIONS)
+
+
+def whole(name: str, value: Any, at_least: int) -> int:
+    """A whole number; NumPy's are as good as Python's, true and false are none."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = at_least - 1
+    if number < at_least or isinstance(value, bool):
+        raise OptionError(f"{name} is a whole number of at least {at_least}, not {value!r}")
+    return number
+
+
+def one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        near = did_you_mean(value, known) if isinstance(value, str) else None
+        raise OptionError(f"{name} is one of {', '.join(known)}, not {value!r}", hint=near)

@@ -1,0 +1,121 @@
+"""Data as people have it: the same answer from a list, an array, and the frames of three libraries."""
+
+from datetime import date, datetime
+
+import numpy as np
+import pytest
+
+import siren
+from siren.errors import DataError
+from siren.frames import bindings, plain
+
+WALK = """
+val step = fun (y, xs) ->
+  let x <- gaussian(List.hd(xs), 1) in
+  let () = observe(gaussian(x, 1), y) in
+  x :: xs
+in
+List.rev(fold(step, y, [0]))
+"""
+YS = [1.0, None, 3.0, 2.5]
+WITH_GAPS = [1.0, float("nan"), 3.0, 2.5]
+
+
+def expected() -> np.ndarray:
+    """The joint Gaussian solved directly, with no term for the missing datum."""
+    walk = np.eye(4) - np.eye(4, k=-1)
+    seen = np.diag([1.0, 0.0, 1.0, 1.0])
+    return np.linalg.solve(walk.T @ walk + seen, np.array([1.0, 0.0, 3.0, 2.5]))
+
+
+def frames():
+    yield "list", {"y": YS}
+    yield "array", {"y": np.array(WITH_GAPS)}
+    yield "masked", {"y": np.ma.array([1.0, 0.0, 3.0, 2.5], mask=[0, 1, 0, 0])}
+    for library in ("pandas", "polars", "pyarrow"):
+        yield library, library
+
+
+def make(source):
+    if not isinstance(source, str):
+        return source
+    library = pytest.importorskip(source)
+    when = [datetime(2024, 3, day) for day in (1, 2, 3, 4)]
+    columns = {"when": when, "y": YS, "who": ["a", "b", None, "d"]}
+    return library.table(columns) if source == "pyarrow" else library.DataFrame(columns)
+
+
+@pytest.mark.parametrize("source", [s for _, s in frames()], ids=[name for name, _ in frames()])
+def test_an_observation_that_is_missing_is_skipped_and_counted(source) -> None:
+    result = siren.run(WALK, data=make(source), particles=2, seed=0)
+    np.testing.assert_allclose(result[0].mean[1:], expected(), atol=1e-9)
+    assert result.missing == {"y": 1}
+    assert result.to_json()["missing"] == {"y": 1}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_as_columns_and_as_rows(library: str) -> None:
+    frame = make(library)
+    columns = bindings(frame)
+    assert list(columns) == ["when", "y", "who"]
+    assert columns["when"] == [(19783 + day) * 86400.0 for day in range(4)]
+    rows = plain("rows", frame)
+    assert rows[0] == [19783 * 86400.0, 1.0, "a"] and np.isnan(rows[1][1]) and np.isnan(rows[2][2])
+    one = plain("y", frame.column("y") if library == "pyarrow" else frame["y"])
+    assert one[0] == 1.0 and np.isnan(one[1])
+
+
+def test_a_missing_datum_is_skipped_in_every_method_and_branch() -> None:
+    program = """
+    val step = fun (y, (x, p)) ->
+      let x <- gaussian(x, 1) in
+      let sample o <- bernoulli(p) in
+      let () = if o then observe(gaussian(0, 100), y) else observe(gaussian(x, 1), y) in
+      let () = resample() in
+      (x, p)
+    in
+    let p <- beta(1, 9) in
+    let (x, p) = fold(step, ys, (0, p)) in x
+    """
+    for method in ("ssi", "ds", "bp"):
+        for plan in ("symbolic", "sample"):
+            if (method, plan) == ("ds", "symbolic"):
+                continue
+            gaps = [1.0, None, 2.0, None]
+            result = siren.run(
+                program, data={"ys": gaps}, particles=20, seed=1, method=method, plan={"x": plan}
+            )
+            assert result.missing == {"y": 2} and np.isfinite(result[0].mean)
+
+
+def test_numbers_computed_from_a_missing_datum_are_missing() -> None:
+    program = "let x <- gaussian(1, 1) in let () = observe(gaussian(x, 1), y - 3) in x"
+    result = siren.run(program, data={"y": None})
+    assert result["x"].mean == 1.0 and result.missing == {"y - 3": 1}
+
+
+def test_dates_of_python_and_numpy() -> None:
+    assert plain("d", [date(1970, 1, 2), np.datetime64("1970-01-03"), np.timedelta64(5, "s")]) == [
+        86400.0, 172800.0, 5.0,
+    ]  # fmt: skip
+    times = plain("d", np.array(["1970-01-02T12", "NaT"], dtype="datetime64[h]"))
+    assert times[0] == 129600.0 and np.isnan(times[1])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"y": "abc"}, "is the text 'abc'"),
+        ({"y": [{}]}, "holds a dict"),
+        ([1.0, 2.0], "give a dict of names"),
+        ({"y": object()}, "not a number"),
+    ],
+)
+def test_what_is_no_data_is_refused(data, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        siren.run(WALK, data=data)
+
+
+def test_a_text_is_named_where_it_is_used_as_a_number() -> None:
+    with pytest.raises(siren.RunError, match="observe expects a number, not the text 'b'"):
+        siren.run(WALK, data={"y": ["b"]}, particles=2)
