@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from pasta.core.tree import spell
+from pasta.core.vocabulary import ONES
 from pasta.decoding.api import replay
 from pasta.errors import PastaError, UsageError
 from pasta.examples import EXAMPLES
@@ -99,6 +100,7 @@ def test_lives_are_the_threads(traced):
         start, end, life = tracks[FIRST_TRACK + thread.id][0]
         assert life["name"] == (thread.topic or "main")
         assert life["args"]["tokens"] == len(thread.token_ids)
+        assert life["args"]["promised tokens"] == 10 * thread.tokens
         assert all(
             start <= inner_start and inner_end <= end for inner_start, inner_end, _ in tracks[FIRST_TRACK + thread.id]
         )
@@ -115,6 +117,14 @@ def test_queued_and_waiting_show(engine):
     assert kinds["queued"] >= 2
     assert kinds["waiting"] == 1
     assert kinds["promise"] == 4
+
+
+def test_promised_tokens_are_tokens_whatever_the_model_counts():
+    engine = tiny_engine(unit=ONES)
+    result = replay(engine, "Why?", spell(parse(NO_SYNC), engine.vocabulary), positions="ones")
+    events = timeline([result], engine.vocabulary)["traceEvents"]
+    (life,) = (e for e in events if e["ph"] == "X" and e["name"] == "x" and e["cat"] == "thread")
+    assert life["args"]["promised tokens"] == 30
 
 
 def test_files(engine, tmp_path):

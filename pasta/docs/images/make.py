@@ -40,9 +40,9 @@ def main() -> None:
         color_system="truecolor",
         highlight=False,
     )
-    screen = Screen(console, Board(engine.vocabulary.decode))
-    for moment in result.moments[: int(PROGRESS * result.steps)]:
-        screen.board.take(moment)
+    screen = Screen(console, Board())
+    for output in result.moments[: int(PROGRESS * result.steps)]:
+        screen.board.take(output)
     settled = Text("".join(span.text for span in screen.board.settled).strip())
     console.print(Text.assemble(("$ ", "dim"), "pasta demo"))
     console.print(Text.assemble(("Question  ", "bold"), example.question))

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pasta.core.commands import MAIN, End, Fork, Join, Put, Wait
+from pasta.core.commands import MAIN
 from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.events import Ended, Event, Forked, Joined, TokenPut, Waiting
 from pasta.decoding.results import Result, ThreadResult
 from pasta.errors import PastaError, UsageError
 
-Event = dict[str, Any]
+TraceEvent = dict[str, Any]
 
 STEPS_TRACK = 1
 FIRST_TRACK = 2  # the main thread's; thread t has FIRST_TRACK + t
@@ -30,7 +31,7 @@ NAME_LENGTH = 60
 def timeline(results: Sequence[Result], vocabulary: Vocabulary) -> dict[str, Any]:
     """The trace as a JSON object."""
     figures = ("model", "tokens_total", "content_tokens", "critical_path", "steps", "wall_s", "finish_reason")
-    events: list[Event] = []
+    events: list[TraceEvent] = []
     for number, result in enumerate(results, start=1):
         events += _Writer(number, len(events), result, vocabulary).events()
     return {
@@ -93,6 +94,7 @@ class _Track:
     """A thread's life."""
 
     start: int
+    promised: int = 0  # tokens
     end: int = 0
     slices: list[_Slice] = field(default_factory=list)
     idle: tuple[str, int] | None = None  # what it waits for, and since when
@@ -112,7 +114,7 @@ class _Arrow:
 
 
 class _Reader:
-    """Reads a result's moments, once and in order."""
+    """Reads a result's events, once and in order."""
 
     def __init__(self, result: Result, vocabulary: Vocabulary):
         self.tracks = {MAIN: _Track(0)}
@@ -124,38 +126,38 @@ class _Reader:
         self._slots = len(result.prompt_ids)
         self._joined: set[int] = set()
         now = 0
-        for moment in result.moments:
-            begun, now = now, max(now + 1, round(1e6 * moment.seconds))  # a step takes time, whatever the clock says
+        for output in result.moments:
+            begun, now = now, max(now + 1, round(1e6 * output.seconds))  # a step takes time, whatever the clock says
             self.steps.append((begun, now))
             self.counts.append((begun, len(self._decoding), self._slots))
-            self._take(moment.events, moment.step, begun, now)
+            self._take(output.events, output.step, begun, now)
         self.counts.append((now, len(self._decoding), self._slots))
         for thread in result.threads:
             if thread.parent is not None and thread.id not in self._joined:  # its parent ended without a sync
                 self._join(thread.parent, (thread.id,), self.tracks[thread.parent].end - 1)
 
-    def _take(self, events: Sequence[Any], step: int, begun: int, now: int) -> None:
+    def _take(self, events: Sequence[Event], step: int, begun: int, now: int) -> None:
         resumed: set[int] = set()  # the sync that they waited at is put now, and takes no step
         for event in events:
             match event:
-                case Put(thread, token, position, expect, inserted):
+                case TokenPut(thread, token, position, inserted):
                     self._slots += 1
-                    (self._decoding.discard if expect is None else self._decoding.add)(thread)
+                    self._decoding.add(thread)
                     if inserted or thread in resumed:
                         self.tracks[thread].end_idle(now)
                     else:
                         self._put(self.tracks[thread], _Token(begun, now, step, token, position))
-                case Fork(parent, child):
-                    self.tracks[child] = _Track(now, idle=("queued", now))
+                case Forked(parent, child, _, promised):
+                    self.tracks[child] = _Track(now, promised, idle=("queued", now))
                     self.arrows.append(_Arrow("fork", child, (parent, (begun + now) // 2), (child, now)))
-                case Wait(thread):
+                case Waiting(thread):
                     self._decoding.discard(thread)
                     self.tracks[thread].idle = ("waiting", now)
-                case Join(thread, children):
+                case Joined(thread, children):
                     if self.tracks[thread].idle is not None:
                         resumed.add(thread)
                     self._join(thread, children, now)
-                case End(thread):
+                case Ended(thread):
                     self._decoding.discard(thread)
                     track = self.tracks[thread]
                     track.end_idle(now)
@@ -188,7 +190,7 @@ class _Writer:
         self._vocabulary = vocabulary
         self._read = _Reader(result, vocabulary)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[TraceEvent]:
         result, read = self._result, self._read
         name = f"{result.model or 'model'}: request {self._pid}"
         yield self._event("M", name="process_name", args={"name": name})
@@ -205,7 +207,7 @@ class _Writer:
             yield self._event("C", name="live threads", ts=time, args={"threads": threads})
             yield self._event("C", name="KV slots in use", ts=time, args={"slots": slots})
 
-    def _thread(self, thread: ThreadResult, track: _Track) -> Iterator[Event]:
+    def _thread(self, thread: ThreadResult, track: _Track) -> Iterator[TraceEvent]:
         tid = FIRST_TRACK + thread.id
         name = "main" if thread.parent is None else thread.topic
         yield from self._name_track(tid, name, thread.id)
@@ -213,14 +215,14 @@ class _Writer:
             "thread": thread.id,
             "parent": thread.parent,
             "topic": thread.topic,
-            "promised tokens": 10 * thread.tokens,
+            "promised tokens": track.promised,
             "tokens": len(thread.token_ids),
         }
         yield self._slice(tid, name, track.start, track.end, about)  # a slice before those in it: nesting is by order
         for part in track.slices:
             yield from self._part(tid, part)
 
-    def _part(self, tid: int, part: _Slice) -> Iterator[Event]:
+    def _part(self, tid: int, part: _Slice) -> Iterator[TraceEvent]:
         text = self._vocabulary.decode([token.id for token in part.tokens])
         about: dict[str, Any] = {}
         if part.tokens:
@@ -236,21 +238,21 @@ class _Writer:
             piece = self._vocabulary.decode([token.id])
             yield self._slice(tid, piece if piece.strip() else repr(piece), token.start, token.end, about, "token")
 
-    def _arrow(self, arrow: _Arrow, flow: int) -> Iterator[Event]:
+    def _arrow(self, arrow: _Arrow, flow: int) -> Iterator[TraceEvent]:
         for phase, (thread, time) in (("s", arrow.source), ("f", arrow.target)):
             extra = {"bp": "e"} if phase == "f" else {}  # the slice around it, not the next one
             yield self._event(
                 phase, name=arrow.kind, cat=arrow.kind, id=flow, tid=FIRST_TRACK + thread, ts=time, **extra
             )
 
-    def _name_track(self, tid: int, name: str, order: int) -> Iterator[Event]:
+    def _name_track(self, tid: int, name: str, order: int) -> Iterator[TraceEvent]:
         yield self._event("M", name="thread_name", tid=tid, args={"name": name})
         yield self._event("M", name="thread_sort_index", tid=tid, args={"sort_index": order})
 
     def _slice(
         self, tid: int, name: str, start: int, end: int, args: dict[str, Any], category: str = "thread"
-    ) -> Event:
+    ) -> TraceEvent:
         return self._event("X", name=name, cat=category, tid=tid, ts=start, dur=end - start, args=args)
 
-    def _event(self, phase: str, **fields: Any) -> Event:
+    def _event(self, phase: str, **fields: Any) -> TraceEvent:
         return {"ph": phase, "pid": self._pid, "tid": 0, **fields}

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from pasta.core.commands import End, Finish, Fork, Join, Put
 from pasta.core.tree import spell
 from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay, stream, stream_request
-from pasta.decoding.events import Delta
+from pasta.decoding.events import Ended, Finished, Forked, Joined, TextWritten, TokenPut
 from pasta.engine.base import OutOfSlots
 from pasta.errors import UsageError
 from pasta.lang import check, parse, plain, print_response
@@ -48,7 +47,7 @@ def test_deltas_are_each_threads_text(engine):
     texts = dict.fromkeys(range(len(result.threads)), "")
     for moment in result.moments:
         for event in moment.events:
-            if isinstance(event, Delta):
+            if isinstance(event, TextWritten):
                 texts[event.thread] += event.text
     assert list(texts.values()) == ["Ako", "bef", "cd", "lmn", "ghij"]  # in the order of their forks
 
@@ -63,11 +62,11 @@ def test_no_step_is_off_the_critical_path(engine, text, after):
 def test_the_events_tell_each_threads_life(engine):
     result = run(engine, NESTED)
     events = [event for moment in result.moments for event in moment.events]
-    assert [event.child for event in events if isinstance(event, Fork)] == [1, 2, 3, 4]
-    assert sorted(event.thread for event in events if isinstance(event, End)) == [0, 1, 2, 3, 4]
-    assert isinstance(events[-1], Finish)
-    assert sum(isinstance(event, Put) for event in events) == result.tokens_total
-    joins = [event for event in events if isinstance(event, Join)]
+    assert [event.child for event in events if isinstance(event, Forked)] == [1, 2, 3, 4]
+    assert sorted(event.thread for event in events if isinstance(event, Ended)) == [0, 1, 2, 3, 4]
+    assert isinstance(events[-1], Finished)
+    assert sum(isinstance(event, TokenPut) for event in events) == result.tokens_total
+    joins = [event for event in events if isinstance(event, Joined)]
     assert [(join.thread, join.children) for join in joins] == [(1, (2,))]
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from pasta.core.commands import MAIN
 from pasta.core.tree import spell
 from pasta.decoding.api import replay
+from pasta.decoding.events import Forked, StepOutput, TextWritten
 from pasta.display import Arrangement, Board, Flow, Screen, State, arrange, harmless, is_interactive, screen, summary
 from pasta.examples import EXAMPLES
 from pasta.lang import parse
@@ -36,9 +37,13 @@ TEXTS = {name: example.text for name, example in EXAMPLES.items()} | {
 
 
 @pytest.fixture(scope="module")
-def results():
-    engine = tiny_engine(slots=16384)
-    return {name: replay(engine, "Why?", spell(parse(text), engine.vocabulary)) for name, text in TEXTS.items()}, engine
+def engine():
+    return tiny_engine(slots=16384)
+
+
+@pytest.fixture(scope="module")
+def results(engine):
+    return {name: replay(engine, "Why?", spell(parse(text), engine.vocabulary)) for name, text in TEXTS.items()}
 
 
 class Stream(io.StringIO):
@@ -77,21 +82,21 @@ class Terminal:
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Draws every moment."""
+    """Draws every step."""
     monkeypatch.setattr(screen, "MIN_INTERVAL_S", 0.0)
     monkeypatch.setattr(screen, "MAX_SHARE", 1e9)
 
 
-def play(result, engine, size, upto=None, **options):
+def play(result, size, upto=None, **options):
     stream = Stream()
     console = Console(
         file=stream, force_terminal=True, width=size[0], height=size[1], color_system=None, highlight=False, **options
     )
-    board = Board(engine.vocabulary.decode)
+    board = Board()
     terminal = Terminal(*size)
     with Screen(console, board) as shown:
-        for moment in result.moments[:upto]:
-            shown.take(moment)
+        for output in result.moments[:upto]:
+            shown.take(output)
             terminal.feed(stream.getvalue())
             stream.seek(0), stream.truncate()
     terminal.feed(stream.getvalue())
@@ -105,9 +110,8 @@ def wrapped(text, console):
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_answer_stands_at_the_end_and_nothing_else(results, eager, name, size):
-    every, engine = results
-    result = every[name]
-    board, console, lines = play(result, engine, size)
+    result = results[name]
+    board, console, lines = play(result, size)
     answer = wrapped(harmless(result.text).rstrip("\n"), console)
     # No more has left the window than must: what moved below the answer did not push it up.
     assert len(lines) - size[1] <= max(len(answer) + 3 - size[1], 4)
@@ -115,19 +119,18 @@ def test_the_answer_stands_at_the_end_and_nothing_else(results, eager, name, siz
         lines.pop()
     assert lines == answer
     assert "".join(span.text for span in board.settled) == result.text
-    assert (board.tokens, board.steps) == (result.tokens_total, result.steps)
+    assert (board.tokens, board.steps) == (result.content_tokens, result.steps)
     assert {lane.state for lane in board.lanes} == {State.DONE}
 
 
 def test_halfway(results, eager):
     """All threads at once, with what each has written so far."""
-    every, engine = results
-    result = every["cities"]
+    result = results["cities"]
     stream = Stream()
     console = Console(file=stream, force_terminal=True, width=100, height=30, color_system=None)
-    shown = Screen(console, Board(engine.vocabulary.decode))
-    for moment in result.moments[: result.steps // 2]:
-        shown.board.take(moment)
+    shown = Screen(console, Board())
+    for output in result.moments[: result.steps // 2]:
+        shown.board.take(output)
     with console.capture() as capture:
         console.print(shown.draw())
     picture = capture.get()
@@ -139,16 +142,15 @@ def test_halfway(results, eager):
 
 
 def test_an_interrupted_answer_keeps_what_there_was(results, eager):
-    every, engine = results
-    result = every["cities"]
+    result = results["cities"]
     stream = Stream()
     console = Console(file=stream, force_terminal=True, width=80, height=24, color_system=None)
     terminal = Terminal(80, 24)
 
     def interrupted():
-        with Screen(console, Board(engine.vocabulary.decode)) as shown:
-            for moment in result.moments[: result.steps // 2]:
-                shown.take(moment)
+        with Screen(console, Board()) as shown:
+            for output in result.moments[: result.steps // 2]:
+                shown.take(output)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -160,24 +162,22 @@ def test_an_interrupted_answer_keeps_what_there_was(results, eager):
     assert "live" not in text
 
 
-def test_what_a_stop_string_may_take_back_is_not_printed(results, eager):
-    _, engine = results
+def test_what_a_stop_string_may_take_back_is_not_printed(engine, eager):
     tree = spell(parse("One.\nTwo.\n\nThree."), engine.vocabulary)
     result = replay(engine, "Why?", tree, stop="wo.\n\nTh")
-    _, _, lines = play(result, engine, (80, 24))
+    _, _, lines = play(result, (80, 24))
     assert [line for line in lines if line] == ["One.", "T"]
 
 
 def test_drawing_takes_a_small_share_of_the_time(results):
-    every, engine = results
     console = Console(file=Stream(), force_terminal=True, width=80, height=24)
     drawn = 0
-    with Screen(console, Board(engine.vocabulary.decode)) as shown:
-        for moment in every["twelve"].moments:
+    with Screen(console, Board()) as shown:
+        for output in results["twelve"].moments:
             before = shown._next
-            shown.take(moment)
+            shown.take(output)
             drawn += shown._next != before
-    assert 1 <= drawn < len(every["twelve"].moments) / 3  # they come without any decoding between them
+    assert 1 <= drawn < len(results["twelve"].moments) / 3  # they come without any decoding between them
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 10)], ids=str)
@@ -231,16 +231,32 @@ def test_where_things_may_move(monkeypatch):
 
 
 def test_summary(results):
-    every, _ = results
     console = Console(file=Stream())
-    line = summary(every["cities"], console).plain
-    assert line.startswith(f"{every['cities'].tokens_total} tokens · critical path {every['cities'].critical_path} · ")
+    result = results["cities"]
+    line = summary(result, console).plain
+    assert line.startswith(f"{result.tokens_total} tokens · critical path {result.critical_path} · ")
     assert "theoretical speedup 1." in line or "theoretical speedup 2." in line
     assert line.endswith(" · stop")
     assert len(line) < 80
-    assert "speedup" not in summary(every["one"], console).plain
+    assert "speedup" not in summary(results["one"], console).plain
 
 
-def test_a_board_without_moments():
-    board = Board(str)
+def test_a_board_before_the_first_step():
+    board = Board()
     assert (board.live, board.forked, board.rest, board.lanes[MAIN].state) == (1, False, "", State.RUNNING)
+
+
+def test_a_panel_says_how_long_its_thread_will_be():
+    """In tokens, whatever the model's length tokens count; of a server's stream as of an engine's."""
+    board = Board()
+    forks = (Forked(0, 1, "red", 40), Forked(0, 2, "blue", 9))
+    board.take(StepOutput(0, 0.1, (TextWritten(0, "Two: ", 3), *forks), "Two: "))
+    assert [(lane.topic, lane.promised, lane.state) for lane in board.lanes[1:]] == [
+        ("red", 40, State.QUEUED), ("blue", 9, State.QUEUED),
+    ]  # fmt: skip
+    board.take(StepOutput(1, 0.2, (TextWritten(1, "Red is", 2), TextWritten(0, "", 1)), ""))
+    console = Console(file=Stream(), force_terminal=True, width=100, height=30, color_system=None)
+    with console.capture() as capture:
+        console.print(Screen(console, board).draw())
+    assert "2 of about 40" in capture.get() and "queued" in capture.get()
+    assert "6 tokens · 2 steps · 3.0 tokens a step · 2 live" in capture.get()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pasta.core.commands import Put
 from pasta.core.tree import spell
 from pasta.decoding.api import replay
+from pasta.decoding.events import TokenPut
 from pasta.eval.answer import describe, in_runs, of_result
 from pasta.lang import parse
 from support import tiny_engine
@@ -48,7 +48,7 @@ def test_the_timeline_is_that_of_the_clock() -> None:
             moment.step + 1
             for moment in result.moments
             for event in moment.events
-            if isinstance(event, Put) and event.thread == number and not event.inserted
+            if isinstance(event, TokenPut) and event.thread == number and not event.inserted
         ]
         assert [step for first, last in line.runs for step in range(first, last + 1)] == put
 

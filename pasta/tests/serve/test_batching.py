@@ -9,7 +9,7 @@ import pytest
 from serve_support import ASK, CHAT, Slow, events_of, serving, text_of, until
 
 from pasta.decoding.api import generate, make_request
-from pasta.decoding.events import Moment
+from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.errors import UsageError
 from pasta.serve.scheduler import EngineFailed, QueueFull, Scheduler, ShuttingDown, slots_needed
@@ -146,7 +146,7 @@ def gather(scheduler, requests):
 
     def tell(index, update):
         told[index].append(update)
-        if not isinstance(update, Moment):
+        if not isinstance(update, StepOutput):
             ended.release()
 
     scheduler.submit(requests, tell)
@@ -162,7 +162,7 @@ def test_moments_and_then_a_result():
     for prompt, updates in zip(("Why?", "How so?"), gather(scheduler, requests), strict=True):
         result = updates.pop()
         assert isinstance(result, Result)
-        assert all(isinstance(update, Moment) for update in updates)
+        assert all(isinstance(update, StepOutput) for update in updates)
         assert "".join(moment.text for moment in updates) == result.text
         assert result.tree == generate(tiny_engine(), prompt, max_new_tokens=9).tree
     scheduler.shut_down()
@@ -221,7 +221,7 @@ def test_no_answer_needs_more_than_was_reserved(seed):
     def tell(index, update):
         nonlocal least
         least = min(least, engine.pool.free_slots)
-        if not isinstance(update, Moment):
+        if not isinstance(update, StepOutput):
             ended.set()
 
     ended = threading.Event()

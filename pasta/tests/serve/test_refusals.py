@@ -54,7 +54,7 @@ def refused(response, status=400, param=None, code=None, saying=""):
         ({"stop": ["x"] * 100}, "stop"),
         ({"stream": "yes"}, "stream"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
-        ({"pasta": {"events": True}}, "pasta.decoding.events"),
+        ({"pasta": {"events": True}}, "pasta.events"),
         ({"pasta": {"max_threads": 0}}, "pasta.max_threads"),
         ({"pasta": {"nonsense": 1}}, "pasta.nonsense"),
         ({"pasta": 3}, "pasta"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,7 +27,7 @@ from pasta.cli.running import check_least, check_text, load_engine, make_console
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
-    from pasta.decoding.events import Moment
+    from pasta.decoding.events import StepOutput
     from pasta.decoding.state import Job
     from pasta.engine.native import NativeEngine
 
@@ -105,24 +105,23 @@ class Local:
         self._engine = engine
         self._job: Job | None = None
         self.name = engine.name
-        self.decode: Callable[[Any], str] = engine.vocabulary.decode
 
-    def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[Moment]:
+    def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[StepOutput]:
         from pasta.decoding.api import make_request, stream_request
 
         jobs: list[Job] = []
         request = make_request(self._engine, messages, scope="chat", **options)
-        moments = stream_request(self._engine, request, jobs)
+        outputs = stream_request(self._engine, request, jobs)
         self._job = None
         try:
             while True:
                 with uninterrupted():  # a step that is left half done would leave the engine so
-                    moment = next(moments, None)
-                if moment is None:
+                    output = next(outputs, None)
+                if output is None:
                     break
-                yield moment
+                yield output
         finally:
-            moments.close()  # type: ignore[attr-defined]
+            outputs.close()  # type: ignore[attr-defined]
         self._job = jobs[0]
 
     def figures(self) -> dict[str, Any]:
@@ -140,13 +139,12 @@ class Remote:
     """A server."""
 
     def __init__(self, url: str, api_key: str | None):
-        from pasta.serve.client import Client, read_topic
+        from pasta.serve.client import Client
 
         self._client = Client(url, api_key)
         self.name = f"{self._client.model()} at {self._client.url}"
-        self.decode: Callable[[Any], str] = read_topic
 
-    def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[Moment]:
+    def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[StepOutput]:
         extension = {name: options[name] for name in ("max_threads", "sequential", "parallelism")}
         return self._client.stream(
             messages,
@@ -243,8 +241,8 @@ class Chat:
         messages = [*self.messages, {"role": "user", "content": check_text(question, "question")}]
         texts: list[str] = []
         try:
-            with contextlib.closing(self._voice.answer(messages, self._options)) as moments:  # type: ignore[type-var]
-                self._show(moments, texts)
+            with contextlib.closing(self._voice.answer(messages, self._options)) as outputs:  # type: ignore[type-var]
+                self._show(outputs, texts)
         except KeyboardInterrupt:
             self._remark("(ended)")
         except PastaError as error:
@@ -256,23 +254,23 @@ class Chat:
         if text := "".join(texts):
             self.messages = [*messages, {"role": "assistant", "content": text}]
 
-    def _show(self, moments: Iterator[Moment], texts: list[str]) -> None:
+    def _show(self, outputs: Iterator[StepOutput], texts: list[str]) -> None:
         """Shows an answer while it comes; `texts` is what was shown of it, whatever happens."""
         from pasta.display import Board, Screen, harmless, is_interactive
 
         if is_interactive(self._console):
-            board = Board(self._voice.decode)
+            board = Board()
             try:
                 with Screen(self._console, board) as screen:
-                    for moment in moments:
-                        screen.take(moment)
+                    for output in outputs:
+                        screen.take(output)
             finally:
                 texts.append("".join(span.text for span in board.settled)[: board.ready])
             return
         try:
-            for moment in moments:
-                texts.append(moment.text)
-                write(harmless(moment.text) if self._console.file.isatty() else moment.text)
+            for output in outputs:
+                texts.append(output.text)
+                write(harmless(output.text) if self._console.file.isatty() else output.text)
         finally:
             write("\n")
 

@@ -23,7 +23,7 @@ from pasta.examples import DEFAULT, EXAMPLES, Example
 LIVE = Example("", "Give me five tips for better sleep.")
 
 if TYPE_CHECKING:
-    from pasta.decoding.events import Moment
+    from pasta.decoding.events import StepOutput
     from pasta.decoding.results import Result
     from pasta.decoding.state import Request
     from pasta.engine.native import NativeEngine
@@ -88,14 +88,14 @@ class Bars:
     """The second lap against the first, which runs again beside it as fast as it was."""
 
     def __init__(self, first: Result, console: Console):
-        from pasta.core.commands import Put
+        from pasta.decoding.events import TextWritten
 
         self.seconds = 0.0
         self.done = 0.0  # of the second lap
         self._console = console
-        self._times = [moment.seconds for moment in first.moments]
-        puts = [sum(isinstance(event, Put) for event in moment.events) for moment in first.moments]
-        self._ghost = [0, *accumulate(puts)]
+        self._times = [output.seconds for output in first.moments]
+        tokens = [sum(e.tokens for e in output.events if isinstance(e, TextWritten)) for output in first.moments]
+        self._ghost = [0, *accumulate(tokens)]
 
     def __rich__(self) -> RenderableType:
         ghost = self._ghost[bisect_right(self._times, self.seconds)] / max(1, self._ghost[-1])
@@ -144,11 +144,11 @@ class Stage:
         self.console.print()
         self._rule(title)
         jobs: list[Job] = []
-        moments = stream_request(self.engine, request, jobs)
+        outputs = stream_request(self.engine, request, jobs)
         if self.moves:
-            self._watch(moments, first)
+            self._watch(outputs, first)
         else:
-            self._log(moments, first)
+            self._log(outputs, first)
         result = jobs[0].result()
         if not self.moves and first is None:
             self.console.print(result.text.rstrip("\n"))
@@ -186,32 +186,33 @@ class Stage:
         else:
             self.console.print(f"-- {title}")
 
-    def _watch(self, moments: Iterator[Moment], first: Result | None) -> None:
+    def _watch(self, outputs: Iterator[StepOutput], first: Result | None) -> None:
         from pasta.display import Board, Screen
 
-        board = Board(self.engine.vocabulary.decode)
+        board = Board()
         against = None if first is None else Bars(first, self.console)
         with Screen(self.console, board, against) as screen:
-            for moment in moments:
+            for output in outputs:
                 if first is not None and against is not None:
-                    against.seconds = moment.seconds
+                    against.seconds = output.seconds
                     against.done = min(1.0, board.tokens / max(1, first.content_tokens))
-                screen.take(moment)
+                screen.take(output)
 
-    def _log(self, moments: Iterator[Moment], first: Result | None) -> None:
-        from pasta.core.commands import MAIN, End, Fork, Join
+    def _log(self, outputs: Iterator[StepOutput], first: Result | None) -> None:
+        from pasta.core.commands import MAIN
+        from pasta.decoding.events import Ended, Forked, Joined
 
         topics = {MAIN: "main"}
-        for moment in moments:
-            for event in moment.events:
+        for output in outputs:
+            for event in output.events:
                 said = ""
                 match event:
-                    case Fork(_, child, topic):
-                        topics[child] = self.engine.vocabulary.decode(topic)
-                        said = f"fork   {topics[child]}"
-                    case End(thread):
+                    case Forked(_, child, topic):
+                        topics[child] = topic
+                        said = f"fork   {topic}"
+                    case Ended(thread):
                         said = f"end    {topics[thread]}"
-                    case Join(thread, children):
+                    case Joined(thread, children):
                         said = f"join   {', '.join(topics[child] for child in children)} into {topics[thread]}"
                 if said and first is None:
-                    self.console.print(f"{moment.seconds:7.2f} s  {said}", soft_wrap=True)
+                    self.console.print(f"{output.seconds:7.2f} s  {said}", soft_wrap=True)

@@ -36,7 +36,7 @@ from pasta.cli.running import (
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
-    from pasta.decoding.events import Moment
+    from pasta.decoding.events import StepOutput
     from pasta.decoding.results import Result
     from pasta.decoding.state import Job
     from pasta.engine.base import Engine
@@ -100,14 +100,14 @@ def command(
 
     request = make_request(engine, messages, **options)
     jobs: list[Job] = []
-    moments = stream_request(engine, request, jobs)
+    outputs = stream_request(engine, request, jobs)
     if as_json:
-        for _ in moments:
+        for _ in outputs:
             pass
         result = jobs[0].result()
         write_json(result.to_dict())
     else:
-        result = show(engine, moments, jobs)
+        result = show(outputs, jobs)
     if trace is not None:
         from pasta.trace import write_trace
 
@@ -132,18 +132,18 @@ def check_options(question: str, options: dict[str, Any], context: int | None, t
         check_writable(trace)
 
 
-def show(engine: Engine, moments: Iterator[Moment], jobs: list[Job]) -> Result:
+def show(outputs: Iterator[StepOutput], jobs: list[Job]) -> Result:
     """Prints an answer while it is decoded, in the way that suits where it goes."""
     from pasta.display import Board, Screen, harmless, is_interactive, legend, summary
 
     console = make_console()
     terminal = console.file.isatty()
     if is_interactive(console):
-        with Screen(console, Board(engine.vocabulary.decode)) as screen:
-            for moment in moments:
-                screen.take(moment)
+        with Screen(console, Board()) as screen:
+            for output in outputs:
+                screen.take(output)
     else:
-        stream_plain(harmless(moment.text) if terminal else moment.text for moment in moments)
+        stream_plain(harmless(output.text) if terminal else output.text for output in outputs)
     result = jobs[0].result()
     if terminal:
         console.print()

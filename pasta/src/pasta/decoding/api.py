@@ -8,7 +8,7 @@ from typing import Any
 from pasta.core.interpreter import Limits
 from pasta.core.positions import Positions, check_unit
 from pasta.core.tree import Tree, flatten
-from pasta.decoding.events import Moment
+from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.decoding.state import Job, Request
 from pasta.engine.base import Engine, Sampling
@@ -38,7 +38,7 @@ class Decoder:
         self._know(job)
         return job
 
-    def step(self) -> list[tuple[Job, Moment]]:
+    def step(self) -> list[tuple[Job, StepOutput]]:
         """Runs one step of the engine; returns what it did for each request that took part."""
         decoded: dict[Job, list[tuple[int, int]]] = {}
         for handle, token in self.engine.step():
@@ -58,7 +58,7 @@ class Decoder:
             if job.finished:
                 self._drop(job)
         self.engine.launch()
-        moments: list[tuple[Job, Moment]] = []
+        moments: list[tuple[Job, StepOutput]] = []
         for job in decoded:
             if not self.watched:
                 job.forget()
@@ -116,7 +116,7 @@ def generate_all(model: Engine, prompts: Sequence[Prompt], **options: Any) -> li
     return [job.result() for job in _run(model, requests)]
 
 
-def stream(model: Engine, prompt: Prompt, **options: Any) -> Iterator[Moment]:
+def stream(model: Engine, prompt: Prompt, **options: Any) -> Iterator[StepOutput]:
     """Answers a prompt step by step. The texts of the moments, one after another, are the answer.
 
     Ending the iteration early cancels the request.
@@ -145,7 +145,7 @@ def _run(model: Engine, requests: Sequence[Request]) -> list[Job]:
     return jobs
 
 
-def stream_request(model: Engine, request: Request, job_out: list[Job] | None = None) -> Iterator[Moment]:
+def stream_request(model: Engine, request: Request, job_out: list[Job] | None = None) -> Iterator[StepOutput]:
     """Like `stream`, for a request made beforehand; `job_out` receives the job, whose result holds the rest."""
     decoder = Decoder(model)
     job = decoder.submit(request)

@@ -1,25 +1,81 @@
-"""What a request did in each step: all that the display, the trace and a stream are made of."""
+"""What a request did in each step, for people and programs: displays, traces and streams are made of these.
+
+They need no tokenizer to be read, so a server can send the same. Threads are numbered as they are forked, 0 is the main
+one. A thread's text comes before its end.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pasta.commands import Command
+
+@dataclass(frozen=True, slots=True)
+class TokenPut:
+    """A token entered a thread, which from then on decodes, until it waits or ends. Not told over the network."""
+
+    thread: int
+    token: int
+    position: int
+    inserted: bool = False  # by the interpreter (`<async>`) rather than by the model
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
-    """Text that a thread wrote."""
+class TextWritten:
+    """Text that a thread wrote, and how many tokens it took. Those of all its texts are its tokens but tags and topics.
+
+    A character may take several tokens, and comes with the last of them; the text is empty where tokens say nothing.
+    """
 
     thread: int
     text: str
-
-
-Event = Command | Delta
+    tokens: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Forked:
+    """A thread made a promise: `child` writes about `topic`, about `tokens` tokens of it, its two tags included."""
+
+    thread: int
+    child: int
+    topic: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A thread stands still until its open children are done."""
+
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A thread goes on, and sees what these finished children wrote."""
+
+    thread: int
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A thread is done. `reason`: 'stop' by its own token, 'length' where a limit cut it."""
+
+    thread: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answer is done. `reason`: 'stop', 'length', or why it was ended early."""
+
+    reason: str
+
+
+Event = TokenPut | TextWritten | Forked | Waiting | Joined | Ended | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
     """What one step of the engine did for one request."""
 
     step: int

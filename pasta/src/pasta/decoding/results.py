@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pasta.core.commands import Put
 from pasta.core.interpreter import Interpreter
 from pasta.core.layout import critical_path
 from pasta.core.tree import Tree, flatten, read
+from pasta.decoding.events import TokenPut
 from pasta.lang import plain, print_response
 
 if TYPE_CHECKING:
-    from pasta.decoding.events import Moment
+    from pasta.decoding.events import StepOutput
     from pasta.engine.base import Engine
 
 
@@ -47,7 +47,7 @@ class Result:
     finish_reason: str
     model: str
     tree: Tree
-    moments: tuple[Moment, ...]
+    moments: tuple[StepOutput, ...]
     cached_tokens: int = 0  # of the prompt, which another request had computed
 
     @property
@@ -74,7 +74,7 @@ def build_result(
     interpreter: Interpreter,
     prompt: Sequence[int],
     engine: Engine,
-    moments: Sequence[Moment],
+    moments: Sequence[StepOutput],
     stopped: str | None,
     cached_tokens: int = 0,
 ) -> Result:
@@ -115,13 +115,13 @@ def build_result(
     )
 
 
-def _span(thread: int, moments: Sequence[Moment]) -> tuple[int, int]:
+def _span(thread: int, moments: Sequence[StepOutput]) -> tuple[int, int]:
     """The steps in which a thread put its first and its last token; both the last step where it never began."""
     steps = [
         moment.step
         for moment in moments
         for event in moment.events
-        if isinstance(event, Put) and event.thread == thread
+        if isinstance(event, TokenPut) and event.thread == thread
     ]
     last = len(moments) - 1
     return (min(steps), max(steps)) if steps else (max(0, last), max(0, last))

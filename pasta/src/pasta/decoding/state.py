@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasta.core.commands import MAIN, Anew, Command, End, Fork, Join, Put
+from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
 from pasta.core.interpreter import Interpreter, Limits, threads_of
 from pasta.core.positions import Positions
 from pasta.core.tree import Tree
 from pasta.core.vocabulary import Detokenizer
-from pasta.decoding.events import Delta, Event, Moment
+from pasta.decoding.events import (
+    Ended,
+    Event,
+    Finished,
+    Forked,
+    Joined,
+    StepOutput,
+    TextWritten,
+    TokenPut,
+    Waiting,
+)
 from pasta.decoding.results import Result, build_result
 from pasta.decoding.stitching import Stitcher
 from pasta.engine.base import Engine, Sampling
@@ -39,12 +50,13 @@ class Job:
         self.request = request
         self.interpreter = Interpreter(engine.grammar, engine.vocabulary.eos, request.limits, request.positions)
         self.handles: dict[int, Any] = {}
-        self.moments: list[Moment] = []
+        self.moments: list[StepOutput] = []
         self.error: PastaError | None = None
         self.begun = time.perf_counter()
         self._engine = engine
         self._stitcher = Stitcher(request.stop)
         self._texts: dict[int, Detokenizer] = {}
+        self._unsaid: Counter[int] = Counter()  # thread -> tokens whose text has not been told
         self._in_topic: set[int] = set()
         self._done: list[Command] = []  # carried out, and not yet reported
         self._script = None
@@ -74,20 +86,16 @@ class Job:
                 break
             self._carry_out(self.interpreter.feed(thread, self._chosen(thread, token)))
 
-    def report(self) -> Moment:
+    def report(self) -> StepOutput:
         """What `advance` did, for people: nothing here holds the next step up."""
-        events: list[Event] = []
-        text = ""
-        for command in self._done:
-            events.append(command)
-            events += self._written(command)
+        events = [event for command in self._done for event in self._told(command)]
         self._done = []
-        text += self._stitcher.take()
+        text = self._stitcher.take()
         if self._stitcher.stopped and not self.finished:
-            events += self.interpreter.stop("stop")
+            events += [event for command in self.interpreter.stop("stop") for event in self._told(command)]
         if self.finished:
             text += self._stitcher.finish()
-        moment = Moment(len(self.moments), time.perf_counter() - self.begun, tuple(events), text)
+        moment = StepOutput(len(self.moments), time.perf_counter() - self.begun, tuple(events), text)
         self.moments.append(moment)
         return moment
 
@@ -132,18 +140,30 @@ class Job:
             if parent is not None and anew is not None:
                 self._engine.prepare(self.handles[parent], anew.position, anew.tokens)
 
-    def _written(self, command: Command) -> Iterator[Delta]:
+    def _told(self, command: Command) -> Iterator[Event]:
+        """A command as the events that an onlooker gets, in words."""
+        vocabulary = self._engine.vocabulary
         match command:
-            case Put(thread, token):
+            case Put(thread, token, position, _, inserted):
+                yield TokenPut(thread, token, position, inserted)
                 yield from self._write(thread, token)
-            case Fork(parent, child):
+            case Fork(parent, child, topic, length):
+                assert vocabulary.tags is not None
                 self._in_topic.discard(parent)
                 self._stitcher.fork(parent, child)
-            case End(thread):
+                yield Forked(parent, child, vocabulary.decode(topic), length * vocabulary.tags.unit)
+            case Wait(thread):
+                yield Waiting(thread)
+            case Join(thread, children):
+                yield Joined(thread, children)
+            case End(thread, reason):
                 yield from self._flush(thread)
                 self._stitcher.end(thread)
+                yield Ended(thread, reason)
+            case Finish(reason):
+                yield Finished(reason)
 
-    def _write(self, thread: int, token: int) -> Iterator[Delta]:
+    def _write(self, thread: int, token: int) -> Iterator[TextWritten]:
         tags = self._engine.vocabulary.tags
         if tags is not None and token in tags:
             yield from self._flush(thread)
@@ -152,16 +172,19 @@ class Job:
         elif thread not in self._in_topic:
             if thread not in self._texts:
                 self._texts[thread] = Detokenizer(self._engine.vocabulary)
-            yield from self._delta(thread, self._texts[thread].push(token))
+            self._unsaid[thread] += 1
+            if text := self._texts[thread].push(token):
+                yield self._say(thread, text)
 
-    def _flush(self, thread: int) -> Iterator[Delta]:
+    def _flush(self, thread: int) -> Iterator[TextWritten]:
         if thread in self._texts:
-            yield from self._delta(thread, self._texts.pop(thread).flush())
+            text = self._texts.pop(thread).flush()
+            if self._unsaid[thread]:
+                yield self._say(thread, text)
 
-    def _delta(self, thread: int, text: str) -> Iterator[Delta]:
-        if text:
-            self._stitcher.write(thread, text)
-            yield Delta(thread, text)
+    def _say(self, thread: int, text: str) -> TextWritten:
+        self._stitcher.write(thread, text)
+        return TextWritten(thread, text, self._unsaid.pop(thread))
 
 
 def _decoded(ids: Sequence[int], path: tuple[int, ...]) -> Sequence[int]:

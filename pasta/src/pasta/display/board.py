@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from pasta.core.commands import MAIN, End, Finish, Fork, Join, Put, Wait
-
-if TYPE_CHECKING:
-    from pasta.decoding.events import Moment
+from pasta.core.commands import MAIN
+from pasta.decoding.events import Ended, Finished, Forked, Joined, StepOutput, TextWritten, TokenPut, Waiting
 
 
 class State(Enum):
@@ -29,7 +26,7 @@ class Lane:
     topic: str = ""
     promised: int = 0  # tokens, as its promise estimated them
     state: State = State.QUEUED
-    tokens: int = 0
+    tokens: int = 0  # of its text
     depth: int = 0
     pieces: list[str | int] = field(default_factory=list)
 
@@ -43,51 +40,51 @@ class Span:
 
 
 class Board:
-    """Follows a request, moment by moment.
+    """Follows a request, step by step.
 
     The text of the main thread is *settled* up to its first open child; at a join, and at the end, all is.
     """
 
-    def __init__(self, decode: Callable[[Sequence[int]], str]):
+    def __init__(self) -> None:
         self.lanes = [Lane(MAIN, state=State.RUNNING)]
         self.settled: list[Span] = []  # in reading order
         self.ready = 0  # characters of the answer that are certain: no stop string can take them back
         self.steps = 0
-        self.tokens = 0
+        self.tokens = 0  # of text, in all threads
         self.seconds = 0.0
         self.finish_reason = ""
         self.opened = 1  # the first lane that belongs to what is open now
-        self._decode = decode
         self._front = 0  # pieces of the main thread that are settled
         self._open: set[int] = set()  # children of the main thread that it has not joined
 
-    def take(self, moment: Moment) -> None:
-        self.steps = moment.step + 1
-        self.seconds = moment.seconds
-        self.ready += len(moment.text)
-        for event in moment.events:
+    def take(self, output: StepOutput) -> None:
+        self.steps = output.step + 1
+        self.seconds = output.seconds
+        self.ready += len(output.text)
+        for event in output.events:
             match event:
-                case Put(thread):
-                    self.tokens += 1
-                    self.lanes[thread].tokens += 1
+                case TokenPut(thread):
                     self.lanes[thread].state = State.RUNNING
-                case Fork(parent, child, topic, tokens):
-                    self._fork(self.lanes[parent], child, self._decode(topic), 10 * tokens)
-                case Wait(thread):
+                case TextWritten(thread, text, tokens):
+                    self.tokens += tokens
+                    self.lanes[thread].tokens += tokens
+                    self.lanes[thread].state = State.RUNNING
+                    self.lanes[thread].pieces.append(text)
+                case Forked(parent, child, topic, tokens):
+                    self._fork(self.lanes[parent], child, topic, tokens)
+                case Waiting(thread):
                     self.lanes[thread].state = State.WAITING
-                case Join(thread):
+                case Joined(thread):
                     self.lanes[thread].state = State.RUNNING
                     if thread == MAIN:
                         self._open.clear()
                         self._settle()
                         self.opened = len(self.lanes)
-                case End(thread):
+                case Ended(thread):
                     self.lanes[thread].state = State.DONE
-                case Finish(reason):
+                case Finished(reason):
                     self.finish_reason = reason
                     self._open.clear()
-                case _:
-                    self.lanes[event.thread].pieces.append(event.text)
         self._settle()
 
     def give_up(self) -> None:

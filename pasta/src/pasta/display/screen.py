@@ -20,7 +20,7 @@ from pasta.display.flow import harmless
 from pasta.display.panels import Panels, colour
 
 if TYPE_CHECKING:
-    from pasta.decoding.events import Moment
+    from pasta.decoding.events import StepOutput
 
 MIN_HEIGHT = 8
 MIN_WIDTH = 30
@@ -69,8 +69,8 @@ class Screen:
         self._live.update(Text(""))
         self._live.stop()
 
-    def take(self, moment: Moment) -> None:
-        self.board.take(moment)
+    def take(self, output: StepOutput) -> None:
+        self.board.take(output)
         began = time.perf_counter()
         if began < self._next:
             return

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from pasta.core.commands import End, Fork, Join, Wait
-from pasta.decoding.events import Delta, Moment
+from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.serve.errors import from_pasta
+from pasta.serve.events import to_json
 from pasta.serve.metrics import Metrics
 from pasta.serve.protocol import ChatBody, Options
 from pasta.serve.scheduler import Scheduler, Update
@@ -81,7 +81,7 @@ class Answer:
                 if isinstance(update, Result):
                     yield self._last(index, update)
                     continue
-                events = self._events(update) if self._body.extension.events else []
+                events = to_json(update.events) if self._body.extension.events else []
                 if update.text or events:
                     yield self._event(index, {"content": update.text} if update.text else {}, update, events)
             if self._body.wants_usage:
@@ -90,8 +90,8 @@ class Answer:
             yield sse(from_pasta(error).body())
         yield b"data: [DONE]\n\n"
 
-    async def _told(self) -> AsyncIterator[tuple[int, Moment | Result]]:
-        """All choices' moments as they come, and each choice's result after its last."""
+    async def _told(self) -> AsyncIterator[tuple[int, StepOutput | Result]]:
+        """All choices' steps as they come, and each choice's result after its last."""
         waiting_for_text = True
         while len(self._results) < len(self._tickets):
             index, update = await self._updates.get()
@@ -122,14 +122,14 @@ class Answer:
         choice = {"index": index, **content, "logprobs": None, "finish_reason": finish_reason(result)}
         return {**choice, **self._annotated(result)}
 
-    def _event(self, index: int, delta: dict[str, Any], moment: Moment | None = None, events: Any = ()) -> bytes:
+    def _event(self, index: int, delta: dict[str, Any], output: StepOutput | None = None, events: Any = ()) -> bytes:
         content = {"delta": delta} if self._chat else {"text": delta.get("content", "")}
         chunk = {
             **self._head(".chunk"),
             "choices": [{"index": index, **content, "logprobs": None, "finish_reason": None}],
         }
-        if moment is not None and events:
-            chunk["pasta"] = {"step": moment.step, "seconds": round(moment.seconds, 6), "events": events}
+        if output is not None and events:
+            chunk["pasta"] = {"step": output.step, "seconds": round(output.seconds, 6), "events": events}
         return sse(chunk)
 
     def _last(self, index: int, result: Result) -> bytes:
@@ -139,25 +139,6 @@ class Answer:
 
     def _annotated(self, result: Result) -> dict[str, Any]:
         return {"pasta": {"annotated": result.annotated}} if self._body.extension.annotated else {}
-
-    def _events(self, moment: Moment) -> list[dict[str, Any]]:
-        """What the threads did, for a client that draws them."""
-        out: list[dict[str, Any]] = []
-        for event in moment.events:
-            match event:
-                case Delta(thread, text):
-                    out.append({"type": "delta", "thread": thread, "text": text})
-                case Fork(parent, child, topic, tokens):
-                    spelled = self._engine.vocabulary.decode(topic)
-                    fork = {"type": "fork", "thread": parent, "child": child, "topic": spelled, "tokens": 10 * tokens}
-                    out.append(fork)
-                case Wait(thread):
-                    out.append({"type": "wait", "thread": thread})
-                case Join(thread, children):
-                    out.append({"type": "join", "thread": thread, "children": list(children)})
-                case End(thread, reason):
-                    out.append({"type": "end", "thread": thread, "reason": reason})
-        return out
 
     def _usage(self) -> dict[str, Any]:
         """Token counts, and how the answer came about. Of several choices: sums, and the longest path."""

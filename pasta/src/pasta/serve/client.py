@@ -1,4 +1,4 @@
-"""A client of the server: an answer's stream as the moments that it came in."""
+"""A client of the server: an answer's stream, step by step."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pasta.core.commands import Command, End, Finish, Fork, Join, Put, Wait
-from pasta.decoding.events import Delta, Event, Moment
+from pasta.decoding.events import Finished, StepOutput
 from pasta.errors import PastaError, UsageError
+from pasta.serve.events import from_json
 
 
 class Client:
@@ -29,7 +29,7 @@ class Client:
         with self._open("/v1/models") as response:
             return str(json.load(response)["data"][0]["id"])
 
-    def stream(self, messages: Sequence[Mapping[str, str]], **fields: Any) -> Iterator[Moment]:
+    def stream(self, messages: Sequence[Mapping[str, str]], **fields: Any) -> Iterator[StepOutput]:
         """Asks, and gives what each step brought. Ending the iteration early ends the answer on the server."""
         extension = {**fields.pop("pasta", {}), "events": True}
         body = {
@@ -38,9 +38,9 @@ class Client:
         }  # fmt: skip
         self.usage = {}
         with self._open("/v1/chat/completions", body) as response:
-            yield from self._moments(response)
+            yield from self._outputs(response)
 
-    def _moments(self, response: http.client.HTTPResponse) -> Iterator[Moment]:
+    def _outputs(self, response: http.client.HTTPResponse) -> Iterator[StepOutput]:
         step, seconds = 0, 0.0
         for chunk in chunks(response):
             if "error" in chunk:
@@ -48,13 +48,14 @@ class Client:
             self.usage = chunk.get("usage") or self.usage
             told = chunk.get("pasta", {})
             step, seconds = told.get("step", step), told.get("seconds", seconds)
-            events = [event for one in told.get("events", []) for event in read_event(one)]
+            events = from_json(told.get("events", ()))
             text = ""
             for choice in chunk["choices"]:
                 text += choice["delta"].get("content") or ""
                 if choice["finish_reason"] is not None:
-                    events.append(Finish(choice["finish_reason"]))
-            yield Moment(step, seconds, tuple(events), text)
+                    events.append(Finished(choice["finish_reason"]))
+            if events or text:
+                yield StepOutput(step, seconds, tuple(events), text)
 
     def _open(self, path: str, body: Mapping[str, Any] | None = None) -> http.client.HTTPResponse:
         data = None if body is None else json.dumps(body).encode()
@@ -81,35 +82,6 @@ def chunks(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
     except (OSError, http.client.HTTPException):
         pass
     raise PastaError("the server ended in the middle of the answer")
-
-
-def read_event(event: Mapping[str, Any]) -> Sequence[Event]:
-    """An event of the stream as the library knows it. A text stands for a token: the stream does not count them."""
-    thread = event["thread"]
-    told: Command
-    match event["type"]:
-        case "delta":
-            return Put(thread, 0, 0, None), Delta(thread, event["text"])
-        case "fork":
-            told = Fork(thread, event["child"], spelled(event["topic"]), event["tokens"] // 10)
-        case "wait":
-            told = Wait(thread)
-        case "join":
-            told = Join(thread, tuple(event["children"]))
-        case "end":
-            told = End(thread, event["reason"])
-        case _:  # of a later version
-            return ()
-    return (told,)
-
-
-def spelled(topic: str) -> tuple[int, ...]:
-    """A topic as if each of its characters were a token."""
-    return tuple(map(ord, topic))
-
-
-def read_topic(topic: Sequence[int]) -> str:
-    return "".join(map(chr, topic))
 
 
 def refusal(url: str, error: urllib.error.HTTPError) -> PastaError:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pasta.core.interpreter import Limits
 from pasta.core.positions import Positions
 from pasta.decoding.api import Decoder
-from pasta.decoding.events import Moment
+from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.decoding.state import Job, Request
 from pasta.engine.base import Engine
@@ -52,7 +52,7 @@ class EngineFailed(PastaError):
         super().__init__("the engine failed while it decoded this answer")
 
 
-Update = Moment | Result | PastaError  # moments as they come, and one of the others at the end
+Update = StepOutput | Result | PastaError  # moments as they come, and one of the others at the end
 
 
 class Ticket:

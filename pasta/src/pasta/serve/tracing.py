@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pasta._version import __version__
-from pasta.core.commands import End, Fork, Join, Wait
-from pasta.decoding.events import Moment
+from pasta.decoding.events import Ended, Forked, Joined, StepOutput, Waiting
 from pasta.decoding.results import Result
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class AnswerSpan:
         self._begun: set[int] = set()
 
     def take(self, choice: int, update: Update) -> None:
-        if isinstance(update, Moment):
+        if isinstance(update, StepOutput):
             if choice not in self._begun:
                 self._begun.add(choice)
                 self._prefill(choice, update.seconds)
@@ -121,17 +120,17 @@ class AnswerSpan:
         )
         span.end(now)
 
-    def _events(self, choice: int, moment: Moment) -> None:
-        for event in moment.events:
+    def _events(self, choice: int, output: StepOutput) -> None:
+        for event in output.events:
             match event:
-                case Fork(thread, child):
-                    self._event("fork", choice, moment.step, thread, {"pasta.child": child})
-                case Wait(thread):
-                    self._event("wait", choice, moment.step, thread, {})
-                case Join(thread, children):
-                    self._event("join", choice, moment.step, thread, {"pasta.children": children})
-                case End(thread, reason):
-                    self._event("end", choice, moment.step, thread, {"pasta.reason": reason})
+                case Forked(thread, child):
+                    self._event("fork", choice, output.step, thread, {"pasta.child": child})
+                case Waiting(thread):
+                    self._event("wait", choice, output.step, thread, {})
+                case Joined(thread, children):
+                    self._event("join", choice, output.step, thread, {"pasta.children": children})
+                case Ended(thread, reason):
+                    self._event("end", choice, output.step, thread, {"pasta.reason": reason})
 
     def _event(self, name: str, choice: int, step: int, thread: int, more: Mapping[str, Any]) -> None:
         where = {"pasta.choice": choice, "pasta.step": step, "pasta.thread": thread}

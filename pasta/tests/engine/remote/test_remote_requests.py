@@ -9,6 +9,7 @@ from completions_server import CompletionsServer
 from remote_support import ROWS, until
 
 from pasta.decoding.api import Decoder, generate, generate_all, make_request, stream
+from pasta.decoding.events import Forked
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client
 
@@ -62,7 +63,7 @@ def test_leaving_an_answer_closes_its_connections(remote: RemoteEngine, server: 
     server.pause = 0.02
     moments = stream(remote, ROWS[0]["prompt"])
     for moment in moments:
-        if any(type(event).__name__ == "Fork" for event in moment.events):
+        if any(isinstance(event, Forked) for event in moment.events):
             break
     moments.close()
     until(lambda: all(seen.ended for seen in server.seen))
