@@ -10,11 +10,11 @@ from siren.analysis.interpreter import Interpreter
 from siren.analysis.number import Unknown
 from siren.analysis.paths import Paths
 from siren.analysis.widen import Widening
+from siren.distributions import GAUSSIAN
 from siren.inference.ds import MARGINALIZED
 from siren.inference.graph import Node
 from siren.inference.ssi import SSI
 from siren.symbolic.dist import Dist
-from siren.symbolic.families import GAUSSIAN
 
 
 def _only_the_first_answer(self, question, options: int = 2) -> int:
@@ -25,7 +25,7 @@ def _any_gaussian(self, dist) -> bool:
     return dist.family is GAUSSIAN
 
 
-def _any_family(self, variable, families) -> bool:
+def _any_family(self, variable, kind) -> bool:
     return variable in self.closed
 
 

@@ -1,9 +1,12 @@
 """Programs whose answers were once silently wrong, and data that no model could have produced."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import siren
+from siren.errors import RunError
 
 METHODS = ["ssi", "ds", "bp"]
 
@@ -79,3 +82,91 @@ def test_the_spread_of_what_has_an_exact_mean_only():
     whole = run(text, particles=10_000)[0]
     few = run(text, particles=3)[0]
     assert whole.sd == pytest.approx(few.sd, abs=0.02)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_particle_without_a_density_is_ruled_out_and_reported(method):
+    text = "let sample x <- gaussian(1, 1) in\nlet () = observe(gaussian(sqrt(x), 1), 0.5) in x"
+    with pytest.warns(UserWarning, match=r"line 2: the mean of the gaussian is nan in \d+ of 20000"):
+        result = run(text, method=method, particles=20_000)
+    grid = np.linspace(0, 7, 100_001)
+    density = np.exp(-0.5 * (grid - 1) ** 2 - 0.5 * (0.5 - np.sqrt(grid)) ** 2)
+    assert result[0].mean == pytest.approx((grid * density).sum() / density.sum(), abs=0.02)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "draw", ["gamma(x, 1)", "beta(2, x)", "gaussian(0, x)", "poisson(x)", "bernoulli(x)"]
+)
+def test_a_draw_with_an_undefined_parameter_is_reported(method, draw):
+    text = (
+        "let sample b <- bernoulli(0.5) in let x = if b then 0.5 else log(0 - 1) in "
+        f"let sample y <- {draw} in b"
+    )
+    with pytest.warns(UserWarning, match="is nan in"):
+        assert run(text, method=method)[0].mean == pytest.approx(1)
+    with pytest.raises(RunError, match="is nan in every particle") as caught:
+        run(f"let x = log(0 - 1) in\nlet sample y <- {draw} in y", method=method)
+    assert caught.value.span.line == 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "observation",
+    [
+        "observe(bernoulli(p), 3)",
+        "observe(poisson(3 * p), 0 - 1)",
+        "observe(binomial(5, p), 7)",
+        "observe(binomial(5, p), 2.5)",
+        "observe(beta(2, 1 + p), 1.5)",
+        "observe(gamma(2, p), 0 - 2)",
+        "observe(categorical(0, 1, [p, 1 - p]), 2)",
+        "observe(delta(1), 2)",
+        "observe(beta_binomial(3, 1, 1), 4)",
+        "observe(negative_binomial(3, p), 0 - 1)",
+        "if p < 2 then observe(bernoulli(p), 3) else ()",
+        "if p < 0.5 then observe(bernoulli(p), 3) else observe(bernoulli(p), 4)",
+    ],
+)
+@pytest.mark.parametrize("annotation", ["", "sample"])
+def test_an_impossible_observation_is_an_error(method, observation, annotation):
+    text = f"let {annotation} p <- beta(2, 2) in\nlet () = {observation} in p"
+    with pytest.raises(RunError, match="no particle can explain the observation") as caught:
+        run(text, method=method, particles=300)
+    assert caught.value.span.line == 2
+
+
+def test_an_impossible_observation_names_its_step():
+    text = (
+        "val step = fun (y, p) -> let () = observe(bernoulli(p), y) in let () = resample() in p in "
+        "let p <- beta(1, 1) in fold(step, [1, 0, 3, 1], p)"
+    )
+    with pytest.raises(RunError, match=r"the observation 3 \(step 3\)"):
+        run(text)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_some_particles_are_ruled_out(method):
+    """n is 0 to 9 at random, of which the binomial allows up to 5; the beta is updated by these only."""
+    text = (
+        "let p <- beta(1, 1) in let sample n <- uniform_int(0, 9) in "
+        "let () = observe(binomial(5, p), n) in let () = observe(bernoulli(p), true) in (p, n)"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = run(text, method=method, particles=30_000)
+    k = np.arange(6)  # the binomial is uniform; then weight (k+1)/7 and Beta(k + 2, 6 - k)
+    weights = (k + 1) / (k + 1).sum()
+    assert result["n"].mean == pytest.approx((weights * k).sum(), abs=0.05)
+    assert result["p"].mean == pytest.approx((weights * (k + 2) / 8).sum(), abs=0.01)
+
+
+@pytest.mark.parametrize("value", ["log(0 - 1)", "1 / 0"])
+def test_observing_what_is_no_number_is_an_error(value):
+    with pytest.raises(RunError, match=r"the observed value is (nan|inf)"):
+        run(f"let x <- gaussian(0, 1) in let () = observe(gaussian(x, 1), {value}) in x")
+
+
+def test_a_negative_variance_is_an_error_in_one_particle_too():
+    with pytest.raises(RunError, match="the variance of the gaussian must not be negative, not -"):
+        run("let sample x <- gaussian(0, 1) in let sample y <- gaussian(0, x) in y")

@@ -23,7 +23,7 @@ from siren.syntax.check import require_valid
         ("let x <- gaussian(0, 0) in x", "1:22", "must be positive", None),
         ("let x <- bernoulli(1.5) in x", "1:20", "between 0 and 1", None),
         ("let x <- binomial(2.5, .5) in x", "1:19", "whole number", None),
-        ("let x <- student_t(0, 1, 1) in x", "1:26", "more than 1", None),
+        ("let x <- student_t(0, 1, 0) in x", "1:26", "must be positive", None),
         ("let x = gaussian(0, 1) in x", "1:9", "is not a value", "let x <- gaussian"),
         ("List.hed([1])", "1:1", "unknown function `List.hed`", "`List.hd`"),
         ("map(f, [1])", "1:1", "unknown function `map`", "`List.map`"),

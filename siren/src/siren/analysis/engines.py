@@ -7,13 +7,16 @@ is decided: choices by unknown conditions, and coefficients that may be 0.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from itertools import permutations
 
 import numpy as np
 
-from siren.analysis.number import ANY, NONNEGATIVE, POSITIVE, Numbers, Unknown
+from siren.analysis.number import Numbers, Unknown
 from siren.analysis.paths import Undecided
+from siren.distributions.base import Distribution
+from siren.distributions.finite import BERNOULLI, DELTA
+from siren.distributions.gaussian import GAUSSIAN
 from siren.errors import Span
 from siren.inference.bp import BP
 from siren.inference.ds import DS, MARGINALIZED
@@ -23,10 +26,15 @@ from siren.inference.ssi import SSI, Given
 from siren.symbolic.algebra import operation
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, Expr, Op, Poly, Raw, Scalar, Variable, of, polynomial, variables
-from siren.symbolic.families import BERNOULLI, BETA, CATEGORICAL, DELTA, GAMMA, GAUSSIAN, Family
+from siren.symbolic.sign import NONNEGATIVE
 
-_SIGNS: dict[Family, str] = {GAMMA: POSITIVE, BETA: POSITIVE, GAUSSIAN: ANY}
-_DISCRETE = (BERNOULLI, CATEGORICAL)
+
+def _is_gaussian(family: Distribution) -> bool:
+    return family is GAUSSIAN
+
+
+def _is_finite(family: Distribution) -> bool:
+    return family.finite
 
 
 class Several(Variable):
@@ -41,13 +49,16 @@ class Abstract(Engine):
     numbers: Numbers
 
     def _sample(self, dist: Dist) -> Expr:
-        return self.numbers.fresh(_SIGNS.get(dist.family, NONNEGATIVE if dist.family.discrete else ANY))
+        return self.numbers.fresh(dist.family.support.sign)
 
     def _score(self, dist: Dist, value: Expr) -> Raw:
         return 0.0
 
-    def _check(self, dist: Dist, observed: bool = False) -> None:
-        """Wrong parameters are found when the program runs."""
+    def _sound(self, dist: Dist, observed: bool = False) -> Dist:
+        return dist  # wrong numbers are found when the program runs
+
+    def _require_finite(self, value: Expr) -> None:
+        pass
 
     def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Expr:
         result = super().assume(name, annotation, self.decided(dist), span)
@@ -175,27 +186,20 @@ class AbstractSSI(Abstract, SSI):
             if not isinstance(variance, NUMBERS) or type(mean) is Op:
                 return False
             return type(mean) is not Poly or all(
-                not m or (len(m) == 1 and m[0][1] == 1 and self._is_member(m[0][0], (GAUSSIAN,)))
+                not m or (len(m) == 1 and m[0][1] == 1 and self._is_member(m[0][0], _is_gaussian))
                 for m in mean.terms
             )
-        return dist.family in _DISCRETE and all(self._is_member(v, _DISCRETE) for v in dist.variables())
+        return dist.family.finite and all(self._is_member(v, _is_finite) for v in dist.variables())
 
-    def _is_member(self, variable: Variable, families: tuple[Family, ...]) -> bool:
+    def _is_member(self, variable: Variable, kind: Callable[[Distribution], bool]) -> bool:
         node = self.graph.peek(variable)
-        return (
-            variable in self.closed
-            and type(node) is Node
-            and node.dist.known
-            and node.dist.family in families
-        )
+        return variable in self.closed and type(node) is Node and node.dist.known and kind(node.dist.family)
 
     def _root(self, dist: Dist) -> Dist:
         if dist.family is GAUSSIAN:
             return Dist(GAUSSIAN, (self.numbers.fresh(), self.numbers.fresh(NONNEGATIVE)))
-        chances = [self.numbers.fresh(NONNEGATIVE) for _ in dist.params]
-        return Dist(
-            dist.family, tuple(chances if dist.family is BERNOULLI else [dist.params[0], *chances[1:]])
-        )
+        outcomes = dist.family.outcomes(dist) or []
+        return dist.family.with_chances(dist, [self.numbers.fresh(NONNEGATIVE) for _ in outcomes])
 
     def after(self) -> None:
         """Close what has become closed. A member that has left its set would take the others with it."""
@@ -224,7 +228,7 @@ class AbstractSSI(Abstract, SSI):
 
     def gather(self, expr: Op) -> Expr:
         names = variables(expr)
-        if not all(self._is_member(v, _DISCRETE) for v in names):
+        if not all(self._is_member(v, _is_finite) for v in names):
             return expr
         kept = next((v for v in names if v.annotation == "symbolic"), names[0])
         if len(names) == 1 and isinstance(kept, Several) and expr.name == "any":

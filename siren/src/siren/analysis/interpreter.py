@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 
 from siren.analysis.engines import Abstract
-from siren.analysis.number import NONNEGATIVE, Numbers, Unknown
+from siren.analysis.number import Numbers, Unknown
 from siren.analysis.paths import Paths, Undecided
 from siren.analysis.state import State, capture
 from siren.analysis.tail import Past, Tail, assemble, has_past, split
@@ -19,6 +19,7 @@ from siren.runtime.evaluator import Env, Evaluator
 from siren.runtime.values import EXPRESSIONS, Cons, Value, combine
 from siren.symbolic.algebra import ite
 from siren.symbolic.expr import Expr, Op, Poly, Scalar, variables
+from siren.symbolic.sign import NONNEGATIVE
 from siren.syntax import ast
 
 # Steps of a loop after which expressions that still grow are made small.

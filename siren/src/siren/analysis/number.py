@@ -12,9 +12,7 @@ from typing import Any
 
 from siren.analysis.paths import Paths
 from siren.symbolic.expr import Scalar
-
-# Signs: above 0, not below 0, below 0, or nothing known.
-POSITIVE, NONNEGATIVE, NEGATIVE, ANY = "+", "0+", "-", "?"
+from siren.symbolic.sign import ANY, NEGATIVE, NONNEGATIVE, POSITIVE
 
 
 class Numbers:

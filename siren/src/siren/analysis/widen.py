@@ -4,22 +4,16 @@ that change from step to step become unknown."""
 from __future__ import annotations
 
 from siren.analysis.engines import Abstract
-from siren.analysis.number import ANY, NONNEGATIVE, POSITIVE, Numbers, Unknown, sign_of
+from siren.analysis.number import Numbers, Unknown, sign_of
 from siren.analysis.state import map_leaves, reachable
 from siren.analysis.tail import Past, Tail, assemble, split
+from siren.distributions.finite import DELTA
 from siren.inference.graph import Graph, Node
 from siren.runtime.values import Cons, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, ONE, Expr, Op, Poly, Scalar, Variable, variables
-from siren.symbolic.families import BERNOULLI, BETA, CATEGORICAL, GAMMA, GAUSSIAN, Family
+from siren.symbolic.sign import ANY
 
-# What all parameters of a family have in common.
-_SIGNS: dict[Family, tuple[str, ...]] = {
-    GAUSSIAN: (ANY, NONNEGATIVE),
-    BERNOULLI: (NONNEGATIVE,),
-    BETA: (POSITIVE, POSITIVE),
-    GAMMA: (POSITIVE, POSITIVE),
-}
 # Elements at the front of a growing list that stay as they are: a step may read these.
 FRONT = 2
 
@@ -111,13 +105,16 @@ class Widening:
         return Node(self._dist(node.dist), node.state, condition, node.child)
 
     def _dist(self, dist: Dist) -> Dist:
-        signs = _SIGNS.get(dist.family)
-        if dist.known and signs is not None:
-            return Dist(dist.family, tuple(self.numbers.fresh(sign) for sign in signs))
-        params = [self.expr(p) for p in dist.params]
-        if dist.family is CATEGORICAL:
-            params[0] = dist.params[0]
-        return Dist(dist.family, tuple(params))
+        family = dist.family
+        params: list[Expr] = []
+        for place, param in enumerate(dist.params):
+            if family.parameter(place).fixed:
+                params.append(param)
+            elif dist.known and family is not DELTA:
+                params.append(self.numbers.fresh(family.parameter(place).bound.sign))
+            else:
+                params.append(self.expr(param))
+        return Dist(family, tuple(params))
 
     def expr(self, expr: Expr) -> Expr:
         if type(expr) is Poly:

@@ -5,12 +5,13 @@ To know a variable, the path to its root is turned around edge by edge; nothing 
 
 from __future__ import annotations
 
+from siren.distributions.finite import DELTA
+from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conjugate
 from siren.inference.graph import Node
-from siren.symbolic.conjugacy import Clash, exchange
 from siren.symbolic.dist import Dist
+from siren.symbolic.exchange import Clash, exchange
 from siren.symbolic.expr import Expr, Raw, Variable, of
-from siren.symbolic.families import DELTA, GAUSSIAN
 
 
 class BP(Forest):
@@ -32,9 +33,7 @@ class BP(Forest):
 
     def _condition(self, variable: Variable, value: Expr) -> Raw:
         self._reverse(variable, value)
-        dist = self.graph.node(variable).dist
-        self._check(dist, observed=True)
-        score = self._score(dist, value)
+        score = self._score(self._sound(self.graph.node(variable).dist, observed=True), value)
         self._realize(variable, value)
         return score
 

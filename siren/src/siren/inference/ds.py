@@ -10,13 +10,14 @@ account when it is looked at next. So the past of a path is freed when the progr
 
 from __future__ import annotations
 
+from siren.distributions.finite import DELTA
+from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Node, lanes_with, split_by
 from siren.symbolic.algebra import affine
-from siren.symbolic.conjugacy import Clash, Exchange, exchange
 from siren.symbolic.dist import Dist
+from siren.symbolic.exchange import Clash, Exchange, exchange
 from siren.symbolic.expr import Expr, Variable, of, variables
-from siren.symbolic.families import DELTA, GAUSSIAN
 
 INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
 # Stands for the parent in what it remembers of its child, which would hold the parent itself in a cycle.

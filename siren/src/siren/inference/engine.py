@@ -14,12 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from siren.errors import Note, PlanError, RunError, Span
+from siren.distributions.finite import DELTA
+from siren.errors import Note, PlanError, Span
+from siren.inference import guard
 from siren.inference.graph import Graph, join_nothing, join_numbers, lanes_with
 from siren.symbolic.algebra import ite
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Raw, Variable, fresh, lift, of, raw, variables
-from siren.symbolic.families import DELTA, GAUSSIAN
+from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Raw, Variable, fresh, lift, of, variables
 from siren.symbolic.lanes import Array, Index
 
 
@@ -41,6 +42,10 @@ class Engine:
         self.rng = rng
         self.site = Site()
         self.checked = True
+        # The step of the outermost loop, from 1; 0 outside of loops.
+        self.step = 0
+        # The places in the program that a warning was about.
+        self.reported: set[Span | None] = set()
         self.draws = 0
         # Per program variable: the lanes whose ancestors drew an instance of it, or True for all, False for
         # none.
@@ -55,11 +60,12 @@ class Engine:
             return self.value(dist.params[0]) if annotation == "sample" else dist.params[0]
         variable = Variable(name, annotation, span)
         self._drawn.setdefault(name, False)
-        self._check(dist)
-        if annotation == "sample" and dist.known:
-            # The common case, in one stroke: nothing else can depend on the variable.
-            self._note_draw(variable)
-            return self._sample(dist)
+        if dist.known:
+            dist = self._sound(dist)
+            if annotation == "sample":
+                # The common case, in one stroke: nothing else can depend on the variable.
+                self._note_draw(variable)
+                return self._sample(dist)
         self._bring_in(variable, dist)
         if annotation == "sample":
             self._draw(variable, "it is annotated `sample`")
@@ -70,12 +76,12 @@ class Engine:
         """Condition on a value: lanes gain the log density of it."""
         graph = self.graph
         value = self.value(value)
+        self._require_finite(value)
         dist = graph.simplify_dist(dist)
         if dist.family is DELTA:
             dist = Dist(DELTA, (self.value(dist.params[0]),))
         if dist.known:
-            self._check(dist, observed=True)
-            score = self._score(dist, value)
+            score = self._score(self._sound(dist, observed=True), value)
         else:
             variable = Variable(None, None, self.site.span)
             self._bring_in(variable, dist)
@@ -85,6 +91,7 @@ class Engine:
 
             score = graph.lanewise(condition, join_numbers)
         graph.log_weight = graph.log_weight + score
+        guard.require_possible(self)
 
     def value(self, expr: Expr) -> Expr:
         """The expression as a number: draws what it depends on, and of an `ite` only the side taken."""
@@ -151,9 +158,7 @@ class Engine:
 
     def _condition(self, variable: Variable, value: Expr) -> Raw:
         """Observe an anonymous variable; gives the log density."""
-        dist = self._settle(variable)
-        self._check(dist, observed=True)
-        score = self._score(dist, value)
+        score = self._score(self._sound(self._settle(variable), observed=True), value)
         self._realize(variable, value)
         return score
 
@@ -177,8 +182,7 @@ class Engine:
     def _draw_settled(self, variable: Variable) -> None:
         dist = self._settle(variable)
         if dist.family is not DELTA:
-            self._check(dist)
-            self._realize(variable, self._sample(dist))
+            self._realize(variable, self._sample(self._sound(dist)))
 
     def _sample(self, dist: Dist) -> Expr:
         """A number for each lane from a known distribution."""
@@ -186,7 +190,14 @@ class Engine:
 
     def _score(self, dist: Dist, value: Expr) -> Raw:
         """The log density of a known distribution at a number."""
-        return dist.logpdf(raw(value))
+        return guard.score(self, dist, value)
+
+    def _sound(self, dist: Dist, observed: bool = False) -> Dist:
+        """A known distribution, refused if its parameters make none."""
+        return guard.sound(self, dist, observed)
+
+    def _require_finite(self, value: Expr) -> None:
+        guard.require_finite(self, value)
 
     def _draw_where(self, variable: Variable, exprs: list[Expr], reason: str) -> None:
         """Draw a variable in the lanes in which the expressions depend on it."""
@@ -196,20 +207,6 @@ class Engine:
             return
         classes = [np.flatnonzero(lanes), np.flatnonzero(~lanes)]
         self.graph.apart(classes, [lambda: self._draw(variable, reason), lambda: None], join_nothing)
-
-    def _check(self, dist: Dist, observed: bool = False) -> None:
-        """Refuse parameters that make no distribution, at the place in the program that made them."""
-        if not dist.known:
-            return
-        numbers = dist.numbers()
-        wrong = dist.family.check(*numbers)
-        if wrong is None and observed and dist.family is GAUSSIAN and not _nonzero(numbers[1]):
-            wrong = "the variance of an observed gaussian must be positive, not 0"
-        for number in numbers:
-            if type(number) is float and number != number:
-                wrong = f"a parameter of the {dist.family} is not a number"
-        if wrong is not None:
-            raise RunError(wrong, self.site.span)
 
     # Annotations --------------------------------------------------------------------------------------------
 
@@ -266,10 +263,6 @@ class Engine:
             hint=f"annotate `{variable.name}` as `sample`, or leave the annotation out",
             notes=(Note(f"forced by {self.site.what}", self.site.span),),
         )
-
-
-def _nonzero(number: Raw) -> bool:
-    return bool(number.all()) if isinstance(number, np.ndarray) else number != 0
 
 
 def _undecided(expr: Expr) -> Op | None:

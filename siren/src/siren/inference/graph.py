@@ -16,6 +16,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from siren.distributions.finite import DELTA
+from siren.distributions.gaussian import GAUSSIAN
+from siren.errors import SirenError
 from siren.symbolic.algebra import select, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
@@ -31,7 +34,6 @@ from siren.symbolic.expr import (
     restrict,
     variables,
 )
-from siren.symbolic.families import DELTA, GAUSSIAN
 from siren.symbolic.lanes import Array, Generation, Index, Scope
 from siren.symbolic.merge import merge, scatter
 
@@ -125,6 +127,8 @@ class Graph:
     def __init__(self, particles: int) -> None:
         self.scope = Scope(particles)
         self.log_weight: Raw = 0.0
+        # Why the latest lanes to go have weight 0.
+        self.ruled_out: SirenError | None = None
         self._layers: list[Layer] = []
         # Counts whatever can make a variable known: a value, another scope, another layer.
         self._changes = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +16,9 @@ class Recorder(Protocol):
     """Whoever wants the genealogy: called once per `resample()`."""
 
     def step(self, ancestors: Index | None, log_weights: Array, ess: float) -> None: ...
+
+
+_IMPOSSIBLE = RunError("every particle has weight 0: the data are impossible under this model")
 
 
 class Population:
@@ -65,10 +67,8 @@ class Population:
             if whole:
                 self._record(None, log_weights, ess)
             return
-        if log_mean == -np.inf:
-            warnings.warn(
-                "every particle has weight 0: the data are impossible under this model", stacklevel=2
-            )
+        if log_mean == -np.inf and whole:
+            raise graph.ruled_out or _IMPOSSIBLE
         ancestors = self._choose(self.rng, weights)
         graph.scope.advance(ancestors)
         if whole:
@@ -84,7 +84,10 @@ class Population:
         size = self.graph.scope.size
         if not isinstance(self.graph.log_weight, np.ndarray):
             return np.full(size, 1.0 / size)
-        return normalised(self.graph.log_weight)[0]
+        weights, log_mean = normalised(self.graph.log_weight)
+        if log_mean == -np.inf:
+            raise self.graph.ruled_out or _IMPOSSIBLE
+        return weights
 
     def log_evidence(self) -> float:
         """The estimate of the log density of all data so far."""

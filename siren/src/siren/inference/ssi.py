@@ -10,13 +10,15 @@ from collections.abc import Set
 
 import numpy as np
 
+from siren.distributions.beta import BETA
+from siren.distributions.finite import BERNOULLI, DELTA
+from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split_by
 from siren.symbolic.algebra import add, affine, mul
-from siren.symbolic.conjugacy import Clash, Exchange, exchange, is_choice
 from siren.symbolic.dist import Dist
+from siren.symbolic.exchange import Clash, Exchange, exchange, is_choice
 from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, of
-from siren.symbolic.families import BERNOULLI, BETA, DELTA, GAUSSIAN
 from siren.symbolic.lanes import Generation
 
 _NOTHING: frozenset[Variable] = frozenset()
@@ -71,16 +73,14 @@ class SSI(Engine):
         dist = self._hoist_by_force(variable, pending)
         if dist.family is DELTA:
             return
-        self._check(dist)
-        value = self._sample(dist)
+        value = self._sample(self._sound(dist))
         self._realize(variable, value)
         pending.resolve(self.graph, value)
 
     def _condition(self, variable: Variable, value: Expr) -> Raw:
         # Nothing else depends on an observed variable, so its parents can take the value at once.
         dist = self._hoist_by_force(variable, value)
-        self._check(dist, observed=True)
-        score = self._score(dist, value)
+        score = self._score(self._sound(dist, observed=True), value)
         self._realize(variable, value)
         return score
 

@@ -204,11 +204,15 @@ class Evaluator:
             accumulator = None
             self._fold_depth += 1
             self._folded += 1
+            if self._fold_depth == 1:
+                self.engine.step = done
             accumulator = self._tidy(self.apply(node.function, arguments, node.span))
             self._fold_depth -= 1
             if self._step is not None and self._fold_depth == 0:
                 self._step(done, total)
             yield accumulator
+        if self._fold_depth == 0:
+            self.engine.step = 0
 
     def _tidy(self, value: Value) -> Value:
         """Fill in what has become known, or expressions would grow from step to step. Lists stay as they are:

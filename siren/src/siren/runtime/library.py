@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from siren.distributions import registered
 from siren.errors import RunError
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, describe, list_of
-from siren.symbolic import families
 from siren.symbolic.algebra import add, div, mul, operation, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Expr
@@ -54,53 +54,22 @@ def equal(a: Value, b: Value, now: Callable[[Value], Value]) -> Expr:
 
 # Distributions ----------------------------------------------------------------------------------------------
 
-_PLAIN = {
-    "gaussian": families.GAUSSIAN,
-    "beta": families.BETA,
-    "bernoulli": families.BERNOULLI,
-    "binomial": families.BINOMIAL,
-    "beta_binomial": families.BETA_BINOMIAL,
-    "negative_binomial": families.NEGATIVE_BINOMIAL,
-    "gamma": families.GAMMA,
-    "poisson": families.POISSON,
-    "delta": families.DELTA,
-    "student_t": families.STUDENT_T,
-}
-
 
 def distribution(name: str, arguments: list[Value]) -> Dist:
-    if name == "categorical":
-        return _categorical(*arguments)
-    for argument in arguments:
-        if not isinstance(argument, EXPRESSIONS):
-            raise RunError(f"a parameter of {name} is {describe(argument)}, not a number")
-    if name == "exponential":
-        return Dist(families.GAMMA, (1.0, arguments[0]))
-    if name == "uniform_int":
-        low, high = (_whole(name, bound) for bound in arguments)
-        count = high - low + 1
-        if count < 1:
-            raise RunError(f"uniform_int from {low} to {high} has no values")
-        return Dist(families.CATEGORICAL, (float(low), *([1.0 / count] * count)))
-    return Dist(_PLAIN[name], tuple(arguments))
+    family = registered()[name]
+    plain = []
+    for parameter, argument in zip(family.parameters, arguments, strict=True):
+        if parameter.kind != "number" and type(argument) is Cons:
+            argument = _python(argument)
+        elif not isinstance(argument, EXPRESSIONS) and parameter.kind != "anything":
+            wanted = "a number" if parameter.kind == "number" else "a list"
+            raise RunError(f"the {parameter.name} of {name} is {describe(argument)}, not {wanted}")
+        plain.append(argument)
+    return family.build(*plain)
 
 
-def _categorical(low: Value, high: Value, probabilities: Value) -> Dist:
-    first, last = _whole("categorical", low), _whole("categorical", high)
-    if type(probabilities) is not Cons or not all(isinstance(p, EXPRESSIONS) for p in probabilities):
-        raise RunError("the third argument of categorical must be a list of probabilities")
-    if probabilities.length != last - first + 1:
-        raise RunError(
-            f"categorical from {first} to {last} needs {last - first + 1} probabilities,"
-            f" not {probabilities.length}"
-        )
-    return Dist(families.CATEGORICAL, (float(first), *probabilities))
-
-
-def _whole(name: str, value: Value) -> int:
-    if type(value) is not float or not value.is_integer():
-        raise RunError(f"the bounds of {name} must be known whole numbers")
-    return int(value)
+def _python(value: Value) -> Value:
+    return [_python(item) for item in value] if type(value) is Cons else value
 
 
 # Library ----------------------------------------------------------------------------------------------------

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from scipy import special
-
 from siren.symbolic.algebra import add, mul, power, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
@@ -22,7 +19,6 @@ from siren.symbolic.expr import (
     raw,
     variables,
 )
-from siren.symbolic.families import BERNOULLI, BETA, CATEGORICAL, GAMMA, GAUSSIAN, Family
 
 _LARGEST_POWER = 12
 
@@ -41,15 +37,11 @@ def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
     """E[expr] over one variable, as an expression of the others."""
     if variable not in variables(expr):
         return expr
-    if dist.family is BERNOULLI:
-        (p,) = dist.params
-        rest = add(1.0, mul(-1.0, p))
-        return add(mul(p, substitute(expr, {variable: 1.0})), mul(rest, substitute(expr, {variable: 0.0})))
-    if dist.family is CATEGORICAL:
-        low, *chances = dist.params
-        total: Expr = 0.0
-        for offset, chance in enumerate(chances):
-            total = add(total, mul(chance, substitute(expr, {variable: add(low, float(offset))})))
+    total: Expr = 0.0
+    outcomes = dist.family.outcomes(dist)
+    if outcomes is not None:
+        for value, chance in outcomes:
+            total = add(total, mul(chance, substitute(expr, {variable: value})))
         return total
     if type(expr) is not Poly:
         return _probability(expr, variable, dist)
@@ -59,7 +51,6 @@ def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
         by_power.setdefault(exponent, {})[tuple(item for item in monomial if item[0] is not variable)] = (
             coefficient
         )
-    total = 0.0
     for exponent, terms in by_power.items():
         moment = 1.0 if exponent == 0 else _moment(dist, exponent)
         if moment is None:
@@ -70,50 +61,7 @@ def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
 
 def _moment(dist: Dist, exponent: int) -> Expr | None:
     """E[v ** exponent]."""
-    if abs(exponent) > _LARGEST_POWER:
-        return None
-    if dist.family is GAUSSIAN and exponent > 0:
-        return _gaussian_moment(dist.params[0], dist.params[1], exponent)
-    if not dist.known:
-        return None
-    numbers = dist.numbers()
-    gen = generation(*dist.params)
-    rule = _POWER_MOMENTS.get(dist.family)
-    if rule is not None:
-        return lift(rule(exponent, *numbers), gen)
-    if exponent == 1:
-        return lift(dist.family.mean(*numbers), gen)
-    if exponent == 2:
-        mean = dist.family.mean(*numbers)
-        return lift(dist.family.variance(*numbers) + np.square(mean), gen)
-    return None
-
-
-def _gaussian_moment(mean: Expr, variance: Expr, exponent: int) -> Expr:
-    """By the recursion E[v^k] = mean E[v^(k-1)] + (k-1) variance E[v^(k-2)]."""
-    before: Expr = 1.0
-    current = mean
-    for k in range(2, exponent + 1):
-        before, current = current, add(mul(mean, current), mul(float(k - 1), mul(variance, before)))
-    return current
-
-
-def _gamma_moment(k: int, shape: Any, rate: Any) -> Any:
-    shape, rate = np.asarray(shape, dtype=float), np.asarray(rate, dtype=float)
-    with np.errstate(invalid="ignore"):
-        value = np.exp(
-            special.gammaln(np.maximum(shape + k, 1e-300)) - special.gammaln(shape) - k * np.log(rate)
-        )
-    return np.where(shape + k > 0, value, np.inf)[()]
-
-
-def _beta_moment(k: int, a: Any, b: Any) -> Any:
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    value = np.exp(special.betaln(np.maximum(a + k, 1e-300), b) - special.betaln(a, b))
-    return np.where(a + k > 0, value, np.inf)[()]
-
-
-_POWER_MOMENTS: dict[Family, Any] = {GAMMA: _gamma_moment, BETA: _beta_moment}
+    return None if abs(exponent) > _LARGEST_POWER else dist.family.expected_power(dist, exponent)
 
 
 def _probability(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
@@ -121,10 +69,13 @@ def _probability(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
     if type(expr) is not Op or expr.name not in ("lt", "le") or not dist.known or dist.family.discrete:
         return None
     left, right = expr.args
+    cdf = dist.family.cdf
+    if cdf is None:
+        return None
     if isinstance(right, NUMBERS) and _is(left, variable):
-        return lift(dist.family.cdf(raw(right), *dist.numbers()), generation(right, *dist.params))
+        return lift(cdf(raw(right), *dist.numbers()), generation(right, *dist.params))
     if isinstance(left, NUMBERS) and _is(right, variable):
-        return lift(1.0 - dist.family.cdf(raw(left), *dist.numbers()), generation(left, *dist.params))
+        return lift(1.0 - cdf(raw(left), *dist.numbers()), generation(left, *dist.params))
     return None
 
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from siren.distributions.base import Distribution
+from siren.distributions.finite import BERNOULLI
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, lanes_with, split_by
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
@@ -15,10 +17,9 @@ from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, squared
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value
 from siren.symbolic.algebra import add, affine, mul, operation, sub, substitute
-from siren.symbolic.conjugacy import is_just
 from siren.symbolic.dist import Dist
+from siren.symbolic.exchange import is_just
 from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Poly, Variable, lift, raw, restrict, variables
-from siren.symbolic.families import BERNOULLI, Family
 from siren.symbolic.lanes import Array, Scope
 
 Mean = Literal["exact", "plugin"]
@@ -85,6 +86,8 @@ class Summary:
 
     def _of_single(self, expr: Expr, variable: Variable, dist: Dist) -> Posterior | None:
         """A function of one variable with a known distribution."""
+        if not dist.family.has_moments:
+            return None
         if is_just(expr, variable):
             return _of_affine(dist.mean(), dist, 1.0, 0.0)
         chain = [(variable, dist)]
@@ -155,8 +158,9 @@ def _of_affine(mean: Any, dist: Dist, slope: Any, offset: Any) -> Posterior:
     """slope * v + offset."""
     family, numbers = dist.family, dist.numbers()
     cdf: Callable[[float], Any] | None = None
-    if np.all(np.asarray(slope) > 0):
-        cdf = lambda x: family.cdf((x - offset) / slope, *numbers)  # noqa: E731
+    below = family.cdf
+    if below is not None and np.all(np.asarray(slope) > 0):
+        cdf = lambda x: below((x - offset) / slope, *numbers)  # noqa: E731
     return Posterior(
         mean,
         lambda: np.square(slope) * family.variance(*numbers),
@@ -190,7 +194,7 @@ def _at(number: Any, lanes: Array) -> Any:
     return number[lanes] if isinstance(number, np.ndarray) and number.ndim else number
 
 
-def _draw(family: Family, numbers: tuple[Any, ...], lanes: Array, rng: Rng) -> Array:
+def _draw(family: Distribution, numbers: tuple[Any, ...], lanes: Array, rng: Rng) -> Array:
     return np.asarray(family.sample(rng, len(lanes), *(_at(p, lanes) for p in numbers)), dtype=float)
 
 

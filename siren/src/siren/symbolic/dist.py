@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from siren.symbolic.algebra import substitute
 from siren.symbolic.expr import (
@@ -18,8 +18,10 @@ from siren.symbolic.expr import (
     restrict,
     variables,
 )
-from siren.symbolic.families import Family
 from siren.symbolic.lanes import Array, Generation, Index, Scope
+
+if TYPE_CHECKING:
+    from siren.distributions.base import Distribution
 
 
 class Dist:
@@ -27,7 +29,7 @@ class Dist:
 
     __slots__ = ("_stamp", "_variables", "_varies", "family", "known", "params", "simple_at")
 
-    def __init__(self, family: Family, params: tuple[Expr, ...]) -> None:
+    def __init__(self, family: Distribution, params: tuple[Expr, ...]) -> None:
         self.family = family
         self.params = params
         self.known = True

@@ -1,4 +1,9 @@
-"""What a rule gives: the edge turned around, or what stands in the way."""
+"""How to turn an edge of the graph around without drawing anything.
+
+`exchange(x, prior, likelihood)` takes x ~ prior and y ~ likelihood(x). It gives the marginal of y and the
+posterior of x as a function of y (an expression: a number, or y itself while y is still random). If there is
+no closed form it says which variable stands in the way, and why. The rules belong to the distributions.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,18 @@ class Clash:
 
 
 Rule = Callable[[Variable, Dist, Dist], Exchange | Clash]
+
+
+def exchange(x: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
+    parent, child = prior.family, likelihood.family
+    rule = parent.as_parent.get(child.name) or child.as_child.get(parent.name)
+    if rule is not None:
+        return rule(x, prior, likelihood)
+    if parent.finite and child.finite:
+        from siren.symbolic.enumeration import enumerate_parent
+
+        return enumerate_parent(x, prior, likelihood)
+    return Clash(x, f"there is no rule for a {parent} parent of a {child}")
 
 
 def only_term(expr: Expr, monomial: Monomial) -> Expr | None:

@@ -1,4 +1,5 @@
-"""What the language knows by name: distributions, library functions and the operators' function names."""
+"""What the language knows by name: library functions and the operators' function names. Its distributions are
+in `siren.distributions`."""
 
 from __future__ import annotations
 
@@ -6,31 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from siren.syntax.ast import BinaryOperator
-
-
-@dataclass(frozen=True, slots=True)
-class DistributionInfo:
-    """`parameters` name the arguments in order, for messages and documentation."""
-
-    parameters: tuple[str, ...]
-    meaning: str
-
-
-DISTRIBUTIONS: Final[dict[str, DistributionInfo]] = {
-    "gaussian": DistributionInfo(("mean", "variance"), "normal, by its variance"),
-    "beta": DistributionInfo(("a", "b"), "beta"),
-    "bernoulli": DistributionInfo(("p",), "true with probability p"),
-    "binomial": DistributionInfo(("n", "p"), "successes in n trials"),
-    "beta_binomial": DistributionInfo(("n", "a", "b"), "binomial with p ~ beta(a, b) integrated out"),
-    "negative_binomial": DistributionInfo(("n", "p"), "failures before the n-th success"),
-    "exponential": DistributionInfo(("rate",), "gamma(1, rate)"),
-    "gamma": DistributionInfo(("shape", "rate"), "gamma, by its rate"),
-    "poisson": DistributionInfo(("rate",), "Poisson"),
-    "delta": DistributionInfo(("value",), "a constant"),
-    "categorical": DistributionInfo(("low", "high", "probabilities"), "integers low..high, both included"),
-    "uniform_int": DistributionInfo(("low", "high"), "integers low..high, both included, all alike"),
-    "student_t": DistributionInfo(("location", "scale_squared", "degrees"), "Student's t, degrees > 1"),
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,17 @@ Nothing here rejects a program that could run: `shapes` reports only what must f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from siren.errors import CheckError, CheckErrors, Span, did_you_mean
 from siren.syntax import ast
-from siren.syntax.builtins import DISTRIBUTIONS, FUNCTIONS
+from siren.syntax.builtins import FUNCTIONS
 from siren.syntax.depth import deep_recursion
 from siren.syntax.shapes import find_shape_errors
 from siren.syntax.traverse import children, walk
+
+if TYPE_CHECKING:
+    from siren.distributions import Distribution
 
 # What other languages call our distributions and functions.
 _OTHER_NAMES: Final = {
@@ -50,6 +53,7 @@ class _NameChecker:
         self.program = program
         self.data_names = data_names
         self.functions = {function.name for function in program.functions}
+        self.distributions = _distributions()
         self.main_names = frozenset(_bound_names(program.body)) | data_names
         self.in_main = True
         self.errors: list[CheckError] = []
@@ -122,7 +126,7 @@ class _NameChecker:
         """A function's name where a function is expected: `fold(f, ...)`, `List.map(f, ...)`."""
         if name in self.functions or name in FUNCTIONS:
             return
-        if name in DISTRIBUTIONS:
+        if name in self.distributions:
             hint = f"wrap it: `val draw = fun x -> let y <- {name}(...) in y in`"
             self._report(f"`{name}` is a distribution, not a function", span, hint)
         else:
@@ -134,7 +138,7 @@ class _NameChecker:
         info = FUNCTIONS.get(name)
         callee = Span(span.line, span.column, span.line, span.column + len(name))
         if info is None:
-            if name in DISTRIBUTIONS:
+            if name in self.distributions:
                 hint = f"draw from it: `let x <- {name}(...) in ...`, or `observe({name}(...), value)`"
                 self._report(f"the distribution `{name}` is not a value", callee, hint)
             else:
@@ -148,45 +152,42 @@ class _NameChecker:
 
     def _distribution(self, distribution: ast.Distribution, scope: frozenset[str]) -> None:
         name, span = distribution.name, distribution.span
-        info = DISTRIBUTIONS.get(name)
+        info = self.distributions.get(name)
         if info is None:
             callee = Span(span.line, span.column, span.line, span.column + len(name))
             known = _OTHER_NAMES.get(name)
-            hint = f"did you mean `{known}`?" if known in DISTRIBUTIONS else did_you_mean(name, DISTRIBUTIONS)
+            hint = (
+                f"did you mean `{known}`?"
+                if known in self.distributions
+                else did_you_mean(name, self.distributions)
+            )
             if name in self.functions or name in FUNCTIONS:
                 hint = f"`{name}` is a function; for a plain value write `let x = {name}(...)`"
             self._report(
-                f"unknown distribution `{name}`", callee, hint or f"there are: {', '.join(DISTRIBUTIONS)}"
+                f"unknown distribution `{name}`",
+                callee,
+                hint or f"there are: {', '.join(self.distributions)}",
             )
         elif len(distribution.arguments) != len(info.parameters):
-            self._report(_count_message(name, info.parameters, len(distribution.arguments)), span)
+            names = tuple(parameter.name for parameter in info.parameters)
+            self._report(_count_message(name, names, len(distribution.arguments)), span)
         else:
-            self._constants(distribution, info.parameters)
+            self._constants(distribution, info)
         for argument in distribution.arguments:
             self._expr(argument, scope)
 
-    def _constants(self, distribution: ast.Distribution, parameters: tuple[str, ...]) -> None:
+    def _constants(self, distribution: ast.Distribution, info: Distribution) -> None:
         """Arguments that are written as numbers can be judged now."""
-        for parameter, argument in zip(parameters, distribution.arguments, strict=True):
+        for parameter, argument in zip(info.parameters, distribution.arguments, strict=True):
             value = _constant(argument)
-            if value is None:
-                continue
-            rule = _PARAMETER_RULES.get(parameter)
-            if (
-                parameter == "n"
-                and (value < 0 or value != int(value))
-                and distribution.name != "negative_binomial"
-            ):
-                rule_text = "must be a whole number, 0 or more"
-            elif rule is not None and not rule[0] <= value <= rule[1]:
-                rule_text = rule[2]
-            else:
+            bound = parameter.observed or parameter.bound
+            if value is None or bound.holds_everywhere(value):
                 continue
             hint = None
-            if parameter == "variance":
-                hint = "the second argument of `gaussian` is a variance, not a standard deviation"
+            if parameter.name == "variance":
+                hint = f"the second argument of `{info.name}` is a variance, not a standard deviation"
             self._report(
-                f"{parameter} of `{distribution.name}` {rule_text}, not {value:g}", argument.span, hint
+                f"{parameter.name} of `{info.name}` {bound.words}, not {value:g}", argument.span, hint
             )
 
     def _function_hint(self, name: str) -> str | None:
@@ -196,18 +197,10 @@ class _NameChecker:
         return did_you_mean(name, self.functions | set(FUNCTIONS))
 
 
-_TINY: Final = 5e-324
-_BIG: Final = 1.8e308
-_PARAMETER_RULES: Final[dict[str, tuple[float, float, str]]] = {
-    "variance": (_TINY, _BIG, "must be positive"),
-    "scale_squared": (_TINY, _BIG, "must be positive"),
-    "shape": (_TINY, _BIG, "must be positive"),
-    "rate": (_TINY, _BIG, "must be positive"),
-    "a": (_TINY, _BIG, "must be positive"),
-    "b": (_TINY, _BIG, "must be positive"),
-    "p": (0.0, 1.0, "must be between 0 and 1"),
-    "degrees": (1.0000001, _BIG, "must be more than 1"),
-}
+def _distributions() -> dict[str, Distribution]:
+    from siren.distributions import registered  # brings in SciPy, which parsing need not pay for
+
+    return registered()
 
 
 def _bound_names(expr: ast.Expr) -> Iterator[str]:

@@ -8,12 +8,15 @@ happen in every run that gets there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from siren.errors import CheckError, Note, Span
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
 from siren.syntax.printer import flat_pattern
+
+if TYPE_CHECKING:
+    from siren.distributions import Parameter
 
 _FOLD_ROUNDS: Final = 4
 _MAX_DEPTH: Final = 12
@@ -170,12 +173,20 @@ class _ShapeFinder:
         return SCALAR
 
     def distribution(self, distribution: ast.Distribution, scope: Scope) -> None:
-        for index, argument in enumerate(distribution.arguments):
-            if distribution.name == "delta":
+        for parameter, argument in zip(
+            self.parameters(distribution.name), distribution.arguments, strict=True
+        ):
+            if parameter.kind == "anything":
                 self.expr(argument, scope)
             else:
-                wanted = ListOf(None) if (distribution.name, index) == ("categorical", 2) else SCALAR
+                wanted = SCALAR if parameter.kind == "number" else ListOf(None)
                 self.expect(wanted, argument, scope, f"`{distribution.name}`")
+
+    @staticmethod
+    def parameters(name: str) -> tuple[Parameter, ...]:
+        from siren.distributions import registered  # brings in SciPy, which parsing need not pay for
+
+        return registered()[name].parameters
 
     def fold(self, function: str, elements: ast.Expr, start: ast.Expr, scope: Scope, span: Span) -> Shape:
         element = self._element(self.expect(ListOf(None), elements, scope, "`fold`"))

@@ -1,29 +1,21 @@
-"""Conjugacies of beta parents, and of finite discrete ones by enumeration."""
+"""The beta distribution, and the binomial that it leaves behind when it is integrated out."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, ClassVar
 
+import numpy as np
+from scipy import special
+
+from siren.distributions.base import Distribution, Parameter, Rng
+from siren.distributions.bounds import COUNT, POSITIVE_REAL, Bound, Numbers
+from siren.distributions.counts import Count, log_choose
+from siren.distributions.finite import BERNOULLI, CATEGORICAL
 from siren.symbolic.algebra import add, affine, div, ite, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, is_choice, is_just, name_of, only_term
-from siren.symbolic.expr import (
-    NUMBERS,
-    ONE,
-    Column,
-    Expr,
-    Variable,
-    generation,
-    lift,
-    polynomial,
-    raw,
-)
-from siren.symbolic.families import (
-    BERNOULLI,
-    BETA,
-    BETA_BINOMIAL,
-    CATEGORICAL,
-)
+from siren.symbolic.expr import NUMBERS, ONE, Column, Expr, Variable, generation, lift, polynomial, raw
+from siren.symbolic.lanes import Array
 
 
 def beta_bernoulli(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
@@ -113,70 +105,71 @@ def _same(expr: Expr, value: float) -> bool:
     return isinstance(expr, (float, bool)) and abs(float(expr) - value) <= 1e-12
 
 
-def enumerate_parent(x: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
-    """A finite discrete parent of a finite discrete child: sum over the parent's values."""
-    table = [_chances(likelihood.substitute({x: value})) for value, _ in _support(prior)]
-    weights = [weight for _, weight in _support(prior)]
-    marginal = [_mix(weights, [row[j] for row in table]) for j in range(len(table[0]))]
-    outcomes = [value for value, _ in _support(likelihood)]
+class Beta(Distribution):
+    name = "beta"
+    meaning = "beta"
+    parameters = (Parameter("a", POSITIVE_REAL), Parameter("b", POSITIVE_REAL))
+    support = Bound("must be between 0 and 1", 0.0, 1.0, open=True)
+    as_parent: ClassVar = {
+        "bernoulli": beta_bernoulli,
+        "binomial": beta_binomial,
+        "categorical": beta_categorical,
+    }
 
-    def posterior(y: Expr) -> Dist:
-        after: list[Expr] = []
-        for weight, row in zip(weights, table, strict=True):
-            given = [_bayes(weight, like, total) for like, total in zip(row, marginal, strict=True)]
-            after.append(_choose(y, outcomes, given))
-        return _finite(prior, after)
+    def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
+        return rng.beta(p[0], p[1], size)
 
-    return Exchange(_finite(likelihood, marginal), posterior)
+    def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
+        a, b = p
+        return special.xlogy(a - 1, x) + special.xlog1py(b - 1, -np.asarray(x)) - special.betaln(a, b)
 
+    def inside(self, x: Numbers, *p: Numbers) -> Any:
+        return (np.asarray(x) >= 0) & (np.asarray(x) <= 1)
 
-def _support(dist: Dist) -> list[tuple[Expr, Expr]]:
-    """(value, probability) of a finite discrete distribution."""
-    if dist.family is BERNOULLI:
-        (p,) = dist.params
-        return [(0.0, sub(1.0, p)), (1.0, p)]
-    low, *chances = dist.params
-    return [(add(low, float(offset)), chance) for offset, chance in enumerate(chances)]
+    def mean(self, *p: Numbers) -> Numbers:
+        return p[0] / (p[0] + p[1])
 
+    def variance(self, *p: Numbers) -> Numbers:
+        total = p[0] + p[1]
+        return p[0] * p[1] / (total * total * (total + 1))
 
-def _chances(dist: Dist) -> list[Expr]:
-    return [chance for _, chance in _support(dist)]
+    def moment(self, exponent: int, *p: Numbers) -> Numbers:
+        a, b = np.asarray(p[0], dtype=float), np.asarray(p[1], dtype=float)
+        value = np.exp(special.betaln(np.maximum(a + exponent, 1e-300), b) - special.betaln(a, b))
+        return np.where(a + exponent > 0, value, np.inf)[()]
 
-
-def _finite(like: Dist, chances: list[Expr]) -> Dist:
-    """The same support with other probabilities."""
-    return (
-        Dist(BERNOULLI, (chances[1],))
-        if like.family is BERNOULLI
-        else Dist(CATEGORICAL, (like.params[0], *chances))
-    )
+    def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
+        return special.betainc(p[0], p[1], np.clip(x, 0.0, 1.0))
 
 
-def _mix(weights: list[Expr], values: list[Expr]) -> Expr:
-    total: Expr = 0.0
-    for weight, value in zip(weights, values, strict=True):
-        total = add(total, mul(weight, value))
-    return total
+class BetaBinomial(Count):
+    name = "beta_binomial"
+    meaning = "binomial with p ~ beta(a, b) integrated out"
+    parameters = (Parameter("n", COUNT), Parameter("a", POSITIVE_REAL), Parameter("b", POSITIVE_REAL))
+
+    def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
+        return rng.binomial(np.asarray(p[0], dtype=np.int64), rng.beta(p[1], p[2], size), size).astype(float)
+
+    def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
+        n, a, b = p
+        return log_choose(n, x) + special.betaln(x + a, n - x + b) - special.betaln(a, b)
+
+    def inside(self, x: Numbers, *p: Numbers) -> Any:
+        return self.support.holds(x) & (np.asarray(x) <= p[0])
+
+    def mean(self, *p: Numbers) -> Numbers:
+        return p[0] * p[1] / (p[1] + p[2])
+
+    def variance(self, *p: Numbers) -> Numbers:
+        n, a, b = p
+        total = a + b
+        return n * a * b * (total + n) / (total * total * (total + 1))
+
+    def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
+        from scipy import stats
+
+        return stats.betabinom.cdf(np.floor(x), *p)
 
 
-def _bayes(weight: Expr, likelihood: Expr, total: Expr) -> Expr:
-    """weight * likelihood / total; an impossible outcome teaches nothing."""
-    if isinstance(total, NUMBERS) and isinstance(likelihood, NUMBERS) and isinstance(weight, NUMBERS):
-        possible = np.asarray(raw(total)) > 0
-        if not possible.all():
-            safe = np.where(possible, raw(total), 1.0)
-            value = np.where(possible, np.multiply(raw(weight), raw(likelihood)) / safe, raw(weight))
-            return lift(value, generation(weight, likelihood, total))
-    return div(mul(weight, likelihood), total)
-
-
-def _choose(y: Expr, outcomes: list[Expr], given: list[Expr]) -> Expr:
-    """The entry of `given` that belongs to outcome y."""
-    if len(outcomes) == 2 and outcomes[0] == 0.0 and outcomes[1] == 1.0:
-        if isinstance(y, NUMBERS):
-            return ite(y, given[1], given[0])
-        return add(mul(y, given[1]), mul(sub(1.0, y), given[0]))
-    result = given[-1]
-    for outcome, value in zip(outcomes[:-1], given[:-1], strict=True):
-        result = ite(operation("eq", (y, outcome)), value, result)
-    return result
+BETA = Beta()
+BETA_BINOMIAL = BetaBinomial()

@@ -1,0 +1,35 @@
+"""The distributions of the language. `register` adds one's own; `base` says what it needs."""
+
+from siren.distributions.base import Distribution, Parameter
+from siren.distributions.beta import BETA, BETA_BINOMIAL
+from siren.distributions.bounds import (
+    COUNT,
+    INTEGER,
+    NONNEGATIVE_REAL,
+    POSITIVE_REAL,
+    PROBABILITY,
+    REAL,
+    TRUTH,
+    Bound,
+)
+from siren.distributions.counts import BINOMIAL, NEGATIVE_BINOMIAL, POISSON
+from siren.distributions.finite import BERNOULLI, CATEGORICAL, DELTA, UNIFORM_INT
+from siren.distributions.gamma import EXPONENTIAL, GAMMA, GAMMA_GAMMA
+from siren.distributions.gaussian import GAUSSIAN
+from siren.distributions.registry import register, registered
+from siren.distributions.student import STUDENT_T
+from siren.symbolic.dist import Dist
+from siren.symbolic.exchange import Clash, Exchange
+
+for _distribution in (
+    GAUSSIAN, BETA, BERNOULLI, BINOMIAL, BETA_BINOMIAL, NEGATIVE_BINOMIAL, EXPONENTIAL, GAMMA, POISSON,
+    DELTA, CATEGORICAL, UNIFORM_INT, STUDENT_T, GAMMA_GAMMA,
+):  # fmt: skip
+    register(_distribution)
+
+__all__ = [
+    "BERNOULLI", "BETA", "BETA_BINOMIAL", "BINOMIAL", "CATEGORICAL", "COUNT", "DELTA", "EXPONENTIAL", "GAMMA",
+    "GAMMA_GAMMA", "GAUSSIAN", "INTEGER", "NEGATIVE_BINOMIAL", "NONNEGATIVE_REAL", "POISSON", "POSITIVE_REAL",
+    "PROBABILITY", "REAL", "STUDENT_T", "TRUTH", "UNIFORM_INT", "Bound", "Clash", "Dist", "Distribution",
+    "Exchange", "Parameter", "register", "registered",
+]  # fmt: skip

@@ -1,0 +1,133 @@
+"""All that Siren knows of one distribution, in one place.
+
+To add one, write a subclass and `register` an instance of it: that makes it part of the language. Needed are
+`name`, `parameters`, `sample` and `log_density`; with `mean` and `variance` it can stand in an answer without
+being drawn, and with conjugacies it can stay symbolic.
+
+Numbers arrive as scalars or as arrays with one entry per lane (particle), and go out likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from siren.distributions.bounds import REAL, Bound, Numbers
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Expr, generation, lift
+from siren.symbolic.lanes import Array
+
+if TYPE_CHECKING:
+    from siren.symbolic.exchange import Rule
+
+Rng = np.random.Generator
+Kind = Literal["number", "list", "matrix", "anything"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`observed` is what an observation asks of the parameter beyond its bound. `kind` is what a program
+    passes. `fixed`: rules look at its value, so the analysis must not forget it."""
+
+    name: str
+    bound: Bound = REAL
+    observed: Bound | None = None
+    kind: Kind = "number"
+    fixed: bool = False
+
+
+class Distribution:
+    """One family of distributions. Instances hold no data: parameters are passed in."""
+
+    name: ClassVar[str]
+    meaning: ClassVar[str] = ""
+    # As a program writes them.
+    parameters: ClassVar[tuple[Parameter, ...]]
+    # What draws are like. `discrete` ones have probabilities in place of densities.
+    support: ClassVar[Bound] = REAL
+    discrete: ClassVar[bool] = False
+    # Few outcomes, which `outcomes` lists: finite parents of finite children are summed over.
+    finite: ClassVar[bool] = False
+    # How an edge of the graph is turned around, by the name of the child and by the name of the parent.
+    as_parent: ClassVar[Mapping[str, Rule]] = {}
+    as_child: ClassVar[Mapping[str, Rule]] = {}
+
+    # From a program -----------------------------------------------------------------------------------------
+
+    def build(self, *arguments: Any) -> Dist:
+        """The distribution of these arguments: expressions, or (nested) Python lists of them."""
+        return Dist(self, arguments)
+
+    def parameter(self, place: int) -> Parameter:
+        """What the parameter at a place of `Dist.params` is."""
+        return self.parameters[place]
+
+    def wrong(self, *p: Numbers) -> str | None:
+        """What is wrong with parameters each of which is within its bound."""
+        return None
+
+    # Numbers ------------------------------------------------------------------------------------------------
+
+    def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
+        """A draw for each of `size` lanes."""
+        raise NotImplementedError(f"{self.name} cannot be drawn")
+
+    def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
+        """Where x is in the support; elsewhere whatever comes out."""
+        raise NotImplementedError(f"{self.name} has no density")
+
+    def inside(self, x: Numbers, *p: Numbers) -> Any:
+        """Lane by lane, whether the distribution can give x."""
+        return self.support.holds(x)
+
+    def logpdf(self, x: Numbers, *p: Numbers) -> Numbers:
+        """The log density, or the log probability of a discrete one; -inf where x is impossible."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = self.log_density(x, *p)
+        inside = self.inside(x, *p)
+        return value if np.all(inside) else np.where(inside, value, -np.inf)[()]
+
+    def mean(self, *p: Numbers) -> Numbers:
+        raise NotImplementedError(f"{self.name} has no known mean")
+
+    def variance(self, *p: Numbers) -> Numbers:
+        raise NotImplementedError(f"{self.name} has no known variance")
+
+    # Without it quantiles come from draws.
+    cdf: ClassVar[Callable[..., Numbers] | None] = None
+
+    @property
+    def has_moments(self) -> bool:
+        """Without mean and variance the answer uses draws."""
+        return type(self).mean is not Distribution.mean
+
+    def moment(self, exponent: int, *p: Numbers) -> Numbers | None:
+        """E[x ** exponent], if there is a formula. Negative exponents count."""
+        if not self.has_moments:
+            return None
+        if exponent == 1:
+            return self.mean(*p)
+        return self.variance(*p) + np.square(self.mean(*p)) if exponent == 2 else None
+
+    # Expressions --------------------------------------------------------------------------------------------
+
+    def outcomes(self, dist: Dist) -> list[tuple[Expr, Expr]] | None:
+        """(value, probability) of each outcome, if there are few."""
+        return None
+
+    def with_chances(self, dist: Dist, chances: list[Expr]) -> Dist:
+        """The same outcomes with other probabilities."""
+        raise NotImplementedError
+
+    def expected_power(self, dist: Dist, exponent: int) -> Expr | None:
+        """E[x ** exponent] as an expression of what the parameters depend on."""
+        if not dist.known:
+            return None
+        moment = self.moment(exponent, *dist.numbers())
+        return None if moment is None else lift(moment, generation(*dist.params))
+
+    def __repr__(self) -> str:
+        return self.name

@@ -1,0 +1,109 @@
+"""Counts: binomial, negative binomial and Poisson."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from siren.distributions.base import Distribution, Parameter, Rng
+from siren.distributions.bounds import COUNT, NONNEGATIVE_REAL, POSITIVE_REAL, PROBABILITY, Numbers
+from siren.symbolic.lanes import Array
+
+
+def log_choose(n: Numbers, k: Numbers) -> Numbers:
+    return (
+        special.gammaln(np.add(n, 1.0))
+        - special.gammaln(np.add(k, 1.0))
+        - special.gammaln(np.subtract(n, k) + 1.0)
+    )
+
+
+class Count(Distribution):
+    discrete = True
+    support = COUNT
+
+
+class Binomial(Count):
+    name = "binomial"
+    meaning = "successes in n trials"
+    parameters = (Parameter("n", COUNT), Parameter("p", PROBABILITY))
+
+    def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
+        return rng.binomial(np.asarray(p[0], dtype=np.int64), np.clip(p[1], 0, 1), size).astype(float)
+
+    def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
+        n, q = p
+        return log_choose(n, x) + special.xlogy(x, q) + special.xlog1py(np.subtract(n, x), np.negative(q))
+
+    def inside(self, x: Numbers, *p: Numbers) -> Any:
+        return self.support.holds(x) & (np.asarray(x) <= p[0])
+
+    def mean(self, *p: Numbers) -> Numbers:
+        return p[0] * p[1]
+
+    def variance(self, *p: Numbers) -> Numbers:
+        return p[0] * p[1] * (1 - p[1])
+
+    def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
+        k = np.floor(np.minimum(x, p[0]))
+        return np.where(k < 0, 0.0, special.bdtr(np.maximum(k, 0), np.asarray(p[0], dtype=int), p[1]))
+
+
+class NegativeBinomial(Count):
+    """Failures before the n-th success; n may be any positive number."""
+
+    name = "negative_binomial"
+    meaning = "failures before the n-th success"
+    parameters = (Parameter("n", POSITIVE_REAL), Parameter("p", PROBABILITY))
+
+    def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
+        return rng.negative_binomial(p[0], p[1], size).astype(float)
+
+    def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
+        n, q = p
+        return (
+            special.gammaln(x + n)
+            - special.gammaln(n)
+            - special.gammaln(np.add(x, 1.0))
+            + n * np.log(q)
+            + special.xlog1py(x, np.negative(q))
+        )
+
+    def mean(self, *p: Numbers) -> Numbers:
+        return p[0] * (1 - p[1]) / p[1]
+
+    def variance(self, *p: Numbers) -> Numbers:
+        return p[0] * (1 - p[1]) / (p[1] * p[1])
+
+    def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
+        k = np.floor(x)
+        return np.where(k < 0, 0.0, special.betainc(p[0], np.maximum(k, 0) + 1, p[1]))
+
+
+class Poisson(Count):
+    name = "poisson"
+    meaning = "Poisson"
+    parameters = (Parameter("rate", NONNEGATIVE_REAL),)
+
+    def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
+        return rng.poisson(p[0], size).astype(float)
+
+    def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
+        return special.xlogy(x, p[0]) - p[0] - special.gammaln(np.add(x, 1.0))
+
+    def mean(self, *p: Numbers) -> Numbers:
+        return p[0]
+
+    def variance(self, *p: Numbers) -> Numbers:
+        return p[0]
+
+    def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
+        k = np.floor(x)
+        return np.where(k < 0, 0.0, special.gammaincc(np.maximum(k, 0) + 1, p[0]))
+
+
+BINOMIAL = Binomial()
+NEGATIVE_BINOMIAL = NegativeBinomial()
+POISSON = Poisson()

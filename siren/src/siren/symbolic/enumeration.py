@@ -1,0 +1,63 @@
+"""A finite discrete parent of a finite discrete child: sum over the parent's values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siren.symbolic.algebra import add, div, ite, mul, operation, sub
+from siren.symbolic.dist import Dist
+from siren.symbolic.exchange import Exchange
+from siren.symbolic.expr import NUMBERS, Expr, Variable, generation, lift, raw
+
+
+def enumerate_parent(x: Variable, prior: Dist, likelihood: Dist) -> Exchange:
+    support = _outcomes(prior)
+    table = [[chance for _, chance in _outcomes(likelihood.substitute({x: value}))] for value, _ in support]
+    weights = [weight for _, weight in support]
+    marginal = [_mix(weights, [row[j] for row in table]) for j in range(len(table[0]))]
+    outcomes = [value for value, _ in _outcomes(likelihood)]
+
+    def posterior(y: Expr) -> Dist:
+        after: list[Expr] = []
+        for weight, row in zip(weights, table, strict=True):
+            given = [_bayes(weight, like, total) for like, total in zip(row, marginal, strict=True)]
+            after.append(_choose(y, outcomes, given))
+        return prior.family.with_chances(prior, after)
+
+    return Exchange(likelihood.family.with_chances(likelihood, marginal), posterior)
+
+
+def _outcomes(dist: Dist) -> list[tuple[Expr, Expr]]:
+    outcomes = dist.family.outcomes(dist)
+    assert outcomes is not None, "a finite distribution lists its outcomes"
+    return outcomes
+
+
+def _mix(weights: list[Expr], values: list[Expr]) -> Expr:
+    total: Expr = 0.0
+    for weight, value in zip(weights, values, strict=True):
+        total = add(total, mul(weight, value))
+    return total
+
+
+def _bayes(weight: Expr, likelihood: Expr, total: Expr) -> Expr:
+    """weight * likelihood / total; an impossible outcome teaches nothing."""
+    if isinstance(total, NUMBERS) and isinstance(likelihood, NUMBERS) and isinstance(weight, NUMBERS):
+        possible = np.asarray(raw(total)) > 0
+        if not possible.all():
+            safe = np.where(possible, raw(total), 1.0)
+            value = np.where(possible, np.multiply(raw(weight), raw(likelihood)) / safe, raw(weight))
+            return lift(value, generation(weight, likelihood, total))
+    return div(mul(weight, likelihood), total)
+
+
+def _choose(y: Expr, outcomes: list[Expr], given: list[Expr]) -> Expr:
+    """The entry of `given` that belongs to outcome y."""
+    if len(outcomes) == 2 and outcomes[0] == 0.0 and outcomes[1] == 1.0:
+        if isinstance(y, NUMBERS):
+            return ite(y, given[1], given[0])
+        return add(mul(y, given[1]), mul(sub(1.0, y), given[0]))
+    result = given[-1]
+    for outcome, value in zip(outcomes[:-1], given[:-1], strict=True):
+        result = ite(operation("eq", (y, outcome)), value, result)
+    return result
