@@ -161,10 +161,9 @@ def test_some_particles_are_ruled_out(method):
     assert result["p"].mean == pytest.approx((weights * (k + 2) / 8).sum(), abs=0.01)
 
 
-@pytest.mark.parametrize("value", ["log(0 - 1)", "1 / 0"])
-def test_observing_what_is_no_number_is_an_error(value):
-    with pytest.raises(RunError, match=r"the observed value is (nan|inf)"):
-        run(f"let x <- gaussian(0, 1) in let () = observe(gaussian(x, 1), {value}) in x")
+def test_observing_what_is_infinite_is_an_error():
+    with pytest.raises(RunError, match="the observed value is inf"):
+        run("let x <- gaussian(0, 1) in let () = observe(gaussian(x, 1), 1 / 0) in x")
 
 
 def test_a_negative_variance_is_an_error_in_one_particle_too():
