@@ -37,6 +37,12 @@ CONTINUOUS_PRIORS = {
         -1.0,
         (-30, 30),
     ),
+    "gaussian-lognormal": (
+        Dist(f.GAUSSIAN, (0.3, 0.8)),
+        Dist(f.LOGNORMAL, (sub(mul(2.0, X), 0.5), 0.7)),
+        2.4,
+        (-30, 30),
+    ),
     "gamma-gaussian precision": (
         Dist(f.GAMMA, (1.7, 0.8)),
         Dist(f.GAUSSIAN, (0.4, div(1.0, X))),
@@ -134,6 +140,7 @@ def test_every_rule_is_tested() -> None:
     cases = [*(case[:2] for case in CONTINUOUS_PRIORS.values()), *DISCRETE.values()]
     tested = {(prior.family.name, likelihood.family.name) for prior, likelihood in cases}
     rules = {(parent.name, child) for parent in f.registered().values() for child in parent.as_parent}
+    rules |= {(parent, child.name) for child in f.registered().values() for parent in child.as_child}
     finite = [family.name for family in f.registered().values() if family.finite]
     assert tested == rules | {(parent, child) for parent in finite for child in finite}
 

@@ -33,6 +33,21 @@ CASES = {
     "beta_binomial": (f.BETA_BINOMIAL, (7.0, 2.0, 3.0), stats.betabinom(7, 2.0, 3.0), (0.0, 3.0, 7.0)),
     "negative_binomial": (f.NEGATIVE_BINOMIAL, (2.5, 0.4), stats.nbinom(2.5, 0.4), (0.0, 3.0, 7.0)),
     "poisson": (f.POISSON, (3.3,), stats.poisson(3.3), (0.0, 3.0, 7.0, 2.5)),
+    "uniform": (f.UNIFORM, (-1.0, 3.0), stats.uniform(-1.0, 4.0), (-2.0, -1.0, 0.5, 3.0, 4.0)),
+    "lognormal": (f.LOGNORMAL, (0.4, 0.25), stats.lognorm(0.5, scale=np.exp(0.4)), (0.2, 1.0, 4.0, -1.0)),
+    "laplace": (f.LAPLACE, (1.0, 2.0), stats.laplace(1.0, 2.0), (-3.0, 1.0, 2.5)),
+    "truncated_gaussian": (
+        f.TRUNCATED_GAUSSIAN,
+        (1.0, 4.0, 0.0, 2.0),
+        stats.truncnorm(-0.5, 0.5, 1.0, 2.0),
+        (-1.0, 0.0, 0.3, 2.0, 2.5),
+    ),
+    "truncated_gaussian far out": (
+        f.TRUNCATED_GAUSSIAN,
+        (0.0, 1.0, 9.0, 10.0),
+        stats.truncnorm(9.0, 10.0),
+        (8.0, 9.1, 9.9),
+    ),
     "categorical": (
         f.CATEGORICAL,
         (2.0, 0.2, 0.5, 0.3),

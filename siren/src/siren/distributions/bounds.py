@@ -16,7 +16,7 @@ Numbers = Any  # a scalar, or an array with one entry per lane
 @dataclass(frozen=True, slots=True)
 class Bound:
     """Numbers from `low` to `high`, both finite and included unless `open` leaves out `low`. `slack` forgives
-    the rounding of exact arithmetic."""
+    the rounding of exact arithmetic; `infinite` lets infinities pass."""
 
     words: str
     low: float = -math.inf
@@ -24,6 +24,7 @@ class Bound:
     open: bool = False
     whole: bool = False
     slack: float = 0.0
+    infinite: bool = False
 
     @property
     def sign(self) -> str:
@@ -41,14 +42,18 @@ class Bound:
     def holds(self, x: Numbers) -> Any:
         """Lane by lane."""
         x = np.asarray(x, dtype=float)
-        inside = np.isfinite(x) & (x > self.low if self.open else x >= self.low - self.slack)
+        inside = (~np.isnan(x) if self.infinite else np.isfinite(x)) & (
+            x > self.low if self.open else x >= self.low - self.slack
+        )
         inside &= x <= self.high + self.slack
         return inside & (x == np.floor(x)) if self.whole else inside
 
     def holds_everywhere(self, x: Numbers) -> bool:
         """In all lanes; the usual case, so it is quick."""
         if type(x) is float:
-            if not math.isfinite(x) or (x <= self.low if self.open else x < self.low - self.slack):
+            if not (math.isfinite(x) or (self.infinite and x == x)) or (
+                x <= self.low if self.open else x < self.low - self.slack
+            ):
                 return False
             return x <= self.high + self.slack and (not self.whole or x.is_integer())
         if self.whole or not isinstance(x, np.ndarray) or x.dtype == bool:
@@ -67,5 +72,6 @@ POSITIVE_REAL = Bound("must be positive", 0.0, open=True)
 NONNEGATIVE_REAL = Bound("must not be negative", 0.0)
 PROBABILITY = Bound("must be between 0 and 1", 0.0, 1.0, slack=1e-9)
 COUNT = Bound("must be a whole number, 0 or more", 0.0, whole=True)
+EXTENDED = Bound("must be a number, or infinite", infinite=True)
 INTEGER = Bound("must be a whole number", whole=True)
 TRUTH = Bound("must be true or false", 0.0, 1.0, whole=True)
