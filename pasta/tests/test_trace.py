@@ -119,6 +119,23 @@ def test_queued_and_waiting_show(engine):
     assert kinds["promise"] == 4
 
 
+@pytest.mark.parametrize("max_threads", [1, 2, 16])
+@pytest.mark.parametrize("name", ["breakfast", "no sync"])
+def test_live_threads_are_those_that_the_engine_decodes(engine, name, max_threads, monkeypatch):
+    decoded = []
+
+    def step(one_step=engine.step):
+        tokens = list(one_step())
+        decoded.append(len(tokens))
+        return tokens
+
+    monkeypatch.setattr(engine, "step", step)
+    result = replay(engine, "Why?", spell(parse(TEXTS[name]), engine.vocabulary), max_threads=max_threads)
+    events = timeline([result], engine.vocabulary)["traceEvents"]
+    live = [event["args"]["threads"] for event in events if event["name"] == "live threads"]
+    assert live == [*decoded, 0]
+
+
 def test_promised_tokens_are_tokens_whatever_the_model_counts():
     engine = tiny_engine(unit=ONES)
     result = replay(engine, "Why?", spell(parse(NO_SYNC), engine.vocabulary), positions="ones")

@@ -27,7 +27,6 @@ class Lane:
     promised: int = 0  # tokens, as its promise estimated them
     state: State = State.QUEUED
     tokens: int = 0  # of its text
-    depth: int = 0
     pieces: list[str | int] = field(default_factory=list)
 
 
@@ -115,7 +114,7 @@ class Board:
         if parent.id == MAIN:
             self._open.add(child)
         parent.pieces.append(child)
-        self.lanes.append(Lane(child, parent.id, topic, promised, depth=parent.depth + 1))
+        self.lanes.append(Lane(child, parent.id, topic, promised))
 
     def _settle(self) -> None:
         if self._open:
