@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,8 +12,10 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from pasta.core.grammar import Expect
 from pasta.core.vocabulary import TENS, Vocabulary
-from pasta.engine.native import NativeEngine, Row
+from pasta.engine.native import NativeEngine
+from pasta.engine.request import Handle, Row
 from pasta.models.tags import add_tags
 
 CHATML = (
@@ -88,15 +90,27 @@ class PilotedEngine(NativeEngine):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.seen: list[Choice] = []
+        self._fed: dict[Handle, int] = {}  # tokens after its beginning: the prompt, or a child's `<async>`
+
+    def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
+        super().feed(thread, token, position, expect)
+        self._fed[thread] = self._fed.get(thread, -1 if thread.path else 0) + 1
+
+    def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        before = self._fed[thread]
+        super().rewrite(thread, position, tokens)
+        self._fed[thread] = before  # nothing of this is new
+
+    def choices(self, thread: Handle) -> int:
+        """How many choices a thread made before, in this run or before it was computed again."""
+        return self._fed.get(thread, 0)
 
     def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
-        places = [(row.handle.path, row.handle.drawn) for row in rows]
         tokens = super()._choose(logits, rows)
-        for index, (path, choice) in enumerate(places):
+        for index, row in enumerate(rows):
+            path, choice = row.handle.path, self.choices(row.handle)
             forced = self.pilot(path, choice)
-            self.seen.append(
-                Choice(rows[index].handle.request, path, choice, logits[index].clone(), forced is not None)
-            )
+            self.seen.append(Choice(row.handle.request, path, choice, logits[index].clone(), forced is not None))
             if forced is not None:
                 tokens[index] = forced
         return tokens

@@ -13,8 +13,9 @@ from files import read_prompts, table
 from text import refusal
 
 from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
 from pasta.data.lines import append_lines, read_lines
-from pasta.engine.base import Engine, Sampling
+from pasta.engine.base import Engine
 from pasta.engine.open import open_engine
 from pasta.errors import PastaError
 from pasta.eval.redundancy import kind
@@ -85,7 +86,7 @@ def sample(
     until = begun + 60 * minutes if minutes else float("inf")
     ended: list[dict[str, Any]] = []
     answers = tokens = 0
-    ways = Sampling(temperature, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed)
+    ways = SamplingParams(temperature, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed)
     for answer in decode(engine, waiting, batch, max_new_tokens, ways, until):
         ended.append(row := row_of(answer, engine))
         if answer.sample + 1 < samples and is_worth_another(row):
@@ -103,7 +104,7 @@ def sample(
 
 
 def decode(
-    engine: Engine, waiting: list[Answer], batch: int, max_new_tokens: int, ways: Sampling, until: float
+    engine: Engine, waiting: list[Answer], batch: int, max_new_tokens: int, ways: SamplingParams, until: float
 ) -> Iterator[Answer]:
     """Decodes `batch` answers at a time, each of which makes room for the next; yields them as they end.
 
@@ -121,7 +122,7 @@ def decode(
             seed = hash((ways.seed, answer.index, answer.sample))  # of numbers: the same in every run
             running[engine.open(answer.prompt_ids, TEXT, replace(ways, seed=seed))] = answer
             taken += 1
-        for handle, token in engine.step():
+        for handle, token, _ in engine.step():
             answer = running[handle]
             tokens += 1
             answer.finished = token in eos

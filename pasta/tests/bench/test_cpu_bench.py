@@ -16,8 +16,8 @@ from pasta.bench.clock import Sample, ratio, take_turns
 from pasta.bench.machine import describe
 from pasta.bench.table import tables
 from pasta.cli.main import app
+from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import Sampling
 from pasta.engine.cpu import CpuEngine
 from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
@@ -68,7 +68,7 @@ def test_a_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_meter_leaves_the_engine_as_it_was() -> None:
     engine = tiny(None)
     with overhead.metered(engine) as meter:
-        engine.open([1, 2, 3], 0, Sampling())  # type: ignore[arg-type]
+        engine.open([1, 2, 3], 0, SamplingParams())  # type: ignore[arg-type]
     assert "_forward" not in engine.__dict__
     assert meter.calls == 0
 

@@ -10,10 +10,11 @@ import torch
 from transformers import PreTrainedModel
 
 from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import Decoder, generate, generate_all, make_request
-from pasta.engine.base import Sampling
+from pasta.engine.base import Decoded
 from pasta.engine.native import NativeEngine
 from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
@@ -39,32 +40,41 @@ def error(out: torch.Tensor, expected: torch.Tensor) -> float:
 def test_attention(
     dtype: torch.dtype, bound: float, heads: int, kv_heads: int, size: int, answers: int, threads: int, length: int
 ) -> None:
-    from pasta.engine import reference
-    from pasta.engine.kernels import Attention
+    from pasta.engine.cuda import reference
+    from pasta.engine.cuda.kernels import Attention
 
-    page, words, device = 64, 16, torch.device("cuda")
+    block_size, words, device = 64, 16, torch.device("cuda")
     generator = torch.Generator(device).manual_seed(heads * length + threads)
     random = {"generator": generator, "device": device}
     lengths = [max(threads, length - 13 * answer) for answer in range(answers)]
-    most = -(-max(lengths) // page)
-    pages = torch.randperm(answers * most, **random).view(answers, most).int()
-    slots = answers * most * page
+    most = -(-max(lengths) // block_size)
+    block_tables = torch.randperm(answers * most, **random).view(answers, most).int()
+    slots = answers * most * block_size
     rows = answers * threads
     keys, values = (torch.randn(slots, kv_heads, size, **random).to(dtype) for _ in range(2))
     query = torch.randn(rows, heads, size, **random).to(dtype)
-    segments = torch.randint(0, 32 * words, (slots,), **random, dtype=torch.int32)
+    slot_segments = torch.randint(0, 32 * words, (slots,), **random, dtype=torch.int32)
     sees = torch.randint(-(2**31), 2**31 - 1, (rows, words), **random, dtype=torch.int32)
     requests = torch.arange(answers, device=device).repeat_interleave(threads)
     # The last tokens of each answer are this step's; a row sees itself, whatever else.
-    indices = torch.tensor(
+    places = torch.tensor(
         [lengths[a] - threads + t for a in range(answers) for t in range(threads)], device=device
     ).int()
-    own = pages[requests, (indices // page).long()].long() * page + indices % page
-    segments[own] = 7
+    own = block_tables[requests, (places // block_size).long()].long() * block_size + places % block_size
+    slot_segments[own] = 7
     sees[:, 0] |= 1 << 7
 
     probe = Attention(
-        rows, 1, heads, kv_heads, size, page=page, max_pages=most, words=words, device=device, processors=132
+        rows,
+        1,
+        heads,
+        kv_heads,
+        size,
+        block_size=block_size,
+        max_blocks=most,
+        words=words,
+        device=device,
+        processors=132,
     )
     tiles = [
         (answer * threads + first, min(probe.tile_rows, threads - first), answer, lengths[answer])
@@ -72,17 +82,27 @@ def test_attention(
         for first in range(0, threads, probe.tile_rows)
     ] + [(0, 0, 0, 0)]  # an empty one, as a rounded-up step has
     attention = Attention(
-        rows, len(tiles), heads, kv_heads, size, page=page, max_pages=most, words=words, device=device, processors=132
+        rows,
+        len(tiles),
+        heads,
+        kv_heads,
+        size,
+        block_size=block_size,
+        max_blocks=most,
+        words=words,
+        device=device,
+        processors=132,
     )
     out = torch.full_like(query, torch.nan)
-    attention.look(
+    attention.build_mask(
         tiles=torch.tensor(tiles, device=device).int().T.contiguous(),
-        indices=indices, sees=sees, segments=segments, pages=pages,
+        places=places, sees=sees, slot_segments=slot_segments, block_tables=block_tables,
     )  # fmt: skip
     attention(query, keys, values, out, size**-0.5)
     expected = reference.attend(
         query.double(), keys.double(), values.double(), size**-0.5, requests=requests,
-        lengths=torch.tensor(lengths), indices=indices, sees=sees, segments=segments, pages=pages, page=page,
+        lengths=torch.tensor(lengths), places=places, sees=sees, slot_segments=slot_segments,
+        block_tables=block_tables, block_size=block_size,
     )  # fmt: skip
     assert error(out, expected) < bound
 
@@ -90,7 +110,7 @@ def test_attention(
 @pytest.mark.parametrize("dtype,bound", CASES)
 @pytest.mark.parametrize("rows,size", [(1, 576), (5, 4096), (33, 96)])
 def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -> None:
-    from pasta.engine import kernels, reference, small
+    from pasta.engine.cuda import kernels, reference, small
 
     torch.manual_seed(rows)
     x, residual = (torch.randn(rows, size, device="cuda").to(dtype) for _ in range(2))
@@ -117,7 +137,7 @@ def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -
 @pytest.mark.parametrize("dtype,bound", CASES)
 @pytest.mark.parametrize("size", [64, 96, 128])
 def test_rotation(dtype: torch.dtype, bound: float, size: int) -> None:
-    from pasta.engine import kernels, reference, small
+    from pasta.engine.cuda import kernels, reference, small
 
     torch.manual_seed(size)
     rows, heads, kv_heads, slots = 6, 4, 2, 40
@@ -167,7 +187,7 @@ def tiny_trained_model(family: str, unit: int) -> tuple[PreTrainedModel, Vocabul
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
 def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> None:
     """Promises by a positive bias: forks, nested forks and syncs, several requests at once, float32."""
-    from pasta.engine.cuda import CudaEngine
+    from pasta.engine.cuda.engine import CudaEngine
 
     model, vocabulary = tiny_trained_model(family, Positions.parse(positions).unit)
     prompts = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
@@ -191,7 +211,7 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> Non
 
 def test_requests_that_come_while_others_decode() -> None:
     """A prompt's logits must outlive the step that runs beside it, whatever memory that step's graph was given."""
-    from pasta.engine.cuda import CudaEngine
+    from pasta.engine.cuda.engine import CudaEngine
 
     model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
@@ -210,8 +230,8 @@ def test_requests_that_come_while_others_decode() -> None:
 
 
 def test_prompts_in_parts() -> None:
-    """A long prompt runs part by part beside others, and a prompt that begins as another did reuses its pages."""
-    from pasta.engine.cuda import CudaEngine
+    """A long prompt runs part by part beside others, and a prompt that begins as another did reuses its blocks."""
+    from pasta.engine.cuda.engine import CudaEngine
 
     model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
@@ -222,11 +242,11 @@ def test_prompts_in_parts() -> None:
     parts, whole = (generate_all(engine, prompts, max_new_tokens=40) for engine in (gpu, cpu))
     assert [result.annotated for result in parts] == [result.annotated for result in whole]
 
-    prompt = vocabulary.encode("A beginning that two prompts share, and that is longer than one page of the pool. ")
+    prompt = vocabulary.encode("A beginning that two prompts share, and that is longer than one block of the pool. ")
     chosen = []
     for _ in range(2):
-        thread = gpu.open(prompt, Expect.TEXT, Sampling(), scope="one")
-        tokens: list[tuple[object, int]] = []
+        thread = gpu.open(prompt, Expect.TEXT, SamplingParams(), cache_salt="one")
+        tokens: list[Decoded] = []
         while not tokens:
             tokens = gpu.step()
         chosen.append(tokens[0][1])

@@ -62,12 +62,12 @@ def test_waiting_for_a_turn_changes_no_token(max_threads: int) -> None:
     assert results[1].steps >= results[0].steps + (max_threads < 3)
 
 
-def test_fragmented_pages_change_nothing() -> None:
+def test_fragmented_blocks_change_nothing() -> None:
     engine = tiny_engine(slots=2048)
     pilot(engine, 2, 12)
     expected = generate(engine, PROMPT).annotated
-    held = [engine.pool.take() for _ in range(engine.pool.pages)]
-    engine.pool.give_back(held[::2])
+    held = [engine.pool.allocate() for _ in range(engine.pool.blocks)]
+    engine.pool.release(held[::2])
     assert generate(engine, PROMPT).annotated == expected
 
 

@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pasta.engine.base import OutOfSlots
-from pasta.engine.pool import PAGE, KvPool, Pages
+from pasta.engine.block_table import BlockTable
+from pasta.engine.pool import BLOCK_SIZE, KvPool
 
 
 def pool_of(slots: int) -> KvPool:
     return KvPool(slots, torch.device("cpu"))
 
 
-def slots_of(pages: Pages) -> list[int]:
-    chosen = pages.select()
+def slots_of(table: BlockTable) -> list[int]:
+    chosen = table.select()
     return list(range(chosen.start, chosen.stop)) if isinstance(chosen, slice) else chosen.tolist()
 
 
@@ -26,33 +27,33 @@ class PoolMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool = pool_of(9 * PAGE)
-        self.held: dict[Pages, list[int]] = {}
+        self.pool = pool_of(9 * BLOCK_SIZE)
+        self.held: dict[BlockTable, list[int]] = {}
 
     @rule()
     def come(self) -> None:
-        self.held[Pages(self.pool)] = []
+        self.held[BlockTable(self.pool)] = []
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), tokens=st.integers(1, 3 * PAGE))
+    @rule(data=st.data(), tokens=st.integers(1, 3 * BLOCK_SIZE))
     def grow(self, data: st.DataObject, tokens: int) -> None:
-        pages, slots = data.draw(st.sampled_from(list(self.held.items())))
+        table, slots = data.draw(st.sampled_from(list(self.held.items())))
         for _ in range(tokens):
-            room = pages.used % PAGE != 0 or self.pool.free_slots > 0
+            room = table.used % BLOCK_SIZE != 0 or self.pool.free_slots > 0
             if room:
-                slots.append(pages.append())
+                slots.append(table.append())
             else:
                 with pytest.raises(OutOfSlots):
-                    pages.append()
-                assert pages.used == len(slots), "a refusal takes nothing"
+                    table.append()
+                assert table.used == len(slots), "a refusal takes nothing"
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
-        pages = data.draw(st.sampled_from(list(self.held)))
-        pages.free()
-        pages.free()  # twice is once
-        del self.held[pages]
+        table = data.draw(st.sampled_from(list(self.held)))
+        table.free()
+        table.free()  # twice is once
+        del self.held[table]
 
     @invariant()
     def no_slot_is_shared(self) -> None:
@@ -62,36 +63,36 @@ class PoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_read_is_what_was_written_in_order(self) -> None:
-        for pages, slots in self.held.items():
+        for table, slots in self.held.items():
             if slots:
-                assert slots_of(pages) == slots
+                assert slots_of(table) == slots
 
     @invariant()
     def none_is_lost(self) -> None:
-        pages = sum(-(-len(slots) // PAGE) for slots in self.held.values())
-        assert self.pool.free_slots == self.pool.slots - PAGE * pages
+        table = sum(-(-len(slots) // BLOCK_SIZE) for slots in self.held.values())
+        assert self.pool.free_slots == self.pool.slots - BLOCK_SIZE * table
 
 
 PoolMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestPool = PoolMachine.TestCase
 
 
-def test_a_pool_is_whole_pages() -> None:
-    assert [pool_of(slots).slots for slots in (1, PAGE, PAGE + 1)] == [PAGE, PAGE, 2 * PAGE]
+def test_a_pool_is_whole_blocks() -> None:
+    assert [pool_of(slots).blocks for slots in (1, BLOCK_SIZE, BLOCK_SIZE + 1)] == [1, 1, 2]
 
 
 def test_a_request_alone_lies_together() -> None:
-    pages = Pages(pool_of(4 * PAGE))
-    for _ in range(3 * PAGE):
-        pages.append()
-    assert pages.select() == slice(0, 3 * PAGE)
+    table = BlockTable(pool_of(4 * BLOCK_SIZE))
+    for _ in range(3 * BLOCK_SIZE):
+        table.append()
+    assert table.select() == slice(0, 3 * BLOCK_SIZE)
 
 
 def test_layers_have_their_own_shapes() -> None:
-    pool = pool_of(2 * PAGE)
+    pool = pool_of(2 * BLOCK_SIZE)
     narrow, wide = torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 8)
     keys, values = pool.layer(0, narrow, wide)
-    assert keys.shape == (2, 2 * PAGE, 4) and values.shape == (2, 2 * PAGE, 8)
+    assert keys.shape == (2, 2 * BLOCK_SIZE, 4) and values.shape == (2, 2 * BLOCK_SIZE, 8)
     assert pool.layer(0, narrow, wide)[0] is keys
     assert pool.layer(1, narrow, wide)[0] is not keys
     assert not keys.any() and not values.any(), "a masked slot must hold a number"

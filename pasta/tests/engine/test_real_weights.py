@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from dense import check_against_dense, pilot
-from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import Decoder, generate, generate_all, make_request
-from pasta.engine.base import Sampling
+from pasta.engine.batch import gather
 from pasta.engine.cpu import CpuEngine
 from pasta.engine.native import NativeEngine
 from pasta.models import load_pretrained
@@ -154,11 +154,11 @@ def test_8_bit_weights_stay_near(plain, greedy) -> None:
 
 def logits_of(engine: CpuEngine, ids: list[int]) -> torch.Tensor:
     """After every token of a text, in one forward pass."""
-    handle = engine.open(ids, Expect.TEXT, Sampling())
-    rows = engine._rows.pop(handle.request)
-    handle.request.ran = len(rows)
+    handle = engine.open(ids, None, SamplingParams())
+    chunk = handle.request.take(len(ids))
     with torch.inference_mode():
-        logits = engine._forward(rows, list(range(len(ids))), engine._groups({handle.request: rows}))
+        batch = gather([chunk])._replace(deciding=list(range(len(ids))))
+        logits = engine._forward(batch, engine._groups([chunk]))
     engine.close(handle)
     return logits
 

@@ -12,11 +12,12 @@ from test_stitched import contexts
 
 from dense import fly, pilot
 from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import Decoder, generate, generate_all, make_request
 from pasta.decoding.results import Result
-from pasta.engine.base import Sampling
-from pasta.engine.native import NativeEngine, Row
+from pasta.engine.native import NativeEngine
+from pasta.engine.request import Row
 from pasta.models.tags import add_tags
 from support import FAMILIES, PilotedEngine, byte_tokenizer, tiny_engine, tiny_model
 
@@ -33,7 +34,6 @@ class Chosen:
     index: int
     logits: torch.Tensor
     expect: Expect
-    banned: Sequence[int]
     token: int
 
 
@@ -41,11 +41,11 @@ class Recording(NativeEngine):
     """Keeps every choice as the engine made it, before a pilot puts another token."""
 
     def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
-        places = [(row.handle.request, row.handle.path, row.handle.drawn) for row in rows]
         tokens = super()._choose(logits, rows)
-        for place, row, own, token in zip(places, rows, logits, tokens, strict=True):
-            assert row.expect is not None
-            self.chosen.append(Chosen(*place, own.clone(), row.expect, row.banned, token))
+        for row, own, token in zip(rows, logits, tokens, strict=True):
+            thread = row.handle
+            place = thread.request, thread.path, self.choices(thread)
+            self.chosen.append(Chosen(*place, own.clone(), row.expect, token))
         return tokens
 
 
@@ -70,7 +70,7 @@ def answer(engine: NativeEngine, **options: Any) -> list[Result]:
 
 
 def slow_choice(engine: NativeEngine, made: Chosen, seen: Sequence[int], spared: Sequence[int]) -> int:
-    way: Sampling = made.request.sampling
+    way: SamplingParams = made.request.params
     grammar = engine.grammar
     assert grammar is not None
     logits = made.logits.tolist()
@@ -80,7 +80,7 @@ def slow_choice(engine: NativeEngine, made: Chosen, seen: Sequence[int], spared:
         logits[token] = (logit / factor if logit > 0 else logit * factor).item()
     logits[grammar.tags.promise] = (torch.tensor(logits[grammar.tags.promise]) + way.parallelism).item()
     assert engine._forbidden is not None
-    forbidden = {*engine._forbidden[made.expect].nonzero()[:, 0].tolist(), *made.banned}
+    forbidden = set(engine._forbidden[made.expect].nonzero()[:, 0].tolist())
     allowed = [token for token in range(len(logits)) if token not in forbidden]
     return max(allowed, key=lambda token: logits[token])
 
@@ -105,7 +105,7 @@ def test_forks_and_joins_against_the_slow_reference(positions: str, course: str)
     requests = list(dict.fromkeys(made.request for made in engine.chosen))
     checked = without = with_tags = 0
     for request, result, penalty in zip(requests, results, WAYS, strict=True):
-        assert request.sampling.repetition_penalty == penalty
+        assert request.params.repetition_penalty == penalty
         assert result.annotated.count("<sync/>") == {"nested": 3, "late-sync": 1, "free": 0}[course]
         assert len(result.threads) == 2 if course == "late-sync" else len(result.threads) > 5
         seen = contexts(result.prompt_ids, result.tree)
@@ -147,10 +147,10 @@ def test_the_end_of_a_response_is_spared() -> None:
     engine = tiny_engine(tags=False)
     end = min(engine.vocabulary.eos)
     prompt = [*engine.vocabulary.encode("Hi there"), end]
-    handle = engine.open(prompt, Expect.TEXT, Sampling(repetition_penalty=1.3))
+    handle = engine.open(prompt, Expect.TEXT, SamplingParams(repetition_penalty=1.3))
     logits = torch.randn(1, 258, generator=torch.Generator().manual_seed(0))
     logits[0, end] = 2.0
-    row = engine._repetition.penalise(logits, [engine._rows[handle.request][-1]])[0]
+    row = engine._repetition.penalise(logits, [handle.request.deciding[-1]])[0]
     for token, (before, after) in enumerate(zip(logits[0], row, strict=True)):
         penalised = before / 1.3 if before > 0 else before * 1.3
         assert after == (penalised if token in prompt[:-1] else before)
@@ -165,7 +165,7 @@ def test_the_company_changes_nothing() -> None:
         assert alone.annotated == result.annotated
 
 
-def test_chunks_and_kept_pages_are_seen() -> None:
+def test_chunks_and_cached_blocks_are_seen() -> None:
     engine = tiny_engine(tags=False)
     prompt = "Say in a few words why the sky is blue, and whether the sea is blue for the same reason, or another. "
     options = {"repetition_penalty": 1.5, "max_new_tokens": 40}
@@ -191,7 +191,7 @@ def test_who_has_ended_leaves_no_row_behind() -> None:
             decoder.step()
         for job in jobs:
             decoder.cancel(job)
-    assert engine._repetition._places <= 3 * len(PROMPTS)
+    assert engine._repetition._used <= 3 * len(PROMPTS)
 
 
 def test_without_a_penalty_nothing_is_kept() -> None:

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pasta.engine.base import Sampling, uniform
+from pasta.core.params import SamplingParams
+from pasta.engine.base import uniform
 from pasta.engine.sampling import choose, distribution
 from pasta.errors import UsageError
 
@@ -23,7 +24,7 @@ def softmax(logits: list[float], temperature: float) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def reference(logits: list[float], way: Sampling) -> list[float]:
+def reference(logits: list[float], way: SamplingParams) -> list[float]:
     """min-p, then top-k, then top-p, each by its definition."""
     probabilities = softmax(logits, way.temperature)
     kept = [p if p >= way.min_p * max(probabilities) else 0.0 for p in probabilities]
@@ -41,7 +42,7 @@ def reference(logits: list[float], way: Sampling) -> list[float]:
     return [p / total for p in kept]
 
 
-def normalised(logits: list[float], way: Sampling) -> list[float]:
+def normalised(logits: list[float], way: SamplingParams) -> list[float]:
     row = distribution(torch.tensor([logits]), way)[0].double()
     return (row / row.sum()).tolist()
 
@@ -49,22 +50,22 @@ def normalised(logits: list[float], way: Sampling) -> list[float]:
 @pytest.mark.parametrize(
     "way",
     [
-        Sampling(temperature=1.0),
-        Sampling(temperature=0.5),
-        Sampling(temperature=1.0, top_k=1),
-        Sampling(temperature=1.0, top_k=2),  # ties with the third
-        Sampling(temperature=2.0, top_k=4),
-        Sampling(temperature=1.0, top_k=100),
-        Sampling(temperature=1.0, top_p=0.3),
-        Sampling(temperature=1.0, top_p=0.6),
-        Sampling(temperature=1.0, top_p=0.99),
-        Sampling(temperature=1.0, min_p=0.1),
-        Sampling(temperature=1.0, min_p=1.0),
-        Sampling(temperature=1.5, top_k=4, top_p=0.8, min_p=0.05),
+        SamplingParams(temperature=1.0),
+        SamplingParams(temperature=0.5),
+        SamplingParams(temperature=1.0, top_k=1),
+        SamplingParams(temperature=1.0, top_k=2),  # ties with the third
+        SamplingParams(temperature=2.0, top_k=4),
+        SamplingParams(temperature=1.0, top_k=100),
+        SamplingParams(temperature=1.0, top_p=0.3),
+        SamplingParams(temperature=1.0, top_p=0.6),
+        SamplingParams(temperature=1.0, top_p=0.99),
+        SamplingParams(temperature=1.0, min_p=0.1),
+        SamplingParams(temperature=1.0, min_p=1.0),
+        SamplingParams(temperature=1.5, top_k=4, top_p=0.8, min_p=0.05),
     ],
     ids=str,
 )
-def test_against_the_definition(way: Sampling) -> None:
+def test_against_the_definition(way: SamplingParams) -> None:
     assert normalised(LOGITS, way) == pytest.approx(reference(LOGITS, way), abs=1e-6)
 
 
@@ -72,20 +73,20 @@ def test_against_the_definition(way: Sampling) -> None:
 @given(
     st.lists(st.integers(-40, 40).map(lambda n: n / 4), min_size=1, max_size=12, unique=True),
     st.builds(
-        Sampling,
+        SamplingParams,
         temperature=st.sampled_from([0.3, 0.7, 1.0, 3.0]),
         top_k=st.integers(0, 14),
         top_p=st.sampled_from([0.11, 0.37, 0.77, 0.93, 1.0]),
         min_p=st.sampled_from([0.0, 0.013, 0.31, 1.0]),
     ),
 )
-def test_against_the_definition_at_random(logits: list[float], way: Sampling) -> None:
+def test_against_the_definition_at_random(logits: list[float], way: SamplingParams) -> None:
     assert normalised(logits, way) == pytest.approx(reference(logits, way), abs=1e-5)
 
 
 def test_frequencies_are_the_probabilities() -> None:
     """A chi-square statistic over 20,000 draws: five degrees of freedom, one in ten thousand exceeds 25.7."""
-    way, draws = Sampling(temperature=1.0), 20_000
+    way, draws = SamplingParams(temperature=1.0), 20_000
     numbers = [uniform(11, (), index) for index in range(draws)]
     counts = Counter(choose(torch.tensor([LOGITS]).expand(draws, -1), [way] * draws, numbers))
     expected = softmax(LOGITS, 1.0)
@@ -96,14 +97,14 @@ def test_frequencies_are_the_probabilities() -> None:
 @pytest.mark.parametrize("draw, token", [(0.0, 1), (0.2499, 1), (0.25, 2), (0.4999, 2), (0.5, 4), (0.9999, 4)])
 def test_a_draw_falls_on_its_step_of_the_ladder(draw: float, token: int) -> None:
     logits = torch.tensor([[-math.inf, 0.0, 0.0, -math.inf, math.log(2.0), -math.inf]])
-    assert choose(logits, [Sampling(temperature=1.0)], [draw]) == [token]
+    assert choose(logits, [SamplingParams(temperature=1.0)], [draw]) == [token]
 
 
 def test_the_largest_draw_stays_in_the_vocabulary() -> None:
     generator = torch.Generator().manual_seed(0)
     for size in (1, 7, 1000):
         logits = torch.randn(64, size, generator=generator)
-        tokens = choose(logits, [Sampling(temperature=0.8)] * 64, [math.nextafter(1.0, 0.0)] * 64)
+        tokens = choose(logits, [SamplingParams(temperature=0.8)] * 64, [math.nextafter(1.0, 0.0)] * 64)
         assert max(tokens) < size
 
 
@@ -112,7 +113,7 @@ def test_the_largest_draw_stays_in_the_vocabulary() -> None:
 def test_a_row_is_independent_of_the_others(data: st.DataObject, rows: int, seed: int) -> None:
     logits = torch.randn(rows, 40, generator=torch.Generator().manual_seed(seed))
     way = st.builds(
-        Sampling,
+        SamplingParams,
         temperature=st.sampled_from([0.0, 0.7, 1.0]),
         top_k=st.sampled_from([0, 5]),
         top_p=st.sampled_from([0.9, 1.0]),
@@ -129,15 +130,15 @@ def test_a_row_is_independent_of_the_others(data: st.DataObject, rows: int, seed
 def test_greedy_takes_the_best_whatever_the_draw() -> None:
     logits = torch.randn(5, 100, generator=torch.Generator().manual_seed(3))
     best = logits.argmax(-1).tolist()
-    assert choose(logits, [Sampling()] * 5, [0.0, 0.2, 0.5, 0.9, 0.999]) == best
-    assert choose(logits, [Sampling(temperature=1.0, top_k=1)] * 5, [0.0, 0.2, 0.5, 0.9, 0.999]) == best
+    assert choose(logits, [SamplingParams()] * 5, [0.0, 0.2, 0.5, 0.9, 0.999]) == best
+    assert choose(logits, [SamplingParams(temperature=1.0, top_k=1)] * 5, [0.0, 0.2, 0.5, 0.9, 0.999]) == best
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-8, 1e-30, 1e-45, 1e-300])
 def test_near_zero_temperature_is_greedy(temperature: float) -> None:
     logits = 20 * torch.randn(5, 100, generator=torch.Generator().manual_seed(3))
     logits[:, ::3] = -torch.inf
-    tokens = choose(logits, [Sampling(temperature=temperature)] * 5, [0.0, 0.2, 0.5, 0.9, 0.999])
+    tokens = choose(logits, [SamplingParams(temperature=temperature)] * 5, [0.0, 0.2, 0.5, 0.9, 0.999])
     assert tokens == logits.argmax(-1).tolist()
 
 
@@ -202,4 +203,4 @@ def test_the_largest_number_is_below_one(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_bad_values_are_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(UsageError, match=f"{name} is .*, expected"):
-        Sampling(**{name: value})
+        SamplingParams(**{name: value})

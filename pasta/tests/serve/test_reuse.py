@@ -5,7 +5,7 @@ from serve_support import serving, until
 
 from dense import pilot
 from pasta.decoding.api import generate
-from pasta.engine.pool import PAGE
+from pasta.engine.pool import BLOCK_SIZE
 from pasta.serve import scheduler
 from support import tiny_engine
 
@@ -50,9 +50,9 @@ def test_turns_that_do_not_fork_are_found_whole():
         answers, cached, _ = converse(running)
         assert answers == [result.text for result in expected]
         assert cached[0] == 0
-        assert [count % PAGE for count in cached] == [0, 0, 0]
+        assert [count % BLOCK_SIZE for count in cached] == [0, 0, 0]
         for earlier, count in zip(expected, cached[1:], strict=False):
-            assert count >= len(earlier.prompt_ids) // PAGE * PAGE
+            assert count >= len(earlier.prompt_ids) // BLOCK_SIZE * BLOCK_SIZE
         assert f"pasta_prompt_tokens_cached_total {sum(cached)}.0" in running.http.get("/metrics").text
 
 
@@ -74,8 +74,8 @@ def test_turns_that_fork_are_computed_while_the_reader_reads(forking, monkeypatc
         known = forking.vocabulary.encode_chat(messages[: 2 * turn])
         alike = [mine == theirs for mine, theirs in zip(known, expected[turn].prompt_ids, strict=False)]
         common = alike.index(False)
-        assert common > len(expected[turn - 1].prompt_ids) + 2 * PAGE
-        assert cached[turn] == common // PAGE * PAGE, "whole pages of the question and of its answer"
+        assert common > len(expected[turn - 1].prompt_ids) + 2 * BLOCK_SIZE
+        assert cached[turn] == common // BLOCK_SIZE * BLOCK_SIZE, "whole pages of the question and of its answer"
 
 
 def test_whoever_comes_goes_before_what_is_computed_ahead(forking, monkeypatch):
@@ -91,9 +91,9 @@ def test_users_find_nothing_of_each_other(forking):
     with serving(forking) as running:
         for who, found in (
             ({}, 0),
-            ({}, PAGE),
+            ({}, BLOCK_SIZE),
             ({"user": "a"}, 0),
-            ({"user": "a"}, PAGE),
+            ({"user": "a"}, BLOCK_SIZE),
             ({"user": "b"}, 0),
             ({"safety_identifier": "a"}, 0),
             ({"user": "a", "prompt_cache_key": "k"}, 0),
@@ -110,4 +110,4 @@ def test_streams_say_it_too(forking):
             running.chunks(**ask, stream_options={"include_usage": True})[-1]["usage"]["prompt_tokens_details"]
             for _ in range(2)
         ]
-        assert usages == [{"cached_tokens": 0}, {"cached_tokens": PAGE}]
+        assert usages == [{"cached_tokens": 0}, {"cached_tokens": BLOCK_SIZE}]

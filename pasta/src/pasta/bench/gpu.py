@@ -20,11 +20,11 @@ from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import SHAPES, byte_tokenizer, random_model, weight_bytes
 from pasta.core.grammar import Expect
 from pasta.core.layout import critical_path
+from pasta.core.params import SamplingParams
 from pasta.core.tree import Tree
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import Decoder, make_request
-from pasta.engine.base import Sampling
-from pasta.engine.cuda import CudaEngine
+from pasta.engine.cuda.engine import CudaEngine
 from pasta.models.tags import add_tags
 
 THREADS = (1, 2, 4, 8, 16, 32, 64)
@@ -79,7 +79,7 @@ def step_seconds(engine: CudaEngine, context: int, rounds: int = 10, repeats: in
     times: dict[int, list[float]] = {threads: [] for threads in THREADS}
     for turn in range(rounds + 1):
         for threads, measured in times.items():
-            main = engine.open([5] * context, Expect.TEXT, Sampling())
+            main = engine.open([5] * context, Expect.TEXT, SamplingParams())
             engine.step()
             handles = [main, *(engine.fork(main) for _ in range(threads - 1))]
             for repeat in range(repeats + 2):

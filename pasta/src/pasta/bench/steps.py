@@ -7,7 +7,8 @@ from typing import Any
 
 from pasta.bench.clock import ratio, take_turns
 from pasta.core.grammar import Expect
-from pasta.engine.base import Engine, Sampling
+from pasta.core.params import SamplingParams
+from pasta.engine.base import Engine
 
 THREADS = (1, 2, 4, 8, 16)
 
@@ -23,7 +24,7 @@ def measure(
     cases: dict[str, Callable[[], object]] = {}
     for name, engine in engines.items():
         for number in threads:
-            main = engine.open(prompt, Expect.TEXT, Sampling())
+            main = engine.open(prompt, Expect.TEXT, SamplingParams())
             answers.append((engine, main))
             engine.step()
             handles = [main, *(engine.fork(main) for _ in range(number - 1))]

@@ -70,10 +70,10 @@ def command(
 
     Lines of standard input are the questions; into a pipe go the answers alone.
     """
-    from pasta.engine.base import Sampling
+    from pasta.core.params import SamplingParams
 
     check_least(max_new_tokens=max_new_tokens, max_threads=max_threads)
-    Sampling(temperature=temperature, seed=seed, parallelism=parallelism, repetition_penalty=repetition_penalty)
+    SamplingParams(temperature=temperature, seed=seed, parallelism=parallelism, repetition_penalty=repetition_penalty)
     options = {
         "max_new_tokens": max_new_tokens,
         "max_threads": max_threads,

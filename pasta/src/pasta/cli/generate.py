@@ -116,8 +116,8 @@ def command(
 
 def check_options(question: str, options: dict[str, Any], context: int | None, trace: str | None) -> None:
     """What can be refused before a model is loaded."""
+    from pasta.core.params import SamplingParams
     from pasta.core.positions import Positions
-    from pasta.engine.base import Sampling
     from pasta.trace import check_writable
 
     if not question.strip():
@@ -125,7 +125,7 @@ def check_options(question: str, options: dict[str, Any], context: int | None, t
     check_least(max_new_tokens=options["max_new_tokens"], max_threads=options["max_threads"])
     if context is not None:
         check_least(context=context)
-    Sampling(**{field.name: options[field.name] for field in fields(Sampling)})
+    SamplingParams(**{field.name: options[field.name] for field in fields(SamplingParams) if field.name in options})
     if options["positions"] is not None:
         Positions.parse(options["positions"])
     if trace is not None:

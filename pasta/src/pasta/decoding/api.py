@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pasta.core.interpreter import Limits
+from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions, check_unit
 from pasta.core.tree import Tree, flatten
 from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.decoding.state import Job, Request
-from pasta.engine.base import Engine, Sampling
+from pasta.engine.base import Engine
 from pasta.errors import PastaError, UsageError
 
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conversation, or token ids
@@ -41,7 +42,7 @@ class Decoder:
     def step(self) -> list[tuple[Job, StepOutput]]:
         """Runs one step of the engine; returns what it did for each request that took part."""
         decoded: dict[Job, list[tuple[int, int]]] = {}
-        for handle, token in self.engine.step():
+        for handle, token, _ in self.engine.step():
             if handle in self._threads:  # else it ended while the step was under way
                 job, thread = self._threads[handle]
                 tokens = decoded.setdefault(job, [])
@@ -198,7 +199,7 @@ def make_request(
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     return Request(
         prompt=ids,
-        sampling=Sampling(temperature, top_k, top_p, min_p, seed, parallelism, repetition_penalty),
+        sampling=SamplingParams(temperature, top_k, top_p, min_p, seed, parallelism, repetition_penalty),
         limits=Limits(max_new_tokens, max_threads, max_thread_tokens, 0 if sequential else max_depth, model.context),
         positions=positions or model.positions,
         stop=tuple(text for text in stops if text),

@@ -10,6 +10,7 @@ from typing import Any
 
 from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
 from pasta.core.interpreter import Interpreter, Limits, threads_of
+from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.tree import Tree
 from pasta.core.vocabulary import Detokenizer
@@ -26,7 +27,7 @@ from pasta.decoding.events import (
 )
 from pasta.decoding.results import Result, build_result
 from pasta.decoding.stitching import Stitcher
-from pasta.engine.base import Engine, Sampling
+from pasta.engine.base import Engine
 from pasta.errors import PastaError
 
 
@@ -35,7 +36,7 @@ class Request:
     """A prompt and how to answer it."""
 
     prompt: tuple[int, ...]
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: SamplingParams = field(default_factory=SamplingParams)
     limits: Limits = field(default_factory=Limits)
     positions: Positions = field(default_factory=Positions)
     stop: tuple[str, ...] = ()
@@ -119,8 +120,8 @@ class Job:
         engine, handles = self._engine, self.handles
         for command in commands:
             match command:
-                case Put(thread, token, position, expect, _, banned):
-                    engine.feed(handles[thread], token, position, expect, banned)
+                case Put(thread, token, position, expect):
+                    engine.feed(handles[thread], token, position, expect)
                 case Fork(parent, child):
                     handles[child] = engine.fork(handles[parent])
                 case Join(thread, children, None):
@@ -138,7 +139,7 @@ class Job:
             parent = self.interpreter.threads[command.thread].parent if isinstance(command, End) else None
             anew = None if parent is None else self.interpreter.settled(parent)
             if parent is not None and anew is not None:
-                self._engine.prepare(self.handles[parent], anew.position, anew.tokens)
+                self._engine.prefetch(self.handles[parent], anew.position, anew.tokens)
 
     def _told(self, command: Command) -> Iterator[Event]:
         """A command as the events that an onlooker gets, in words."""

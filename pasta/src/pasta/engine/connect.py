@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.tree import require_tags
 from pasta.core.vocabulary import SYNC, Vocabulary
-from pasta.engine.base import Sampling
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client, Refused, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
@@ -103,7 +103,7 @@ def check(engine: RemoteEngine) -> None:
     spelled = engine.client.get("/tokenize", {"prompt": SYNC, "add_special_tokens": False})
     if isinstance(spelled, dict) and spelled.get("tokens") not in (None, [tags.sync]):
         raise ServerError(f"the server's model does not know the tags of {engine.name}", HINT_MODEL)
-    thread = engine.open([tags.open, tags.close], Expect.TEXT, Sampling())
+    thread = engine.open([tags.open, tags.close], Expect.TEXT, SamplingParams())
     try:
         begun = time.monotonic()
         while not (answer := engine.step()):

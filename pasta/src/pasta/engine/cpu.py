@@ -16,9 +16,10 @@ from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.attention import Group, Step, attend_group
+from pasta.engine.batch import Batch
 from pasta.engine.fusing import fuse, is_fusable, stack
 from pasta.engine.int8 import Int8Linear
-from pasta.engine.native import NativeEngine, Row
+from pasta.engine.native import NativeEngine, as_tensor
 
 Project = Callable[[torch.Tensor], torch.Tensor]
 
@@ -45,11 +46,12 @@ class CpuEngine(NativeEngine):
         super().__init__(model, vocabulary, **options)
         self.decoder = CpuDecoder(model, self.context, int8=int8)
 
-    def _forward(self, rows: list[Row], deciding: list[int], groups: tuple[Group, ...]) -> torch.Tensor:
-        step = Step(self.pool, torch.tensor([row.slot for row in rows]), groups)
-        tokens = torch.tensor([row.token for row in rows])
-        positions = torch.tensor([row.position for row in rows])
-        return self.decoder.logits(self.decoder.forward(tokens, positions, step)[deciding])
+    def _forward(self, batch: Batch, groups: tuple[Group, ...]) -> torch.Tensor:
+        tokens, positions, slots = (
+            as_tensor(column, self.model.device) for column in (batch.tokens, batch.positions, batch.slots)
+        )
+        hidden = self.decoder.forward(tokens, positions, Step(self.pool, slots, groups))
+        return self.decoder.logits(hidden[batch.deciding])
 
 
 class CpuDecoder:

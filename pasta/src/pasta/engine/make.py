@@ -27,7 +27,7 @@ def make_engine(
         where = f"on {model.device.type}" if model.device.type != "cpu" else f"of the {model.config.model_type} family"
         raise UsageError(f"8-bit weights are not supported {where}", hint="use another dtype")
     if model.device.type == "cuda" and is_fusable(model) and not getattr(model.config, "mlp_bias", False):
-        from pasta.engine.cuda import CudaEngine  # needs triton
+        from pasta.engine.cuda.engine import CudaEngine  # needs triton
 
         return CudaEngine(model, vocabulary, name=name, slots=slots, context=context)
     return NativeEngine(model, vocabulary, name=name, slots=slots, context=context)

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pasta.core.grammar import Expect, Grammar
+from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import Sampling, uniform
-from pasta.engine.remote_client import Client, ServerError, Stream, Unavailable
-from pasta.errors import PastaError, UsageError
+from pasta.engine.base import UNLIMITED, Decoded, uniform
+from pasta.engine.remote_client import Client, Refused, ServerError, Stream, Unavailable, read_logprobs
+from pasta.errors import UsageError
 
 PATIENCE_S = 0.05  # how long a step waits for a token: others may want to join or leave meanwhile
 BAN, FAVOUR = -100.0, 100.0  # as far as a logit bias goes
@@ -30,8 +31,8 @@ BAN, FAVOUR = -100.0, 100.0  # as far as a logit bias goes
 class Request:
     """One answer: all its streams, and what keeps them together."""
 
-    sampling: Sampling
-    salt: str  # who may share its prefixes
+    params: SamplingParams
+    cache_salt: str  # who may share its prefixes
     session: str = field(default_factory=lambda: uuid.uuid4().hex)  # the same replica for all of its streams
     streams: set[Stream] = field(default_factory=set)
 
@@ -44,9 +45,7 @@ class Handle:
     ids: list[int]
     path: tuple[int, ...] = ()
     forks: int = 0
-    asked: int = 0
     expect: Expect | None = None  # what may come next; None: nothing is decoded
-    banned: Sequence[int] = ()
     stream: Stream | None = None
     offered: int | None = None  # the token that the stream gave last, until it is fed
     corrected: bool = False  # whether the stream was asked for what may come, and for nothing else
@@ -65,6 +64,8 @@ class RemoteEngine:
     """Decodes on a server. `model` is the name by which the server knows the model."""
 
     positions = Positions.parse("stitched")
+    max_requests = UNLIMITED
+    max_segments = UNLIMITED
     pool = Elsewhere()
     retries_s = (0.2, 1.0, 5.0)  # a request that fails is sent again, after so long each time
 
@@ -79,30 +80,37 @@ class RemoteEngine:
         self.trained = trained  # the scheme that the model knows: another than `stitched` may cost quality
         self.model = model
         self.penalises = False  # whether the server knows `repetition_penalty`
+        self._logprobs: bool | None = None  # whether the server returns them; None: not asked yet
         self._waiting: dict[Handle, None] = {}  # threads that decode
 
     # -- threads ----------------------------------------------------------------------------------------
 
-    def open(self, prompt: Sequence[int], expect: Expect, sampling: Sampling, scope: str | None = None) -> Handle:
-        if sampling.repetition_penalty != 1 and not self.penalises:
+    def can_allocate(self, tokens: int, thread: Handle | None = None) -> bool:
+        return True
+
+    def open(
+        self, prompt: Sequence[int], expect: Expect | None, params: SamplingParams, cache_salt: str | None = None
+    ) -> Handle:
+        if params.repetition_penalty != 1 and not self.penalises:
             raise UsageError(f"the server at {self.client.url} knows no repetition_penalty", "leave it out, or at 1")
-        handle = Handle(Request(sampling, scope or uuid.uuid4().hex), list(prompt), expect=expect)
-        self._waiting[handle] = None
+        if params.logprobs is not None and not self._gives_logprobs():
+            raise UsageError(f"the server at {self.client.url} returns no logprobs of token ids", "leave logprobs out")
+        handle = Handle(Request(params, cache_salt or uuid.uuid4().hex), list(prompt), expect=expect)
+        if expect is not None:
+            self._waiting[handle] = None
         return handle
 
     def cached_tokens(self, thread: Handle) -> int:
         return 0 if thread.first is None else thread.first.cached
 
-    def feed(
-        self, thread: Handle, token: int, position: int, expect: Expect | None, banned: Sequence[int] = ()
-    ) -> None:
+    def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
         if position != len(thread.ids):
             raise UsageError("a remote engine decodes layout 'stitched'", "leave the position scheme out")
         thread.ids.append(token)
         if token != thread.offered or expect is None:
             self._drop(thread)
         thread.offered = None
-        thread.expect, thread.banned = expect, banned
+        thread.expect = expect
         if expect is not None:
             self._waiting[thread] = None
 
@@ -119,7 +127,7 @@ class RemoteEngine:
         thread.ids[position:] = tokens
         self._drop(thread)
 
-    def prepare(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+    def prefetch(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         """Has the server read ahead what the sync will write, while other children still decode."""
         ids = [*thread.ids[:position], *tokens]
         if len(tokens) and len(ids) < self.context:
@@ -140,7 +148,7 @@ class RemoteEngine:
             if handle.stream is None:
                 self._ask(handle)
 
-    def step(self) -> list[tuple[Handle, int | PastaError]]:
+    def step(self) -> list[Decoded]:
         """A token of each thread that has one, as soon as one has."""
         self.launch()
         out = self._collect()
@@ -148,30 +156,28 @@ class RemoteEngine:
             out = self._collect()
         return out
 
-    def _collect(self) -> list[tuple[Handle, int | PastaError]]:
+    def _collect(self) -> list[Decoded]:
         self.client.arrived.clear()
-        out: list[tuple[Handle, int | PastaError]] = []
-        for handle in list(self._waiting):
-            token = self._next(handle)
-            if token is not None:
-                del self._waiting[handle]
-                out.append((handle, token))
+        out = [decoded for handle in list(self._waiting) if (decoded := self._next(handle)) is not None]
+        for decoded in out:
+            del self._waiting[decoded.thread]
         return out
 
-    def _next(self, handle: Handle) -> int | PastaError | None:
-        """The token that comes next in a thread; None: not yet."""
+    def _next(self, handle: Handle) -> Decoded | None:
+        """What comes next in a thread; None: not yet."""
         stream = handle.stream
         if stream is None:
             return None
         error, ended = stream.error, stream.ended  # before the tokens, which may come meanwhile
         if stream.tokens:
-            token = stream.tokens.popleft()
+            token, logprobs = stream.tokens.popleft()
             handle.failures = 0
             if self._may_come(handle, token):
                 handle.offered = token
-                return token
+                return Decoded(handle, token, logprobs)
             if handle.corrected:
-                return ServerError(f"token {token} may not come here, and the server ignores logit_bias")
+                message = f"token {token} may not come here, and the server ignores logit_bias"
+                return Decoded(handle, ServerError(message))
             self.client.usage.corrections += 1
             self._drop(handle)
             self._ask(handle, refused=token)
@@ -180,7 +186,7 @@ class RemoteEngine:
             error = Unavailable("the server ended a completion without a token", "see the server's log")
         if error is not None:
             if not error.passing or handle.failures == len(self.retries_s):
-                return error
+                return Decoded(handle, error)
             handle.failures += 1
         if error is not None or ended:  # by the server's own limit, or a correction
             self._drop(handle)
@@ -194,20 +200,21 @@ class RemoteEngine:
             return True
         assert handle.expect is not None
         allowed = self.grammar.allowed[handle.expect]
-        return token < len(allowed) and bool(allowed[token]) and token not in handle.banned
+        return token < len(allowed) and bool(allowed[token])
 
     def _ask(self, handle: Handle, *, refused: int | None = None) -> None:
         """Starts a stream after what the thread holds; where a token was refused, one token of those that may come."""
         request = handle.request
         bias = self._bias(handle) if refused is None else self._correction(handle, refused)
         handle.corrected = refused is not None
-        seed = int(uniform(request.sampling.seed, handle.path, handle.asked) * 2**31)
-        handle.asked += 1
+        # A correction is a draw of its own: with the same numbers it would not be free of what was refused.
+        path = (*handle.path, -1) if handle.corrected else handle.path
+        seed = int(uniform(request.params.seed, path, len(handle.ids)) * 2**31)
         most = 1 if handle.corrected else self.context - len(handle.ids)
         wait = self.retries_s[handle.failures - 1] if handle.failures else 0.0
         # Where the bias favours, a penalty would divide it too: nothing that was said before could come.
         favours = handle.corrected and FAVOUR in bias.values()
-        penalty = 1.0 if favours else request.sampling.repetition_penalty
+        penalty = 1.0 if favours else request.params.repetition_penalty
         handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty)
         handle.first = handle.first or handle.stream
 
@@ -221,28 +228,30 @@ class RemoteEngine:
         wait_s: float = 0.0,
         penalty: float = 1.0,
     ) -> Stream:
-        sampling, tags = request.sampling, self.vocabulary.tags
+        params, tags = request.params, self.vocabulary.tags
         ends = sorted(self.vocabulary.eos)
         body = {
             "model": self.model,
             "prompt": list(ids),
             "max_tokens": most,
-            "temperature": sampling.temperature,
+            "temperature": params.temperature,
             "stop_token_ids": ends if tags is None else [*ends, tags.sync, tags.close],
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_token_ids": True,
-            "cache_salt": request.salt,
+            "cache_salt": request.cache_salt,
         }
         if bias:
             body["logit_bias"] = {str(token): value for token, value in bias.items()}
         if penalty != 1:
             body["repetition_penalty"] = penalty
-        if sampling.temperature:
+        if params.logprobs is not None:
+            body |= {"logprobs": params.logprobs, "return_tokens_as_token_ids": True}
+        if params.temperature:
             body["seed"] = seed
             for name, off in (("top_p", 1.0), ("top_k", 0), ("min_p", 0.0)):
-                if getattr(sampling, name) != off:
-                    body[name] = getattr(sampling, name)
+                if getattr(params, name) != off:
+                    body[name] = getattr(params, name)
         headers = {"X-Session-ID": request.session, "X-SMG-Routing-Key": request.session}
         request.streams = {stream for stream in request.streams if not stream.ended}
         stream = self.client.open(body, headers, wait_s)
@@ -258,23 +267,33 @@ class RemoteEngine:
         bias = dict.fromkeys([tags.open, *(self.vocabulary.eos if child else [tags.close])], BAN)
         if handle.expect < Expect.TOPIC_START and not handle.expect & Expect.TEXT_PROMISE:
             bias |= dict.fromkeys([tags.promise, *tags.lengths], BAN)  # a promise that does not fit now never will
-        elif handle.request.sampling.parallelism:
-            bias[tags.promise] = handle.request.sampling.parallelism
+        elif handle.request.params.parallelism:
+            bias[tags.promise] = handle.request.params.parallelism
         return bias
 
     def _correction(self, handle: Handle, refused: int) -> dict[int, float]:
         """The grammar as a bias: against what may not come, or for what may, whichever is shorter."""
         assert self.grammar is not None and handle.expect is not None
-        allowed = self.grammar.allowed[handle.expect].copy()
-        allowed[list(handle.banned)] = False
+        allowed = self.grammar.allowed[handle.expect]
         if allowed.sum() * 2 > len(allowed):
             bias = dict.fromkeys([*np.flatnonzero(~allowed).tolist(), refused], BAN)
         else:
             bias = dict.fromkeys(np.flatnonzero(allowed).tolist(), FAVOUR)
-        dial = handle.request.sampling.parallelism
+        dial = handle.request.params.parallelism
         if dial and allowed[self.grammar.tags.promise]:
             bias[self.grammar.tags.promise] = dial
         return bias
+
+    def _gives_logprobs(self) -> bool:
+        """Whether the server returns logprobs, and of tokens by number; it is asked once."""
+        if self._logprobs is None:
+            body = {"model": self.model, "prompt": [min(self.vocabulary.eos)], "max_tokens": 1, "logprobs": 1}
+            try:
+                reply = self.client.get("/v1/completions", {**body, "return_tokens_as_token_ids": True})
+                self._logprobs = bool(read_logprobs(reply["choices"][0], 1))
+            except (Refused, KeyError, IndexError, TypeError, ValueError):
+                self._logprobs = False
+        return self._logprobs
 
     def _drop(self, handle: Handle) -> None:
         if handle.stream is not None:

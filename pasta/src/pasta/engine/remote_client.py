@@ -7,11 +7,13 @@ import json
 import threading
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import Any
 
+from pasta.engine.base import TokenLogprobs
 from pasta.errors import PastaError, UsageError
 
 CONNECT_S = 10.0
@@ -58,7 +60,7 @@ class Usage:
 class Stream:
     """A completion under way: tokens that have come and were not taken yet."""
 
-    tokens: deque[int] = field(default_factory=deque)
+    tokens: deque[tuple[int, TokenLogprobs | None]] = field(default_factory=deque)
     last: int | None = None  # the last that came, taken or not
     ending: bool = False  # its last tokens are here, or about to be
     ended: bool = False  # they are
@@ -127,7 +129,7 @@ class Client:
                     raise self._refused(reply.status_code, (await reply.aread()).decode(errors="replace"))
                 async for line in reply.aiter_lines():
                     if line.startswith("data:") and line != "data: [DONE]":
-                        self._take(stream, json.loads(line[5:]), body["stop_token_ids"])
+                        self._take(stream, json.loads(line[5:]), body)
         except asyncio.CancelledError:
             raise
         except ServerError as error:
@@ -141,7 +143,7 @@ class Client:
                 stream.error = Unavailable(f"{self.url} broke a completion off", "see the server's log")
         self.arrived.set()
 
-    def _take(self, stream: Stream, event: Mapping[str, Any], stops: Sequence[int]) -> None:
+    def _take(self, stream: Stream, event: Mapping[str, Any], body: Mapping[str, Any]) -> None:
         if "error" in event:
             raise self._refused(500, json.dumps(event))
         for choice in event.get("choices", ()):
@@ -154,7 +156,8 @@ class Client:
             if finish not in (None, "stop", "length"):
                 raise Unavailable(f"{self.url} ended a completion: {finish}", "see the server's log")
             tokens = list(tokens or ())
-            if finish == "stop" and (tokens[-1] if tokens else stream.last) not in stops:
+            logprobs = read_logprobs(choice, body.get("logprobs"))
+            if finish == "stop" and (tokens[-1] if tokens else stream.last) not in body["stop_token_ids"]:
                 # Some servers keep the token that stopped them to themselves, and name it.
                 reason = choice.get("stop_reason", choice.get("matched_stop"))
                 if not isinstance(reason, int):
@@ -162,7 +165,7 @@ class Client:
                 tokens.append(reason)
             stream.ending = stream.ending or finish is not None
             stream.last = tokens[-1] if tokens else stream.last
-            stream.tokens.extend(tokens)
+            stream.tokens.extend(zip_longest(tokens, logprobs[: len(tokens)]))
             stream.ended = stream.ending
             self.arrived.set()
         if event.get("usage"):
@@ -181,6 +184,23 @@ class Client:
         hint = {401: "set PASTA_ENGINE_KEY", 403: "set PASTA_ENGINE_KEY", 404: "check --engine"}.get(status)
         kind = Unavailable if status in PASSING else Refused
         return kind(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
+
+
+def read_logprobs(choice: Mapping[str, Any], count: int | None) -> list[TokenLogprobs]:
+    """The logprobs of a choice's tokens, which the server names `token_id:N`; so many of the likeliest of each."""
+    given = choice.get("logprobs")
+    if count is None or not given:
+        return []
+    likeliest = given.get("top_logprobs") or [{}] * len(given["token_logprobs"])
+    out = []
+    for logprob, others in zip(given["token_logprobs"], likeliest, strict=True):
+        top = sorted(((int(name.removeprefix("token_id:")), value) for name, value in others.items()), key=_by_value)
+        out.append(TokenLogprobs(logprob, tuple(top[:count])))
+    return out
+
+
+def _by_value(entry: tuple[int, float]) -> float:
+    return -entry[1]
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

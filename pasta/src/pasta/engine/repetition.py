@@ -8,52 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from pasta.engine.native import Handle, Row
+from pasta.engine.request import Handle, Row
 
 
 @dataclass(slots=True)
 class Memory:
     """What a thread saw when it chose last."""
 
-    place: int  # its row in the table
+    row: int  # of the table
     segment: int
-    looked: int = 0  # how many of its request's slots were looked at
+    looked: int = 0  # how many of its request's tokens were looked at
     length: int = 0  # how many tokens stand in its row
 
 
-class Repetition:
+class RepetitionPenalty:
     """A table of tokens, a row for each thread that chooses with a penalty. `spared` are never penalised."""
 
     def __init__(self, spared: Collection[int], device: torch.device):
         self._spared = torch.tensor(sorted(spared), dtype=torch.long, device=device)
         self._table = torch.zeros(0, 0, dtype=torch.long, device=device)
-        self._places = 0  # rows that were ever used
+        self._used = 0  # rows that were ever used
         self._free: list[int] = []
         self._before: dict[Handle, Memory] = {}  # the threads that chose in the last step, and not yet in this one
         self._now: dict[Handle, Memory] = {}  # those that chose in this step
 
     def begin_step(self) -> None:
         """Forgets who did not choose in the last step: it ended, or waits for what will change all that it sees."""
-        self._free += [memory.place for memory in self._before.values()]
+        self._free += [memory.row for memory in self._before.values()]
         self._before, self._now = self._now, {}
 
     def penalise(self, logits: torch.Tensor, rows: list[Row]) -> torch.Tensor:
         """The logits with each row's penalty on the tokens that it sees; a row whose penalty is 1 stays as it is."""
-        penalties = [row.handle.request.sampling.repetition_penalty for row in rows]
+        penalties = [row.handle.request.params.repetition_penalty for row in rows]
         concerned = [index for index, penalty in enumerate(penalties) if penalty != 1]
         memories = self._remember([rows[index] for index in concerned])
         device = logits.device
         plan = torch.tensor(
-            [concerned, [memory.place for memory in memories], [memory.length for memory in memories]]
+            [concerned, [memory.row for memory in memories], [memory.length for memory in memories]]
         ).to(device, non_blocking=True)
-        index, place, length = plan.unsqueeze(-1).unbind()
+        index, row, length = plan.unsqueeze(-1).unbind()
         penalty = torch.tensor([penalties[index] for index in concerned]).to(device, non_blocking=True)[:, None]
-        tokens = self._table[place[:, 0], : max(memory.length for memory in memories)]
+        tokens = self._table[row[:, 0], : max(memory.length for memory in memories)]
         # Rows are of different lengths: what fills them up is their first token once more.
         tokens = tokens.where(torch.arange(tokens.shape[1], device=device) < length, tokens[:, :1])
         scores = logits.to(torch.float32, copy=True)
@@ -66,43 +64,43 @@ class Repetition:
     def _remember(self, rows: list[Row]) -> list[Memory]:
         """Brings the table up to date with what the threads of these rows see."""
         memories: list[Memory] = []
-        places: list[int] = []
+        table_rows: list[int] = []
         columns: list[int] = []
         tokens: list[int] = []
-        for handle, token, _, _, _, index, segment, _ in rows:
+        for handle, _, place, token, _, segment in rows:
             memory = self._before.pop(handle, None)
             if memory is None or memory.segment != segment:
-                memory = Memory(self._take() if memory is None else memory.place, segment)
-                fresh: Sequence[int] = handle.request.seen(segment, index + 1)
-            elif memory.looked == index:  # nobody else decodes in this request
+                memory = Memory(self._take_row() if memory is None else memory.row, segment)
+                fresh: Sequence[int] = handle.request.seen(segment, place + 1)
+            elif memory.looked == place:  # nobody else decodes in this request
                 fresh = (token,)
             else:
-                fresh = handle.request.written(segment, memory.looked, index + 1)
+                fresh = handle.request.written(segment, memory.looked, place + 1)
             self._now[handle] = memory
             memories.append(memory)
-            places += [memory.place] * len(fresh)
+            table_rows += [memory.row] * len(fresh)
             columns += range(memory.length, memory.length + len(fresh))
             tokens += fresh
             memory.length += len(fresh)
-            memory.looked = index + 1
+            memory.looked = place + 1
         self._fit(max(memory.length for memory in memories))
-        fresh_tokens = torch.tensor([places, columns, tokens], dtype=torch.long)
-        place, column, value = fresh_tokens.to(self._table.device, non_blocking=True)
-        self._table[place, column] = value
+        fresh_tokens = torch.tensor([table_rows, columns, tokens], dtype=torch.long)
+        row, column, value = fresh_tokens.to(self._table.device, non_blocking=True)
+        self._table[row, column] = value
         return memories
 
-    def _take(self) -> int:
+    def _take_row(self) -> int:
         if self._free:
             return self._free.pop()
-        self._places += 1
-        return self._places - 1
+        self._used += 1
+        return self._used - 1
 
     def _fit(self, length: int) -> None:
         """Makes the table larger, where it is too small; by half more, so that this is seldom."""
         rows, columns = self._table.shape
-        if self._places > rows or length > columns:
+        if self._used > rows or length > columns:
             larger = self._table.new_zeros(
-                rows if self._places <= rows else self._places * 3 // 2 + 1,
+                rows if self._used <= rows else self._used * 3 // 2 + 1,
                 columns if length <= columns else length * 3 // 2 + 64,
             )
             larger[:rows, :columns] = self._table

@@ -21,7 +21,7 @@ from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.decoding.state import Job, Request
 from pasta.engine.base import Engine
-from pasta.engine.pool import PAGE
+from pasta.engine.pool import BLOCK_SIZE
 from pasta.errors import PastaError, UsageError
 
 log = logging.getLogger("pasta.serve")
@@ -249,4 +249,4 @@ def slots_needed(prompt: int, limits: Limits, positions: Positions = PREDICTED) 
     inserted = decoded // 3 + decoded // limits.max_thread_tokens + 2 if limits.max_depth else 2
     # Layout `stitched` writes a token anew at the sync of each thread around it.
     copies = 1 + limits.max_depth if positions.stitched else 1
-    return -(-(prompt + copies * (decoded + inserted)) // PAGE) * PAGE
+    return -(-(prompt + copies * (decoded + inserted)) // BLOCK_SIZE) * BLOCK_SIZE

@@ -11,9 +11,9 @@ from completions_server import CompletionsServer
 from remote_support import ROWS, native_of, served
 
 from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import Decoder, encode_prompt, generate, generate_all, make_request
-from pasta.engine.base import Sampling
 from pasta.engine.connect import connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
@@ -127,7 +127,7 @@ def test_corrections_keep_the_distribution(tmp_path: Path) -> None:
         prompt = encode_prompt(engine, "Why?")
         drawn: Counter[int] = Counter()
         for seed in range(draws):
-            thread = engine.open(prompt, Expect.TEXT_PROMISE, Sampling(temperature=1.5, seed=seed))
+            thread = engine.open(prompt, Expect.TEXT_PROMISE, SamplingParams(temperature=1.5, seed=seed))
             while not (step := engine.step()):
                 pass
             engine.close(thread)

@@ -35,11 +35,11 @@ def attend(
     *,
     requests: torch.Tensor,
     lengths: torch.Tensor,
-    indices: torch.Tensor,
+    places: torch.Tensor,
     sees: torch.Tensor,
-    segments: torch.Tensor,
-    pages: torch.Tensor,
-    page: int,
+    slot_segments: torch.Tensor,
+    block_tables: torch.Tensor,
+    block_size: int,
 ) -> torch.Tensor:
     """Row by row: gathers what its request holds, drops what it does not see, and attends. Shapes as the kernel's."""
     out = torch.empty_like(query)
@@ -47,9 +47,9 @@ def attend(
     for row in range(query.shape[0]):
         request = int(requests[row])
         place = torch.arange(int(lengths[request]), device=query.device)
-        slot = pages[request][place // page].long() * page + place % page
-        segment = segments[slot].long()
-        visible = (sees[row].long()[segment >> 5] >> (segment & 31) & 1).bool() & (place <= indices[row])
+        slot = block_tables[request][place // block_size].long() * block_size + place % block_size
+        segment = slot_segments[slot].long()
+        visible = (sees[row].long()[segment >> 5] >> (segment & 31) & 1).bool() & (place <= places[row])
         k, v = (
             keys[slot[visible]].repeat_interleave(group, 1),
             values[slot[visible]].repeat_interleave(group, 1),

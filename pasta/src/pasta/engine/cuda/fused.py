@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import embedding, linear
 from transformers import PreTrainedModel
 
-from pasta.engine import kernels, small
+from pasta.engine.cuda import kernels, small
 from pasta.engine.fusing import fuse
 
 # (layer, query (rows, heads, size)) -> what the rows gathered, (rows, heads * size)

@@ -125,25 +125,25 @@ def rotate_store(
 
 
 @triton.jit
-def _place(segments, slots, segment, rows, BLOCK: tl.constexpr):
+def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr):
     row = tl.arange(0, BLOCK)
     slot = tl.load(slots + row, mask=row < rows, other=0)
-    tl.store(segments + slot, tl.load(segment + row, mask=row < rows, other=0), mask=row < rows)
+    tl.store(slot_segments + slot, tl.load(segments + row, mask=row < rows, other=0), mask=row < rows)
 
 
-def place(segments: torch.Tensor, slots: torch.Tensor, segment: torch.Tensor) -> None:
-    """segments[slots] = segment."""
+def scatter_segments(slot_segments: torch.Tensor, slots: torch.Tensor, segments: torch.Tensor) -> None:
+    """slot_segments[slots] = segments."""
     rows = slots.shape[0]
-    _place[(1,)](segments, slots, segment, rows, BLOCK=triton.next_power_of_2(rows))
+    _scatter_segments[(1,)](slot_segments, slots, segments, rows, BLOCK=triton.next_power_of_2(rows))
 
 
 @triton.jit
-def _look(
-    tiles, indices, sees, segments, pages, visible,
-    TILES: tl.constexpr, WORDS: tl.constexpr, MAX_PAGES: tl.constexpr, PAGE: tl.constexpr,
-    BLOCKS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr,
+def _build_mask(
+    tiles, places, sees, slot_segments, block_tables, mask,
+    TILES: tl.constexpr, WORDS: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr,
 ):  # fmt: skip
-    """What each row sees of a block of 32 slots, as a word: bit i for the i-th of them."""
+    """What each row sees of 32 places of its request, as a word: bit i for the i-th of them."""
     tile = tl.program_id(0)
     first = tl.load(tiles + tile)
     count = tl.load(tiles + TILES + tile)
@@ -154,23 +154,23 @@ def _look(
     row = tl.arange(0, ROWS)
     real = row < count
     bit = tl.arange(0, 32)
-    index = tl.load(indices + first + row, mask=real, other=-1)
-    for block in range(tl.program_id(1), tl.cdiv(length, 32), STRIDE):
-        place = block * 32 + bit
+    own = tl.load(places + first + row, mask=real, other=-1)
+    for word in range(tl.program_id(1), tl.cdiv(length, 32), STRIDE):
+        place = word * 32 + bit
         held = place < length
-        page = tl.load(pages + request * MAX_PAGES + place // PAGE, mask=held, other=0)
-        segment = tl.load(segments + page * PAGE + place % PAGE, mask=held, other=0)
-        word = tl.load(sees + (first + row)[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
-        seen = (word >> (segment & 31)[None, :]) & 1
-        seen = tl.where(held[None, :] & (place[None, :] <= index[:, None]), seen, 0)
-        tl.store(visible + (first + row) * BLOCKS + block, tl.sum(seen << bit[None, :], 1), mask=real)
+        block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
+        segment = tl.load(slot_segments + block * BLOCK_SIZE + place % BLOCK_SIZE, mask=held, other=0)
+        bits = tl.load(sees + (first + row)[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
+        seen = (bits >> (segment & 31)[None, :]) & 1
+        seen = tl.where(held[None, :] & (place[None, :] <= own[:, None]), seen, 0)
+        tl.store(mask + (first + row) * MASK_WORDS + word, tl.sum(seen << bit[None, :], 1), mask=real)
 
 
 @triton.jit
 def _attend(
-    query, keys, values, partial, peaks, sums, tiles, pages, visible, scale,
-    TILES: tl.constexpr, MAX_PAGES: tl.constexpr, PAGE: tl.constexpr, BLOCKS: tl.constexpr,
-    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale,
+    TILES: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,
     GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
@@ -191,7 +191,7 @@ def _attend(
     lane = tl.arange(0, LANES)
     row = first + lane // GROUP
     real = lane < count * GROUP
-    column = tl.arange(0, BLOCK_SIZE)
+    column = tl.arange(0, WIDTH)
     inside = column < SIZE
     q_head = head * GROUP + lane % GROUP
     out = ((row * HEADS + q_head) * SPLITS + split).to(tl.int64)  # (row, query head, split)
@@ -207,13 +207,13 @@ def _attend(
 
     peak = tl.full([LANES], NOTHING, tl.float32)
     total = tl.zeros([LANES], tl.float32)
-    sum_ = tl.zeros([LANES, BLOCK_SIZE], tl.float32)
+    sum_ = tl.zeros([LANES, WIDTH], tl.float32)
     for start in range(begin, end, 32):
         # No branch in here: it would keep the compiler from fetching ahead.
         place = start + bit
         held = place < end
-        page = tl.load(pages + request * MAX_PAGES + place // PAGE, mask=held, other=0)
-        slot = (page * PAGE + place % PAGE).to(tl.int64)
+        block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
+        slot = (block * BLOCK_SIZE + place % BLOCK_SIZE).to(tl.int64)
         k = tl.load(
             keys + (slot[None, :] * KV_HEADS + head) * SIZE + column[:, None],
             mask=held[None, :] & inside[:, None],
@@ -224,7 +224,7 @@ def _attend(
             mask=held[:, None] & inside[None, :],
             other=0.0,
         )
-        word = tl.load(visible + row * BLOCKS + start // 32, mask=real, other=0)
+        word = tl.load(mask + row * MASK_WORDS + start // 32, mask=real, other=0)
         seen = ((word[:, None] >> bit[None, :]) & 1) != 0
         score = tl.where(seen, tl.dot(q, k, input_precision=PRECISION) * scale, NOTHING)
         new_peak = tl.maximum(peak, tl.max(score, 1))
@@ -241,10 +241,10 @@ def _attend(
 
 
 @triton.jit
-def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, BLOCK_SIZE: tl.constexpr, SPLITS: tl.constexpr):
+def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr):
     place = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, SPLITS)
-    column = tl.arange(0, BLOCK_SIZE)
+    column = tl.arange(0, WIDTH)
     inside = column < SIZE
     peak = tl.load(peaks + place * SPLITS + split)
     seen = peak > NOTHING  # the others saw nothing, and may have written nothing
@@ -266,45 +266,45 @@ class Attention:
     """
 
     def __init__(
-        self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, page: int, max_pages: int,
+        self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, block_size: int, max_blocks: int,
         words: int, device: torch.device, processors: int,
     ):  # fmt: skip
         self.heads, self.kv_heads, self.size = heads, kv_heads, size
         self.group = heads // kv_heads
-        self.block_size = max(16, triton.next_power_of_2(size))
-        self.tiles, self.page, self.max_pages, self.words = tiles, page, max_pages, words
+        self.width = max(16, triton.next_power_of_2(size))
+        self.tiles, self.block_size, self.max_blocks, self.words = tiles, block_size, max_blocks, words
         self.tile_rows = rows_in_a_tile(rows, self.group)
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
-        self.blocks = max_pages * page // 32
+        self.mask_words = max_blocks * block_size // 32
         wanted = max(1, 3 * processors // (tiles * kv_heads))  # more than twice: a short answer leaves some idle
         self.splits = min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
-        self.visible = torch.zeros(rows * self.blocks, dtype=torch.int32, device=device)
+        self.mask = torch.zeros(rows * self.mask_words, dtype=torch.int32, device=device)
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
         self.peaks = torch.zeros(places, dtype=torch.float32, device=device)
         self.sums = torch.ones(places, dtype=torch.float32, device=device)
 
-    def look(
+    def build_mask(
         self,
         *,
         tiles: torch.Tensor,
-        indices: torch.Tensor,
+        places: torch.Tensor,
         sees: torch.Tensor,
-        segments: torch.Tensor,
-        pages: torch.Tensor,
+        slot_segments: torch.Tensor,
+        block_tables: torch.Tensor,
     ) -> None:
         """Works out who sees what: once a step, before the first layer.
 
-        tiles (4, tiles): first row, number of rows, request, and slots that the request holds. indices: each
-        row's own place in its request. sees: each row's bit set of segments. segments: by slot of the pool.
-        pages: the page tables, by request.
+        tiles (4, tiles): first row, number of rows, request, and slots that the request holds. places: each row's
+        own in its request. sees (rows, words): each row's bit set of segments. slot_segments: by slot of the pool.
+        block_tables (requests, max_blocks).
         """
-        self._step = (tiles, pages, self.visible)
-        stride = min(self.blocks, 64)
-        _look[(self.tiles, stride)](
-            tiles, indices, sees, segments, pages, self.visible,
-            TILES=self.tiles, WORDS=self.words, MAX_PAGES=self.max_pages, PAGE=self.page, BLOCKS=self.blocks,
-            ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, num_warps=1,
+        self._step = (tiles, block_tables, self.mask)
+        stride = min(self.mask_words, 64)
+        _build_mask[(self.tiles, stride)](
+            tiles, places, sees, slot_segments, block_tables, self.mask,
+            TILES=self.tiles, WORDS=self.words, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size,
+            MASK_WORDS=self.mask_words, ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, num_warps=1,
         )  # fmt: skip
 
     def __call__(
@@ -313,14 +313,14 @@ class Attention:
         """query and out (rows, heads, size), keys and values (slots, kv heads, size)."""
         _attend[(self.tiles, self.kv_heads, self.splits)](
             query, keys, values, self.partial, self.peaks, self.sums, *self._step, scale,
-            TILES=self.tiles, MAX_PAGES=self.max_pages, PAGE=self.page, BLOCKS=self.blocks,
-            HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, BLOCK_SIZE=self.block_size,
+            TILES=self.tiles, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
+            HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
             PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
         )  # fmt: skip
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
-            SIZE=self.size, BLOCK_SIZE=self.block_size, SPLITS=self.splits, num_warps=2,
+            SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2,
         )  # fmt: skip
 
 
@@ -330,8 +330,8 @@ def rows_in_a_tile(rows: int, group: int) -> int:
 
 
 @triton.jit
-def _best_in_block(
-    logits, forbidden, expect, bias, biased, values, tokens, size, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+def _argmax_in_block(
+    logits, forbidden, states, bias, biased, values, tokens, size, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
     CONSTRAIN: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
@@ -340,7 +340,7 @@ def _best_in_block(
     inside = token < size
     value = tl.load(logits + row.to(tl.int64) * size + token, mask=inside, other=float("-inf")).to(tl.float32)
     if CONSTRAIN:
-        state = tl.load(expect + row)
+        state = tl.load(states + row)
         shut = tl.load(forbidden + state * size + token, mask=inside, other=1)
         value += tl.where(token == biased, tl.load(bias + row), 0.0)
         value = tl.where(shut != 0, float("-inf"), value)
@@ -350,7 +350,7 @@ def _best_in_block(
 
 
 @triton.jit
-def _best_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0)
     block = tl.arange(0, WIDTH)
     value = tl.load(values + row * BLOCKS + block, mask=block < BLOCKS, other=float("-inf"))
@@ -358,19 +358,22 @@ def _best_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constex
     tl.store(out + row, tl.load(tokens + row * BLOCKS + place).to(tl.int64))
 
 
-def best(
-    logits: torch.Tensor, forbidden: torch.Tensor | None, expect: torch.Tensor, bias: torch.Tensor, biased: int
+def masked_argmax(
+    logits: torch.Tensor, forbidden: torch.Tensor | None, states: torch.Tensor, bias: torch.Tensor, biased: int
 ) -> torch.Tensor:
-    """The best allowed token of each row: `forbidden` (states, tokens), the row's state, and a bias on one token."""
+    """The best token of each row that its state allows, with the row's bias on one token.
+
+    logits (rows, tokens), forbidden (states, tokens), states and bias (rows), biased: the token.
+    """
     rows, size = logits.shape
     block = 2048
     blocks = triton.cdiv(size, block)
     values = torch.empty(rows * blocks, dtype=torch.float32, device=logits.device)
     tokens = torch.empty(rows * blocks, dtype=torch.int32, device=logits.device)
     out = torch.empty(rows, dtype=torch.int64, device=logits.device)
-    _best_in_block[(rows, blocks)](
-        logits, forbidden if forbidden is not None else logits, expect, bias, biased, values, tokens, size,
+    _argmax_in_block[(rows, blocks)](
+        logits, forbidden if forbidden is not None else logits, states, bias, biased, values, tokens, size,
         BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
     )  # fmt: skip
-    _best_of_blocks[(rows,)](values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1)
+    _argmax_of_blocks[(rows,)](values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1)
     return out

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dense import check_against_dense, pilot
 from pasta.decoding.api import Decoder, generate, make_request
 from pasta.engine.base import OutOfSlots
-from pasta.engine.pool import PAGE, KvPool, Pages
+from pasta.engine.block_table import BlockTable
+from pasta.engine.pool import BLOCK_SIZE, KvPool
 from support import tiny_engine
 
 LONG = "Say in a few words why the sky is blue, and whether the sea is blue for the same reason, or for another one. "
@@ -28,67 +29,68 @@ class SharingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool = KvPool(7 * PAGE, torch.device("cpu"))
+        self.pool = KvPool(7 * BLOCK_SIZE, torch.device("cpu"))
         self.written: dict[int, tuple[str, tuple[int, ...]]] = {}  # slot -> scope, and all tokens up to this one
-        self.requests: dict[Pages, tuple[str, list[int]]] = {}
+        self.requests: dict[BlockTable, tuple[str, list[int]]] = {}
 
     @rule(scope=st.sampled_from("ab"), blocks=st.lists(st.integers(0, 1), min_size=1, max_size=4), data=st.data())
     def come(self, scope: str, blocks: list[int], data: st.DataObject) -> None:
-        prompt = [block for block in blocks for _ in range(PAGE)] + [9] * data.draw(st.integers(0, PAGE - 1))
-        pages = Pages(self.pool)
-        found = self.pool.prefixes.find(scope, prompt)
-        assert len(found) * PAGE < len(prompt), "something is left to decode after"
-        pages.adopt(found)
-        tokens = prompt[: pages.used]
-        for place, slot in enumerate(slots_of(pages)):
+        rest = data.draw(st.integers(0, BLOCK_SIZE - 1))
+        prompt = [block for block in blocks for _ in range(BLOCK_SIZE)] + [9] * rest
+        table = BlockTable(self.pool)
+        found = self.pool.prefix_cache.find(scope, prompt)
+        assert len(found) * BLOCK_SIZE < len(prompt), "something is left to decode after"
+        table.adopt(found)
+        tokens = prompt[: table.used]
+        for place, slot in enumerate(slots_of(table)):
             assert self.written[slot] == (scope, tuple(tokens[: place + 1]))
-        self.requests[pages] = scope, tokens
-        self.write(pages, prompt[pages.used :])
+        self.requests[table] = scope, tokens
+        self.write(table, prompt[table.used :])
 
     @precondition(lambda self: self.requests)
-    @rule(data=st.data(), tokens=st.lists(st.integers(0, 1), min_size=1, max_size=2 * PAGE))
+    @rule(data=st.data(), tokens=st.lists(st.integers(0, 1), min_size=1, max_size=2 * BLOCK_SIZE))
     def grow(self, data: st.DataObject, tokens: list[int]) -> None:
         self.write(data.draw(st.sampled_from(list(self.requests))), tokens)
 
-    def write(self, pages: Pages, more: list[int]) -> None:
-        scope, tokens = self.requests[pages]
-        shared = {page for other in self.requests if other is not pages for page in other.pages}
+    def write(self, table: BlockTable, more: list[int]) -> None:
+        scope, tokens = self.requests[table]
+        shared = {block for other in self.requests if other is not table for block in other.blocks}
         for token in more:
-            full = pages.used % PAGE == 0 and self.pool.free_slots == 0
+            full = table.used % BLOCK_SIZE == 0 and self.pool.free_slots == 0
             if full:
                 with pytest.raises(OutOfSlots):
-                    pages.append()
+                    table.append()
                 break
-            slot = pages.append()
-            assert slot // PAGE not in shared, "a shared page is never written to"
+            slot = table.append()
+            assert slot // BLOCK_SIZE not in shared, "a shared block is never written to"
             tokens.append(token)
             self.written[slot] = scope, tuple(tokens)
-        self.pool.prefixes.keep(scope, tokens, pages.pages)
+        self.pool.prefix_cache.insert(scope, tokens, table.blocks)
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
-        pages = data.draw(st.sampled_from(list(self.requests)))
-        pages.free()
-        pages.free()
-        del self.requests[pages]
+        table = data.draw(st.sampled_from(list(self.requests)))
+        table.free()
+        table.free()
+        del self.requests[table]
 
     @invariant()
     def each_request_reads_what_it_wrote(self) -> None:
-        for pages, (scope, tokens) in self.requests.items():
-            for place, slot in enumerate(slots_of(pages)):
+        for table, (scope, tokens) in self.requests.items():
+            for place, slot in enumerate(slots_of(table)):
                 assert self.written[slot] == (scope, tuple(tokens[: place + 1]))
 
     @invariant()
     def none_is_lost(self) -> None:
-        held = {page for pages in self.requests for page in pages.pages}
-        assert self.pool.free_slots == self.pool.slots - PAGE * len(held)
+        held = {block for table in self.requests for block in table.blocks}
+        assert self.pool.free_slots == self.pool.slots - BLOCK_SIZE * len(held)
 
 
-def slots_of(pages: Pages) -> list[int]:
-    if not pages.used:
+def slots_of(table: BlockTable) -> list[int]:
+    if not table.used:
         return []
-    chosen = pages.select()
+    chosen = table.select()
     return list(range(chosen.start, chosen.stop)) if isinstance(chosen, slice) else chosen.tolist()
 
 
@@ -97,22 +99,22 @@ TestSharing = SharingMachine.TestCase
 
 
 def test_what_was_let_go_first_goes_first_and_ends_before_beginnings() -> None:
-    pool = KvPool(4 * PAGE, torch.device("cpu"))
-    old, new = [1] * 2 * PAGE, [2] * 2 * PAGE
+    pool = KvPool(4 * BLOCK_SIZE, torch.device("cpu"))
+    old, new = [1] * 2 * BLOCK_SIZE, [2] * 2 * BLOCK_SIZE
     for tokens in (old, new):
-        pages = Pages(pool)
+        table = BlockTable(pool)
         for _ in tokens:
-            pages.append()
-        pool.prefixes.keep("", tokens, pages.pages)
-        pages.free()
+            table.append()
+        pool.prefix_cache.insert("", tokens, table.blocks)
+        table.free()
     assert pool.free_slots == pool.kept_slots == pool.slots
     found = []
     for _ in range(4):
-        found.append([len(pool.prefixes.find("", [*tokens, 0])) for tokens in (old, new)])
-        pool.take()
+        found.append([len(pool.prefix_cache.find("", [*tokens, 0])) for tokens in (old, new)])
+        pool.allocate()
     assert found == [[2, 2], [1, 2], [0, 2], [0, 1]]
     with pytest.raises(OutOfSlots):
-        pool.take()
+        pool.allocate()
 
 
 # -- the engine ---------------------------------------------------------------------------------------
@@ -142,8 +144,8 @@ def test_later_turns_reuse_earlier_ones_and_say_the_same(forks: bool) -> None:
     assert [answer.cached_tokens for answer in fresh] == [0, 0, 0]
     assert reused[0].cached_tokens == 0
     for before, after in itertools.pairwise(reused):
-        assert after.cached_tokens >= len(before.prompt_ids) // PAGE * PAGE > 0
-        assert after.cached_tokens % PAGE == 0
+        assert after.cached_tokens >= len(before.prompt_ids) // BLOCK_SIZE * BLOCK_SIZE > 0
+        assert after.cached_tokens % BLOCK_SIZE == 0
     assert engine.pool.free_slots == engine.pool.slots
     if forks:
         assert len(reused[0].threads) == 6
@@ -152,10 +154,10 @@ def test_later_turns_reuse_earlier_ones_and_say_the_same(forks: bool) -> None:
 
 def test_an_answer_without_forks_is_reused_whole() -> None:
     engine = tiny_engine(tags=False, slots=8192)
-    first = generate(engine, "Hi", max_new_tokens=3 * PAGE, scope="")
+    first = generate(engine, "Hi", max_new_tokens=3 * BLOCK_SIZE, scope="")
     longer = [*first.prompt_ids, *first.threads[0].token_ids, 65, 66]
     again = generate(engine, longer, max_new_tokens=5, scope="")
-    assert again.cached_tokens == (len(longer) - 3) // PAGE * PAGE > 2 * PAGE
+    assert again.cached_tokens == (len(longer) - 3) // BLOCK_SIZE * BLOCK_SIZE > 2 * BLOCK_SIZE
     assert again.text == generate(engine, longer, max_new_tokens=5).text
 
 
@@ -163,16 +165,16 @@ def test_what_comes_after_a_fork_is_not_kept() -> None:
     engine = tiny_engine(slots=8192)
     pilot(engine, 9, 60)
     result = generate(engine, "Hi", scope="")
-    assert result.tokens_total > 3 * PAGE
+    assert result.tokens_total > 3 * BLOCK_SIZE
     before = len(result.prompt_ids) + next(
         place for place, token in enumerate(result.threads[0].token_ids) if token in engine.vocabulary.tags.length_of
     )
-    assert engine.pool.kept_slots == (before + 1) // PAGE * PAGE
+    assert engine.pool.kept_slots == (before + 1) // BLOCK_SIZE * BLOCK_SIZE
 
 
 def test_scopes_see_nothing_of_each_other() -> None:
     engine = tiny_engine(slots=8192)
-    for scope, cached in (("one", 0), ("one", PAGE), ("two", 0), (None, 0), ("", 0)):
+    for scope, cached in (("one", 0), ("one", BLOCK_SIZE), ("two", 0), (None, 0), ("", 0)):
         assert generate(engine, LONG, max_new_tokens=1, scope=scope).cached_tokens == cached, scope
 
 
@@ -185,8 +187,8 @@ def test_requests_at_once_share_a_prompt() -> None:
         decoder.step()
     alone = engine.pool.free_slots
     jobs += [decoder.submit(request) for _ in range(3)]
-    assert alone - engine.pool.free_slots <= 3 * PAGE, "each takes its last page alone"
-    decoder.cancel(jobs[0])  # whoever brought the pages may go first
+    assert alone - engine.pool.free_slots <= 3 * BLOCK_SIZE, "each takes its last block alone"
+    decoder.cancel(jobs[0])  # whoever brought the table may go first
     while decoder.busy:
         decoder.step()
     assert len({job.result().text for job in jobs[1:]}) == 1
@@ -196,7 +198,7 @@ def test_requests_at_once_share_a_prompt() -> None:
 
 def test_thousands_of_requests_under_pressure() -> None:
     """Prompts that begin alike come, end and are cancelled in a pool that holds few of them: all right, none lost."""
-    engine = tiny_engine(slots=12 * PAGE)
+    engine = tiny_engine(slots=12 * BLOCK_SIZE)
     engine.chunk = 100
     pilot(engine, 1, 4)
     chance = random.Random(0)
@@ -225,10 +227,10 @@ def test_thousands_of_requests_under_pressure() -> None:
             cached += result.cached_tokens
     for job in running:
         decoder.cancel(job)
-    assert done > 70 and cached > 10 * PAGE, (done, cached)
+    assert done > 70 and cached > 10 * BLOCK_SIZE, (done, cached)
     assert engine.pool.kept_slots > 0
     assert engine.pool.free_slots == engine.pool.slots
-    assert sorted(engine.pool.take() for _ in range(12)) == list(range(12))
+    assert sorted(engine.pool.allocate() for _ in range(12)) == list(range(12))
 
 
 # -- long prompts -------------------------------------------------------------------------------------
@@ -272,7 +274,7 @@ def test_a_long_prompt_gets_on_whatever_comes_after_it() -> None:
     assert slow.finished
 
 
-@pytest.mark.parametrize("chunk", [1, 7, PAGE, 1000])
+@pytest.mark.parametrize("chunk", [1, 7, BLOCK_SIZE, 1000])
 def test_a_prompt_in_parts_is_the_same_prompt(chunk: int) -> None:
     engine = tiny_engine(slots=8192)
     engine.chunk = chunk

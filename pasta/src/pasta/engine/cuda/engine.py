@@ -1,0 +1,320 @@
+"""The native engine on a GPU: steps are CUDA graphs over fused projections and a paged attention kernel.
+
+A step has static shapes: rows and tiles are rounded up to powers of two, and each such shape is captured once, when it
+first occurs. Prompts run beside it, with flash attention.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import PreTrainedModel
+
+from pasta.core.params import SamplingParams
+from pasta.core.vocabulary import Vocabulary
+from pasta.engine.base import Decoded, OutOfSlots
+from pasta.engine.batch import Batch, gather, share
+from pasta.engine.cuda import kernels
+from pasta.engine.cuda.fused import FusedDecoder
+from pasta.engine.cuda.graph import Plan, Shape, StepGraph, Tile
+from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
+from pasta.engine.cuda.request import WORDS, CudaRequest, split
+from pasta.engine.native import NativeEngine
+from pasta.engine.pool import BLOCK_SIZE
+from pasta.engine.request import Chunk, Handle, Request, Row
+
+MAX_REQUESTS = 4096
+MAX_BLOCKS = 2048  # of one request
+PREFILL = 16_384  # tokens of prompts that run together
+GRAPH_ROWS = 256  # of a step, unless more threads decide
+LEAST_BACKLOG = 64  # of them, for tokens that decide nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Prompts under way: those of their last tokens that decide, and the logits after these."""
+
+    rows: list[Row]
+    logits: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class StepInFlight:
+    """A step that was launched and whose tokens were not taken yet."""
+
+    prefills: list[Prefill]
+    graph: StepGraph | None
+    batch: Batch | None  # what the graph runs
+
+
+class CudaEngine(NativeEngine):
+    """`NativeEngine`, for models of the Llama kind on a CUDA device."""
+
+    chunk = PREFILL
+    max_requests = MAX_REQUESTS
+    max_segments = 32 * WORDS
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocabulary: Vocabulary,
+        *,
+        name: str = "",
+        slots: int | None = None,
+        context: int | None = None,
+    ):
+        super().__init__(model, vocabulary, name=name, slots=slots, context=context)
+        device = model.device
+        self.decoder = FusedDecoder(model, self.context)
+        self.pool.blocks_each = min(self.pool.blocks, MAX_BLOCKS)
+        self.padding_slot = self.pool.slots  # the first of one block beyond the pool
+        shape = (self.pool.slots + BLOCK_SIZE, self.decoder.kv_heads, self.decoder.size)
+        self.store = [
+            (
+                torch.zeros(shape, dtype=model.dtype, device=device),
+                torch.zeros(shape, dtype=model.dtype, device=device),
+            )
+            for _ in self.decoder.layers
+        ]
+        self.slot_segments = torch.zeros(shape[0], dtype=torch.int32, device=device)
+        self.block_tables = torch.zeros(MAX_REQUESTS, self.pool.blocks_each, dtype=torch.int32, device=device)
+        self._forbidden_bytes = None if self._forbidden is None else self._forbidden.to(torch.uint8)
+        self._graph_memory = torch.cuda.graph_pool_handle()
+        self._graphs: dict[Shape, StepGraph] = {}
+        self._free_indices = list(range(MAX_REQUESTS))
+        self._in_flight: StepInFlight | None = None
+
+    @property
+    def captured(self) -> int:
+        """How many shapes of steps have been captured so far: a step that captures one takes much longer."""
+        return len(self._graphs)
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def _new_request(self, params: SamplingParams, cache_salt: str | None) -> Request:
+        if not self._free_indices:
+            raise OutOfSlots(f"{MAX_REQUESTS} requests run already", hint="run fewer requests at once")
+        return CudaRequest(self.pool, params, cache_salt, self._free_indices.pop())
+
+    def close(self, thread: Handle) -> None:
+        request = thread.request
+        assert isinstance(request, CudaRequest)
+        if request.index >= 0:
+            self._free_indices.append(request.index)
+            request.index = -1
+        super().close(thread)
+
+    def _shares(self, requests: list[Request]) -> list[int]:
+        """Prompts have a chunk to themselves; the backlog of requests that are computed again runs in the graph."""
+        backlogs = [request.backlog for request in requests]
+        if sum(backlogs) <= LEAST_BACKLOG:
+            return backlogs
+        prompts = [request.prompt_backlog for request in requests]
+        shares = share(self.chunk, prompts)
+        room = max(LEAST_BACKLOG, GRAPH_ROWS - sum(len(request.deciding) for request in requests))
+        rest = [
+            backlog - prompt if done == prompt else 0
+            for backlog, prompt, done in zip(backlogs, prompts, shares, strict=True)
+        ]
+        return [done + more for done, more in zip(shares, share(room, rest), strict=True)]
+
+    # -- steps -----------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def launch(self) -> None:
+        """Starts a step of what was fed, if none is under way; the host is free meanwhile."""
+        if self._in_flight is not None or not self._waiting:
+            return
+        chunks = self._take()
+        whole: list[Chunk] = []
+        parts: list[Chunk] = []
+        decoding: list[Chunk] = []
+        for chunk in chunks:
+            self._send_blocks(chunk.request)
+            prompt, rest = split(chunk)
+            if prompt is not None:
+                (whole if prompt.start == 0 else parts).append(prompt)
+            if rest is not None:
+                decoding.append(rest)
+        prefills = [self._prefill(group) for group in in_groups(whole)]
+        prefills += [self._prefill_part(part) for part in parts]
+        self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
+        batch = gather(decoding) if decoding else None
+        graph = self._launch_graph(decoding, batch) if batch is not None else None
+        self._in_flight = StepInFlight(prefills, graph, batch)
+
+    @torch.inference_mode()
+    def step(self) -> list[Decoded]:
+        self.launch()
+        if self._in_flight is None:
+            return []
+        step, self._in_flight = self._in_flight, None
+        out: list[Decoded] = []
+        for prefill in step.prefills:
+            out += self._decide(prefill.logits, prefill.rows)
+        if step.graph is not None and step.batch is not None:
+            step.graph.done.synchronize()  # even if nothing decides: its plan is written again next
+            out += self._decide_graph(step.graph, step.batch)
+        return out
+
+    def _decide_graph(self, graph: StepGraph, batch: Batch) -> list[Decoded]:
+        """The graph chooses greedily; what is rare is chosen from its logits."""
+        if any(row.handle.request.needs_logits for row in batch.rows):
+            return self._decide(graph.logits[batch.deciding], batch.rows)
+        tokens = graph.tokens[batch.deciding].tolist()
+        return [Decoded(row.handle, token) for row, token in zip(batch.rows, tokens, strict=True)]
+
+    def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> StepGraph:
+        shape, tiles = self._shape(chunks, len(batch.tokens))
+        graph = self._graphs.get(shape)
+        if graph is None:
+            graph = self._graphs[shape] = self._capture(shape)
+        graph.fill(batch, tiles)
+        plan = graph.plan
+        row = 0
+        for request, start, end, _ in chunks:
+            assert isinstance(request, CudaRequest)
+            rows = slice(row, row + end - start)
+            plan.sees[rows] = request.bits(plan.segments[rows])
+            plan.bias[rows] = request.params.parallelism
+            row = rows.stop
+        graph.launch()
+        return graph
+
+    def _shape(self, chunks: list[Chunk], rows: int) -> tuple[Shape, list[Tile]]:
+        """The shape that holds this step, and its tiles."""
+        bucket = power_of_two(rows)
+        most = rows_in_a_tile(bucket, self.decoder.heads // self.decoder.kv_heads)
+        tiles: list[Tile] = []
+        row = 0
+        for request, start, end, _ in chunks:
+            assert isinstance(request, CudaRequest)
+            after = row + end - start
+            tiles += [Tile(first, min(most, after - first), request.index, end) for first in range(row, after, most)]
+            row = after
+        return Shape(bucket, power_of_two(len(tiles))), tiles
+
+    def _capture(self, shape: Shape) -> StepGraph:
+        decoder, device = self.decoder, self.model.device
+        attention = Attention(
+            shape.rows, shape.tiles, decoder.heads, decoder.kv_heads, decoder.size,
+            block_size=BLOCK_SIZE, max_blocks=self.pool.blocks_each, words=WORDS,
+            device=device, processors=torch.cuda.get_device_properties(device).multi_processor_count,
+        )  # fmt: skip
+        promise = -1 if self.grammar is None else self.grammar.tags.promise
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_like(query)
+            attention(query, *self.store[layer], out, decoder.scale)
+            return out.view(shape.rows, -1)
+
+        def run(plan: Plan[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+            kernels.scatter_segments(self.slot_segments, plan.slots, plan.segments)
+            attention.build_mask(
+                tiles=plan.tiles,
+                places=plan.places,
+                sees=plan.sees,
+                slot_segments=self.slot_segments,
+                block_tables=self.block_tables,
+            )
+            hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self.store, attend)
+            logits = decoder.logits(hidden)
+            return logits, kernels.masked_argmax(logits, self._forbidden_bytes, plan.states, plan.bias, promise)
+
+        return StepGraph(shape, run, padding_slot=self.padding_slot, device=device, memory=self._graph_memory)
+
+    def _send_blocks(self, request: Request) -> None:
+        """Brings the device's block table up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
+        assert isinstance(request, CudaRequest)
+        held = request.blocks.blocks
+        if request.blocks_sent < len(held):
+            fresh = torch.tensor(held[request.blocks_sent :], dtype=torch.int32)
+            places = slice(request.blocks_sent, len(held))
+            self.block_tables[request.index, places] = fresh.to(self.block_tables.device, non_blocking=True)
+            request.blocks_sent = len(held)
+
+    # -- prompts ---------------------------------------------------------------------------------------
+
+    def _prefill(self, prompts: Sequence[Chunk]) -> Prefill:
+        """Runs beginnings of prompts together."""
+        device = self.model.device
+        batch = gather(prompts)
+        tokens, positions, slots = self._send(batch)
+        # The projections take the tokens side by side; attention wants a rectangle, the prompts' ends filled up.
+        # It is causal, so that nothing real looks at what fills.
+        lengths = torch.tensor([prompt.end for prompt in prompts], device=device)
+        across = torch.arange(max(prompt.end for prompt in prompts), device=device)
+        starts = lengths.cumsum(0) - lengths
+        spread = starts[:, None] + across.minimum(lengths[:, None] - 1)
+        gathered = (across < lengths[:, None]).flatten().nonzero()[:, 0]
+        places = slots.long()[spread]
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            keys, values = (part[places].transpose(1, 2) for part in self.store[layer])
+            out = scaled_dot_product_attention(
+                query[spread].transpose(1, 2),
+                keys,
+                values,
+                is_causal=True,
+                enable_gqa=self.decoder.heads > self.decoder.kv_heads,
+                scale=self.decoder.scale,
+            )
+            return out.transpose(1, 2).flatten(0, 1)[gathered].flatten(1)
+
+        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
+        return Prefill(batch.rows, self.decoder.logits(hidden[batch.deciding]))
+
+    def _prefill_part(self, part: Chunk) -> Prefill:
+        """Runs a part of a prompt whose beginning is in the pool."""
+        batch = gather([part])
+        tokens, positions, slots = self._send(batch)
+        held = part.request.blocks.select(part.end)
+        mask = causal_lower_right(part.end - part.start, part.end)
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            keys, values = (stored[held].transpose(0, 1)[None] for stored in self.store[layer])
+            out = scaled_dot_product_attention(
+                query.transpose(0, 1)[None],
+                keys,
+                values,
+                attn_mask=mask,
+                enable_gqa=self.decoder.heads > self.decoder.kv_heads,
+                scale=self.decoder.scale,
+            )
+            return out[0].transpose(0, 1).flatten(1)
+
+        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
+        return Prefill(batch.rows, self.decoder.logits(hidden[batch.deciding]))
+
+    def _send(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Tokens, positions and slots on the device, where the slots' segments are noted."""
+        columns = np.array([as_int32(column) for column in batch[:4]])
+        tokens, positions, slots, segments = torch.from_numpy(columns).to(self.model.device).unbind()
+        kernels.scatter_segments(self.slot_segments, slots, segments)
+        return tokens, positions, slots
+
+
+def in_groups(prompts: Sequence[Chunk]) -> Iterator[list[Chunk]]:
+    """Beginnings of prompts of like length together, not too many at once."""
+    group: list[Chunk] = []
+    for prompt in sorted(prompts, key=lambda prompt: prompt.end):
+        if group and (len(group) + 1) * prompt.end > PREFILL:
+            yield group
+            group = []
+        group.append(prompt)
+    if group:
+        yield group
+
+
+def as_int32(values: array[int]) -> np.ndarray:
+    return np.frombuffer(values, dtype=np.int32)
+
+
+def power_of_two(count: int) -> int:
+    return 1 << (count - 1).bit_length()

@@ -1,0 +1,157 @@
+"""What the native engines keep of a request and its threads."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
+from pasta.core.segments import SegmentTable, Thread
+from pasta.engine.block_table import BlockTable
+from pasta.engine.pool import KvPool
+
+
+@dataclass(slots=True, eq=False)
+class Handle:
+    """One thread in the engine."""
+
+    request: Request
+    thread: Thread
+    path: tuple[int, ...] = ()  # by the numbers of forks: the second child of the first is (0, 1)
+    forks: int = 0
+    first_fork: int | None = None  # the segment that ends with its first open promise
+
+
+class Row(NamedTuple):
+    """A token after which a thread decides. (A tuple, because a step of many threads makes many of them.)"""
+
+    handle: Handle
+    expect: Expect
+    place: int  # in the request
+    token: int
+    position: int
+    segment: int
+
+
+class Chunk(NamedTuple):
+    """What one step runs of one request: the tokens from `start` up to `end`, and those of them that decide."""
+
+    request: Request
+    start: int
+    end: int
+    rows: list[Row]
+
+
+class Request:
+    """The tokens of all threads of one request, in the order in which they were fed. A token's index is its place."""
+
+    def __init__(self, pool: KvPool, params: SamplingParams, cache_salt: str | None):
+        self.params = params
+        self.cache_salt = cache_salt  # who may share with it; None: nobody
+        self.needs_logits = not params.greedy or params.logprobs is not None  # the likeliest token alone will not do
+        self.blocks = BlockTable(pool)
+        self.tokens, self.positions, self.slots, self.segments = (array("i") for _ in range(4))  # by place
+        self.prompt_length = 0
+        self.cached = 0  # places that another request computed
+        self.ran = 0  # places whose keys and values are in the pool, those of the step at hand included
+        self.deciding: list[Row] = []  # that have not run, in the order of their places
+        self.table = SegmentTable()
+        self._sees = np.zeros((8, 8), dtype=bool)  # the table's bit sets, spread out
+        self._known = 0
+
+    # -- tokens that come ------------------------------------------------------------------------------
+
+    def open(self, prompt: Sequence[int], found: Sequence[int]) -> None:
+        """Takes the prompt in; these blocks hold its beginning already. A refusal takes nothing but blocks."""
+        self.blocks.adopt(found)
+        self.cached = self.ran = self.blocks.used
+        count = self.prompt_length = len(prompt)
+        self.blocks.extend(count - self.cached)
+        self.tokens, self.positions, self.slots = array("i", prompt), array("i", range(count)), self.blocks.slots()
+        self.segments = array("i", bytes(4 * count))
+
+    def append(self, token: int, position: int, segment: int) -> int:
+        """Takes in a token of this segment; returns its place. A refusal takes nothing."""
+        slot = self.blocks.append()
+        place = len(self.tokens)
+        self.tokens.append(token)
+        self.positions.append(position)
+        self.slots.append(slot)
+        self.segments.append(segment)
+        return place
+
+    # -- tokens that run -------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """How many tokens have not run."""
+        return len(self.tokens) - self.ran
+
+    @property
+    def backlog(self) -> int:
+        """How many of them decide nothing."""
+        return len(self.tokens) - self.ran - len(self.deciding)
+
+    @property
+    def prompt_backlog(self) -> int:
+        """How many of those are the prompt's."""
+        last = self.prompt_length - 1
+        if self.ran > last:
+            return 0
+        decides = bool(self.deciding) and self.deciding[0].place == last
+        return last + 1 - self.ran - decides
+
+    def take(self, backlog: int) -> Chunk:
+        """The next to run: so many tokens that decide nothing, and those that decide among and right after them."""
+        start, rows = self.ran, self.deciding
+        if backlog == self.backlog:
+            self.ran, self.deciding = len(self.tokens), []
+            return Chunk(self, start, self.ran, rows)
+        count = sum(row.place - start - index <= backlog for index, row in enumerate(rows))
+        self.ran, self.deciding = start + backlog + count, rows[count:]
+        return Chunk(self, start, self.ran, rows[:count])
+
+    # -- who sees what ---------------------------------------------------------------------------------
+
+    @property
+    def plain(self) -> int:
+        """How many of the first tokens that ran see all before them and nothing else: those up to the first fork."""
+        if self.ran == 0 or self.segments[self.ran - 1] == 0:
+            return self.ran
+        return int(np.argmax(np.frombuffer(self.segments, dtype=np.int32) != 0))
+
+    def visible(self, start: int, end: int) -> np.ndarray:
+        """(end - start, end): what each of these tokens may attend to."""
+        self._spread()
+        segments = np.frombuffer(self.segments, dtype=np.int32)[:end]
+        visible = self._sees[segments[start:]][:, segments]
+        if end - start > 1:
+            visible &= np.arange(end) <= np.arange(start, end)[:, None]
+        return visible
+
+    def seen(self, segment: int, end: int) -> list[int]:
+        """The tokens at the places before `end` that a segment sees, itself included."""
+        self._spread()
+        segments, tokens = (np.frombuffer(part, dtype=np.int32)[:end] for part in (self.segments, self.tokens))
+        return list(tokens[self._sees[segment, segments]].tolist())
+
+    def written(self, segment: int, start: int, end: int) -> list[int]:
+        """The tokens of a segment itself at these places."""
+        places = zip(self.segments[start:end], self.tokens[start:end], strict=True)
+        return [token for own, token in places if own == segment]
+
+    def _spread(self) -> None:
+        count = len(self.table.sees)
+        if count > len(self._sees):
+            larger = np.zeros((2 * count, 2 * count), dtype=bool)
+            larger[: self._known, : self._known] = self._sees[: self._known, : self._known]
+            self._sees = larger
+        for segment in range(self._known, count):
+            seen = self.table.sees[segment]
+            self._sees[segment, : segment + 1] = [seen >> other & 1 for other in range(segment + 1)]
+        self._known = count
