@@ -7,12 +7,14 @@ then has a scale of its own, and sums of whole numbers do not depend on how they
 
 from __future__ import annotations
 
+import platform
 import warnings
 
 import torch
 
 from pasta.errors import PastaError
 
+KERNELS = "x86" if platform.machine().lower() in ("x86_64", "amd64") else "qnnpack"  # torch's, for this processor
 LEAST = 1e-12  # a row of zeros keeps a scale
 
 
@@ -24,8 +26,8 @@ class Int8Linear:
         rounded = (weight / scales[:, None]).round().to(torch.int8)
         self._packed = pack(rounded, scales)
         self._bias = bias
-        # Without VNNI, pairs of 8-bit products overflow their 16 bits unless inputs have 7.
-        self._seven_bits = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
+        # On x86 without VNNI, pairs of 8-bit products overflow their 16 bits unless inputs have 7.
+        self._seven_bits = KERNELS == "x86" and not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
         self._guard = torch.zeros(1, weight.shape[1])
         self._guard[0, :2] = torch.tensor([1.0, -1.0])
 
@@ -38,8 +40,8 @@ class Int8Linear:
 
 def pack(weight: torch.Tensor, scales: torch.Tensor) -> torch.ScriptObject:
     """The weight in the order in which the kernel reads it."""
-    if "x86" in torch.backends.quantized.supported_engines:
-        torch.backends.quantized.engine = "x86"
+    if KERNELS in torch.backends.quantized.supported_engines:
+        torch.backends.quantized.engine = KERNELS
     try:
         with warnings.catch_warnings():  # announced to go in some later torch; pyproject.toml bounds ours
             warnings.simplefilter("ignore", UserWarning)
