@@ -30,7 +30,7 @@ from pasta.data.report import geometric_mean
 from pasta.data.rows import read_rows
 from pasta.data.structure import Structure
 from pasta.data.units import Answer, cut
-from pasta.models.reading import read_model, vocabulary_of
+from pasta.models import bundled, load_model
 
 STEPS = re.compile(r"\b(?:how (?:to|do|can|would)|recipe|steps|instructions|guide|process|procedure|tutorial)\b", re.I)
 KINDS = ("list", "steps", "prose")
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", type=int, default=40)
-    parser.add_argument("--model", default="default")
+    parser.add_argument("--model", default=bundled.NAME)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--max-tokens", type=int, default=170)
     parser.add_argument("--nats", type=float, default=Budget().nats)
@@ -49,10 +49,8 @@ def main() -> None:
     parser.add_argument("--hiding", type=Hiding, default=Budget().hiding)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    model, tokenizer = read_model(options.model)
-    model = model.to(options.device).eval()
-    model_name = Path(options.model).name
-    vocabulary = vocabulary_of(model, tokenizer)
+    loaded = load_model(options.model, device=options.device, dtype="float32")
+    model, vocabulary, model_name = loaded.model, loaded.vocabulary, loaded.name
     count = counter(vocabulary)
     structure = Structure(count)
     budget = Budget(nats=options.nats, limit=options.limit, hiding=options.hiding)

@@ -11,11 +11,10 @@ import argparse
 import json
 from pathlib import Path
 
-from pasta.core.vocabulary import Vocabulary
 from pasta.data.example import Example
 from pasta.data.probes import Hiding, Probe, Scorer
 from pasta.data.units import cut
-from pasta.models import load_pretrained, resolve
+from pasta.models import bundled, load_model
 
 INDEPENDENT = {
     "What should I pack for a week by the sea?": (
@@ -76,12 +75,12 @@ DEPENDENT = {
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
-    parser.add_argument("--model")
+    parser.add_argument("--model", default=bundled.NAME)
     options = parser.parse_args()
-    model, tokenizer = load_pretrained(resolve(options.model))
-    vocabulary = Vocabulary(tokenizer)
-    scorer = Scorer(model)
-    found = {"model": resolve(options.model).name, "nats_per_token": {}}
+    loaded = load_model(options.model)
+    vocabulary = loaded.vocabulary
+    scorer = Scorer(loaded.model)
+    found = {"model": loaded.name, "nats_per_token": {}}
     for name, lists in (("independent", INDEPENDENT), ("dependent", DEPENDENT)):
         answers = []
         for prompt, items in lists.items():

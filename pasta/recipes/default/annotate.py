@@ -28,7 +28,8 @@ from pasta.data.structure import is_told
 from pasta.errors import UsageError
 from pasta.lang import Promise, Response, parse, print_response, statistics
 from pasta.lang import plain as plain_of
-from pasta.models.reading import find, read_model, vocabulary_of
+from pasta.models import load_model, resolve
+from pasta.models.checkpoint import read_tokenizer
 
 Row = dict[str, Any]
 MIN_PARALLELISM = 1.3
@@ -274,22 +275,16 @@ def mark(rows: Sequence[Row], target: Path, annotator: Annotator, count: Count, 
 def make_annotator(name: str, model: str, device: str | None) -> tuple[Annotator, Count]:
     """The annotator and the counter of tokens."""
     if name == "structure":
-        from transformers import AutoTokenizer
-
         from pasta.data.structure import Structure
 
-        count = counter(Vocabulary(AutoTokenizer.from_pretrained(find(model))))
+        count = counter(Vocabulary(read_tokenizer(resolve(model).whole.path)))
         return Structure(count), count
     if name == "independence":
-        import torch
-
         from pasta.data.independence import Budget, Independence
 
-        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        network, tokenizer = read_model(model, torch.bfloat16 if place != "cpu" else torch.float32)
-        vocabulary = vocabulary_of(network, tokenizer)
+        loaded = load_model(model, device=device)
         budget = Budget(nats=0.3, limit=0.8, min_saved=30)
-        annotator = Independence(network.to(place).eval(), vocabulary, budget, name=Path(model).name)
-        return annotator, counter(vocabulary)
+        annotator = Independence(loaded.model, loaded.vocabulary, budget, name=loaded.name)
+        return annotator, counter(loaded.vocabulary)
     hint = "run pasta annotate, and pass its file as --annotated"
     raise UsageError(f"the recipe cannot run the annotator {name!r}", hint=hint)

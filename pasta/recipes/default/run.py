@@ -211,24 +211,23 @@ def decoding(options: argparse.Namespace) -> Decoding:
 
 def run_export(options: argparse.Namespace) -> None:
     """The small form of a model whose weights were trained in full; LoRA gives it by itself."""
-    import torch
     from files import table
 
-    from pasta.models.adapter import extract_adapter, is_adapter
-    from pasta.models.reading import read_model, vocabulary_of
+    from pasta.models import load_model
+    from pasta.models.adapter import Base, is_adapter
+    from pasta.models.extract import extract_adapter
 
     name = name_of(options)
     trained = options.trained or str(options.out / name)
     if is_adapter(trained):
         print(f"{trained} is an adapter already")
         return
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    base, _ = read_model(options.model)
-    tuned, tokenizer = read_model(trained)
+    base = load_model(options.model, device=options.device, dtype="float32")
+    tuned = load_model(trained, device=options.device, dtype="float32")
+    origin = Base(options.base_name) if options.base_name else Base.of(base.folder)
     folder = options.out / f"{name}-adapter"
     got = extract_adapter(
-        tuned.to(device), base.to(device), vocabulary_of(tuned, tokenizer), folder,
-        name=options.base_name or options.model, megabytes=options.megabytes,
+        tuned.model, base.model, tuned.vocabulary, folder, origin=origin, megabytes=options.megabytes,
     )  # fmt: skip
     ranks = sorted(got.ranks.values())
     table(

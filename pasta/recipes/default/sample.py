@@ -16,7 +16,7 @@ from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.data.lines import append_lines, read_lines
 from pasta.engine.base import Engine
-from pasta.engine.open import open_engine
+from pasta.engine.load import load_engine
 from pasta.errors import PastaError
 from pasta.eval.redundancy import kind
 from pasta.train.samples import REFILL
@@ -76,7 +76,7 @@ def sample(
     """
     begun = time.monotonic()
     path = out / "samples.jsonl"
-    engine = open_engine(model, batch * (max_prompt_tokens + max_new_tokens + 64), device)
+    engine = load_engine(model, slots=batch * (max_prompt_tokens + max_new_tokens + 64), device=device)
     if not engine.vocabulary.eos:
         raise PastaError("this model's tokenizer has no token that ends a response")
     waiting = still_to_do(engine, read_prompts(prompts, limit), list(read_lines(path)), samples, max_prompt_tokens)

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from pasta.decoding.api import generate, generate_all, replay, stream
     from pasta.decoding.results import Result
     from pasta.engine.connect import connect
-    from pasta.engine.load import load
+    from pasta.engine.load import load_engine as load
 
 __all__ = ["PastaError", "Result", "__version__", "connect", "generate", "generate_all", "load", "replay", "stream"]
 
-# Looked up on first use: `import pasta.lang` needs no torch.
+# Looked up on first use: `import pasta.lang` needs no torch. "module" or "module:name".
 _HOMES = {
     "Result": "pasta.decoding.results",
     "connect": "pasta.engine.connect",
     "generate": "pasta.decoding.api",
     "generate_all": "pasta.decoding.api",
-    "load": "pasta.engine.load",
+    "load": "pasta.engine.load:load_engine",
     "replay": "pasta.decoding.api",
     "stream": "pasta.decoding.api",
 }
@@ -36,4 +36,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'pasta' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    module, _, own = _HOMES[name].partition(":")
+    return getattr(import_module(module), own or name)

@@ -48,9 +48,9 @@ def tiny(name: str | None, *, dtype: str | None = None, **_: object) -> CpuEngin
 
 
 def test_a_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "load", tiny)
-    monkeypatch.setattr(cpu, "resolve", lambda name: SimpleNamespace(path="tiny"))
-    monkeypatch.setattr(cpu, "load_pretrained", lambda *_, **__: (tiny_model(), None))
+    monkeypatch.setattr(cpu, "load_engine", tiny)
+    monkeypatch.setattr(cpu, "resolve", lambda name: SimpleNamespace(whole=SimpleNamespace(path="tiny")))
+    monkeypatch.setattr(cpu, "load_model", lambda *_, **__: SimpleNamespace(model=tiny_model()))
     report = cpu.run(quick=True)
     json.dumps(report)
     assert report["baseline"]["same_tokens"]

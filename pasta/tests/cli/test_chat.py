@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parents[1] / "serve"))
 from serve_support import Slow, serving, until
 
 from pasta.decoding.api import generate
-from pasta.engine.load import load
+from pasta.engine.load import load_engine
 from support import tiny_engine
 
 ANSWER = {"max_new_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2}
@@ -54,7 +54,7 @@ def test_each_answer_counts_in_the_next(pasta, server, expected):
 
 
 def test_a_model_here_says_the_same(pasta, tiny):
-    first = generate(load(tiny, device="cpu"), "Why?", **ANSWER).text
+    first = generate(load_engine(tiny, device="cpu"), "Why?", **ANSWER).text
     lines = b"Why?\n/new\nWhy?\n/undo\nWhy?\n/help\n/nonsense\n/quit\nHow so?\n"
     code, out, _ = pasta("chat", tiny, *OPTIONS, stdin=lines)
     assert (code, out) == (0, said(first, first, first))

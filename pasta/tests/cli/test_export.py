@@ -6,18 +6,19 @@ import pytest
 from cli_support import refused
 
 from pasta.decoding.api import generate
-from pasta.engine.load import load
-from pasta.models.adapter import save_adapter, tag_rows
-from pasta.models.reading import read_model, vocabulary_of
+from pasta.engine.load import load_engine
+from pasta.models import load_model
+from pasta.models.adapter import Base
+from pasta.models.save import save_adapter, tag_rows
 
 
 @pytest.fixture
 def adapter(tiny, tmp_path):
     """An adapter of the tiny model that changes the tags alone."""
-    model, tokenizer = read_model(tiny)
-    tags = vocabulary_of(model, tokenizer).tags
-    rows = {name: row + 0.5 for name, row in tag_rows(model, tags.all).items()}
-    save_adapter(tmp_path / "adapter", rows, base=tiny, positions="stitched", alpha=1.0, ranks={}, rows=tags.all)
+    loaded = load_model(tiny, device="cpu")
+    tags, base = loaded.vocabulary.tags, Base.of(loaded.folder)
+    rows = {name: row + 0.5 for name, row in tag_rows(loaded.model, tags.all).items()}
+    save_adapter(tmp_path / "adapter", rows, base=base, positions="stitched", alpha=1.0, ranks={}, rows=tags.all)
     return str(tmp_path / "adapter")
 
 
@@ -29,7 +30,7 @@ def test_an_adapter_is_merged(pasta, adapter, tmp_path):
     }
     assert (out / "model.safetensors").stat().st_mode == (out / "config.json").stat().st_mode
     assert json.loads((out / "config.json").read_text())["pasta"] == {"positions": "stitched"}
-    merged, beside = load(str(out), device="cpu"), load(adapter, device="cpu")
+    merged, beside = load_engine(str(out), device="cpu"), load_engine(adapter, device="cpu")
     assert merged.positions.stitched
     options = {"max_new_tokens": 60, "parallelism": 4.0}
     assert generate(merged, "Why?", **options).tree == generate(beside, "Why?", **options).tree

@@ -12,7 +12,7 @@ from cli_support import OPTIONS, PASTA, refused
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate
-from pasta.engine.load import load
+from pasta.engine.load import load_engine
 from pasta.lang import parse, plain
 from support import byte_tokenizer
 
@@ -51,7 +51,7 @@ def test_the_repetition_penalty(pasta, tiny):
         return pasta("generate", "Why?", "--model", tiny, *OPTIONS, *more)[1].decode()
 
     way = {"max_new_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2, "repetition_penalty": 1.5}
-    expected = generate(load(tiny, device="cpu"), "Why?", **way).text
+    expected = generate(load_engine(tiny, device="cpu"), "Why?", **way).text
     assert answer("--repetition-penalty", "1.5") == f"{expected}\n" != answer()
 
 
@@ -115,8 +115,8 @@ def test_models_that_cannot_be_run(pasta, tiny, tmp_path):
 def test_out_of_slots(pasta, tiny, monkeypatch):
     from pasta.engine import load as loading
 
-    original = loading.load
-    monkeypatch.setattr(loading, "load", lambda name, **options: original(name, **options, slots=64))
+    original = loading.load_engine
+    monkeypatch.setattr(loading, "load_engine", lambda name, **options: original(name, **options, slots=64))
     code, _, err = pasta("generate", "Why?", "--model", tiny, "--sequential", "--max-new-tokens", "500")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "slots" in err

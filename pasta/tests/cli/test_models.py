@@ -32,8 +32,15 @@ def test_json(default_folder):
 
 
 def test_one_model_is_its_folder(default_folder):
-    done = run("models", "default")
-    assert (done.stdout, done.stderr) == (f"{default_folder.path}\n", "")
+    for name, path in (("default", bundled.ADAPTER), (bundled.NAME, default_folder.path)):
+        done = run("models", name)
+        assert (done.stdout, done.stderr) == (f"{path}\n", "")
+
+
+def test_the_default_is_an_adapter_and_its_base(default_folder):
+    found = json.loads(run("models", "default", "--json").stdout)
+    assert (found["name"], found["path"]) == (bundled.FINETUNED, str(bundled.ADAPTER))
+    assert (found["base"]["name"], found["base"]["path"]) == (bundled.NAME, str(default_folder.path))
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "x.gguf", __file__])

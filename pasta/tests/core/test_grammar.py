@@ -15,7 +15,7 @@ from pasta.core.tree import read
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError
 from pasta.lang import MAX_TOPIC_WORDS, check, parse, plain, print_response, topic_problem
-from pasta.models.loading import read_tokenizer
+from pasta.models.checkpoint import read_tokenizer
 from support import byte_tokenizer
 
 TEXT = list(Expect)[:8]

@@ -15,7 +15,7 @@ from pasta.core.tree import Block, Tree, flatten, read, spell
 from pasta.core.vocabulary import MAX_LENGTH, ONES, Vocabulary
 from pasta.errors import PastaError, UsageError
 from pasta.lang import MAX_TOKENS, Node, Promise, Response, Sync, Text, parse, statistics
-from pasta.models.loading import read_tokenizer
+from pasta.models.checkpoint import read_tokenizer
 from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.vocabulary import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS, Detokenizer, Vocabulary
 from pasta.errors import PastaError, UsageError
-from pasta.models.loading import read_tokenizer
+from pasta.models.checkpoint import read_tokenizer
 from support import byte_tokenizer
 
 BYTES = Vocabulary(byte_tokenizer())

@@ -12,8 +12,7 @@ from pasta.decoding.api import Decoder, generate, generate_all, make_request
 from pasta.engine.batch import gather
 from pasta.engine.cpu import CpuEngine
 from pasta.engine.native import NativeEngine
-from pasta.models import load_pretrained
-from pasta.models.tags import add_tags
+from pasta.models import load_model
 from support import PilotedEngine
 
 # The issue's bound holds for the choice: the best dense logit to within 1e-4 (`dense.TOLERANCE`). Thirty layers
@@ -33,15 +32,14 @@ PROMPTS = [
 @pytest.fixture(scope="module")
 def plain(default_folder):
     """Untouched: as transformers loads it, with its own attention."""
-    return load_pretrained(default_folder, device="cpu")
+    loaded = load_model(str(default_folder.path), device="cpu")
+    return loaded.model, loaded.tokenizer
 
 
 @pytest.fixture(scope="module")
 def tagged(default_folder):
-    model, tokenizer = load_pretrained(default_folder, device="cpu")
-    vocabulary = Vocabulary(tokenizer)
-    add_tags(model, vocabulary)
-    return model, vocabulary
+    loaded = load_model(str(default_folder.path), device="cpu", tags=True)
+    return loaded.model, loaded.vocabulary
 
 
 class PilotedCpuEngine(PilotedEngine, CpuEngine):

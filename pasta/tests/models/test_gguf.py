@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pasta.errors import CorruptModel, UnknownModel, UnsupportedModel
-from pasta.models import load_pretrained, resolve
+from pasta.models import load_model, resolve
 from pasta.models.header import read_header
 
 pytestmark = pytest.mark.network
@@ -82,7 +82,7 @@ def test_a_converted_file_is_exact_and_cached(default_gguf, tmp_path, monkeypatc
     assert folder.source == "gguf"
     assert resolve(str(default_gguf)) == folder
     assert resolve(folder.path.name).path == folder.path
-    model, _ = load_pretrained(folder, device="cpu")
+    model = load_model(str(folder.path), device="cpu").model
     embedding = next(t for t in GGUFReader(default_gguf).tensors if t.name == "token_embd.weight")
     expected = torch.from_numpy(dequantize(embedding.data, embedding.tensor_type))
     assert torch.equal(model.get_input_embeddings().weight, expected)

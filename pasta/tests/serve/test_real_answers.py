@@ -6,7 +6,7 @@ import pytest
 from serve_support import serving, text_of
 
 from pasta.decoding.api import generate
-from pasta.engine.load import load
+from pasta.engine.load import load_engine
 
 PROMPTS = [
     "Name three fruits and describe each.",
@@ -23,7 +23,7 @@ LONG = "You are a careful assistant. " * 20 + PROMPTS[0]
 @pytest.fixture(scope="module")
 def expected(default_folder):
     """The engine, and what it answers without a server."""
-    engine = load(device="cpu", slots=8192)
+    engine = load_engine(device="cpu", slots=8192)
     results = {prompt: generate(engine, prompt, max_new_tokens=TOKENS) for prompt in PROMPTS}
     assert len(results[PROMPTS[0]].threads) > 1, "the default model decodes in parallel"
     return engine, results

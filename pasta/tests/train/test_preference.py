@@ -15,13 +15,14 @@ from pasta.core.layout import IGNORE, Layout
 from pasta.core.positions import Positions
 from pasta.core.tree import spell
 from pasta.data.lines import read_lines
-from pasta.engine.make import make_engine
+from pasta.engine.load import load_engine
 from pasta.errors import UsageError
 from pasta.lang import parse
-from pasta.models.adapter import apply_adapter, save_lora
+from pasta.models import load_model
+from pasta.models.adapter import Base
 from pasta.models.lora import attach, updates
-from pasta.models.reading import mark, read_model, vocabulary_of
-from pasta.models.tags import add_tags
+from pasta.models.positions import mark
+from pasta.models.save import save_lora
 from pasta.train.preference import Learner, training_batches
 from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of
 from pasta.train.preference_config import PreferenceConfig
@@ -36,15 +37,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 def adapter(tmp_path_factory: pytest.TempPathFactory, base: str) -> str:
     """A tiny adapter that does something."""
     torch.manual_seed(3)
-    model, tokenizer = read_model(base)
-    vocabulary = vocabulary_of(model, tokenizer)
-    add_tags(model, vocabulary)
+    loaded = load_model(base, device="cpu", tags=True)
+    model, vocabulary = loaded.model, loaded.vocabulary
     mark(model, Positions())
     attach(model, 4, 8.0)
     for layer in updates(model).values():
         torch.nn.init.normal_(layer.lora_B, std=0.05)
     folder = tmp_path_factory.mktemp("adapter")
-    save_lora(folder, model, vocabulary, base, 8.0)
+    save_lora(folder, model, vocabulary, Base.of(loaded.folder), 8.0)
     return str(folder)
 
 
@@ -86,8 +86,7 @@ def toy_pairs(learner: Learner, target: float = 6.0) -> list[Pair]:
 
 def test_an_attached_adapter_is_the_merged_one(tmp_path: Path, adapter: str, base: str) -> None:
     learner = Learner(adapter, settings(tmp_path, adapter))
-    merged, tokenizer = read_model(base)
-    apply_adapter(merged, vocabulary_of(merged, tokenizer), adapter)
+    merged = load_model(adapter, device="cpu").model
     ids = torch.arange(1, 40)[None]
     with torch.no_grad():
         torch.testing.assert_close(learner.model(ids).logits, merged(ids).logits, rtol=1e-4, atol=1e-4)
@@ -194,8 +193,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path, adapter: str, monkeypatch
 
 
 def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> None:
-    model, tokenizer = read_model(adapter)
-    engine = make_engine(model, vocabulary_of(model, tokenizer), slots=8192)
+    engine = load_engine(adapter, device="cpu", slots=8192)
     options: dict[str, Any] = {"samples": 3, "batch": 4, "max_new_tokens": 32}
     draw(engine, ["red?", "blue?", " "], tmp_path / "a.jsonl", **options)
     rows = {(row["index"], row["sample"]): row for row in read_lines(tmp_path / "a.jsonl")}
@@ -212,8 +210,7 @@ def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> N
 
 
 def test_samples_take_turns_with_the_biases(tmp_path: Path, adapter: str) -> None:
-    model, tokenizer = read_model(adapter)
-    engine = make_engine(model, vocabulary_of(model, tokenizer), slots=8192)
+    engine = load_engine(adapter, device="cpu", slots=8192)
     draw(engine, ["red?", "blue?"], tmp_path / "a.jsonl", samples=4, max_new_tokens=24, parallelism=(-99.0, 99.0))
     forked = {(row["index"], row["sample"]): row["threads"] > 1 for row in read_lines(tmp_path / "a.jsonl")}
     assert forked == {(index, sample): sample % 2 == 1 for index in range(2) for sample in range(4)}

@@ -10,9 +10,7 @@ from pasta.core.tree import spell
 from pasta.decoding.api import replay
 from pasta.engine.native import NativeEngine
 from pasta.lang import parse
-from pasta.models import load_pretrained
-from pasta.models.reading import vocabulary_of
-from pasta.models.tags import add_tags
+from pasta.models import load_model
 from pasta.train.batch import collate, model_inputs
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
@@ -25,9 +23,8 @@ ANSWER = (
 
 @pytest.mark.slow
 def test_loss_is_the_sum_of_the_engines_log_probabilities(default_folder) -> None:
-    model, tokenizer = load_pretrained(default_folder, device="cpu")
-    vocabulary = vocabulary_of(model, tokenizer)
-    add_tags(model, vocabulary)
+    loaded = load_model(str(default_folder.path), device="cpu", tags=True)
+    model, vocabulary = loaded.model, loaded.vocabulary
     row = {"prompt": "Name two pets.", "response": ANSWER}
     batch = collate([[make_example(row, vocabulary, Positions(), end_of_turn(vocabulary))]])
     model.set_attn_implementation("sdpa")

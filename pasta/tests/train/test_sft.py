@@ -21,7 +21,7 @@ from pasta.decoding.api import encode_prompt, generate, replay
 from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
-from pasta.models.reading import read_model, vocabulary_of
+from pasta.models import load_model
 from pasta.train import sft
 from pasta.train.batch import collate, model_inputs
 from pasta.train.config import SftConfig
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 
 def engine_of(folder: str) -> NativeEngine:
-    model, tokenizer = read_model(folder)
-    return NativeEngine(model.eval(), vocabulary_of(model, tokenizer), name=folder)
+    loaded = load_model(folder, device="cpu")
+    return NativeEngine(loaded.model, loaded.vocabulary, name=folder)
 
 
 @pytest.mark.parametrize("positions", ["predicted", "ones", "fixed:40", "stitched"])
@@ -111,16 +111,16 @@ def test_overfits_ten_examples_and_decodes_them_in_parallel(
 def test_round_trip(tmp_path: Path, base: str, data: str) -> None:
     config = SftConfig(data=data, output=str(tmp_path / "out"), model=base, max_steps=2, positions="fixed:40")
     sft.train(config)
-    from pasta.engine.load import load
+    from pasta.engine.load import load_engine
 
-    engine = load(config.output, device="cpu")
+    engine = load_engine(config.output, device="cpu")
     assert str(engine.positions) == "fixed:40"
     assert engine.vocabulary.tags is not None
-    model, tokenizer = read_model(config.output)
+    model = load_model(config.output, device="cpu").model
     assert model.config.use_cache is True
     again = tmp_path / "again"
     model.save_pretrained(again)
-    tokenizer.save_pretrained(again)
+    engine.vocabulary.tokenizer.save_pretrained(again)
     second = engine_of(str(again))
     assert second.positions == engine.positions
     assert second.vocabulary.tags == engine.vocabulary.tags
@@ -156,7 +156,7 @@ def test_resumes_where_it_stopped(tmp_path: Path, base: str, data: str, method: 
             **more,
         }
         sft.train(SftConfig.from_mapping(values))
-        return read_model(str(tmp_path / name))[0].state_dict()
+        return load_model(str(tmp_path / name), device="cpu").model.state_dict()
 
     straight = run("straight", max_steps=6)
     run("parts", max_steps=3)
@@ -174,7 +174,7 @@ def test_gradient_accumulation_changes_nothing(tmp_path: Path, base: str, data: 
             packing=False, learning_rate=1e-3, warmup=0.0,
         )  # fmt: skip
         sft.train(config)
-        weights.append(read_model(output)[0].state_dict())
+        weights.append(load_model(output, device="cpu").model.state_dict())
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=1e-4, atol=1e-5)
 
@@ -182,9 +182,9 @@ def test_gradient_accumulation_changes_nothing(tmp_path: Path, base: str, data: 
 def test_lora_moves_the_tags_rows_alone(tmp_path: Path, base: str, data: str) -> None:
     output = str(tmp_path / "out")
     sft.train(SftConfig(data=data, output=output, model=base, method="lora", max_steps=3, weight_decay=0.5))
-    before, _ = read_model(base)
-    after, tokenizer = read_model(output)
-    tags = vocabulary_of(after, tokenizer).tags
+    before = load_model(base, device="cpu").model
+    loaded = load_model(output, device="cpu")
+    after, tags = loaded.model, loaded.vocabulary.tags
     assert tags is not None
     for old, new in (
         (before.get_input_embeddings().weight, after.get_input_embeddings().weight),
@@ -261,6 +261,6 @@ def test_two_processes_train_as_one(tmp_path: Path, base: str, data: str) -> Non
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"{output}\n"  # one speaks for all
-        weights.append(read_model(output)[0].state_dict())
+        weights.append(load_model(output, device="cpu").model.state_dict())
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=1e-4, atol=1e-5)

@@ -9,9 +9,9 @@ from pasta.bench import baseline, overhead, steps
 from pasta.bench.machine import describe
 from pasta.bench.responses import make_responses, plain_tokens
 from pasta.engine.cpu import CpuEngine
-from pasta.engine.load import load
+from pasta.engine.load import load_engine
 from pasta.engine.native import NativeEngine
-from pasta.models import load_pretrained, resolve
+from pasta.models import load_model, resolve
 
 QUESTION = "Explain how a bicycle stays upright."
 MOST_OVERHEAD = 0.05
@@ -29,13 +29,12 @@ class Claim:
 
 def run(name: str | None = None, *, quick: bool = False) -> dict[str, Any]:
     """Every figure is a ratio of runs that took turns, so that a busy machine disturbs both sides alike."""
-    folder = resolve(name)
-    base = str(folder.path)  # its weights alone, without an adapter: those are compared
-    engine = load(base, device="cpu", tags=True)
+    base = str(resolve(name).whole.path)  # its weights alone, without an adapter: those are compared
+    engine = load_engine(base, device="cpu", tags=True)
     engines: dict[str, NativeEngine] = {"float32": engine}
     if isinstance(engine, CpuEngine):
-        engines["int8"] = load(base, device="cpu", tags=True, dtype="int8")
-    plain, _ = load_pretrained(folder, dtype=engine.model.dtype, device="cpu")
+        engines["int8"] = load_engine(base, device="cpu", tags=True, dtype="int8")
+    plain = load_model(base, dtype=engine.model.dtype, device="cpu").model
     vocabulary = engine.vocabulary
     assert vocabulary.tags is not None
     prompt = vocabulary.encode_chat([{"role": "user", "content": QUESTION}])

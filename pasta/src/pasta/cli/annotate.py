@@ -94,26 +94,21 @@ def command(
 
 def _counter(model: str | None) -> Count:
     from pasta.core.vocabulary import Vocabulary
-    from pasta.models import resolve
-    from pasta.models.loading import read_tokenizer
+    from pasta.models import bundled, resolve
+    from pasta.models.checkpoint import read_tokenizer
 
-    return counter(Vocabulary(read_tokenizer(resolve(model).path)))
+    return counter(Vocabulary(read_tokenizer(resolve(model or bundled.NAME).whole.path)))
 
 
 def _make_independence(
     model: str | None, device: str | None, dtype: str | None, nats: float, limit: float
 ) -> tuple[Annotator, Count]:
-    from pasta.core.vocabulary import Vocabulary
     from pasta.data.independence import Budget, Independence
-    from pasta.engine.open import as_dtype
-    from pasta.models import load_pretrained, resolve
+    from pasta.models import bundled, load_model
 
-    chosen_dtype = as_dtype(dtype)
-    folder = resolve(model)
-    weights, tokenizer = load_pretrained(folder, dtype=chosen_dtype, device=device)
-    vocabulary = Vocabulary(tokenizer)
-    chosen = Independence(weights, vocabulary, Budget(nats=nats, limit=limit), name=folder.name)
-    return chosen, counter(vocabulary)
+    loaded = load_model(model or bundled.NAME, dtype=dtype, device=device)
+    chosen = Independence(loaded.model, loaded.vocabulary, Budget(nats=nats, limit=limit), name=loaded.name)
+    return chosen, counter(loaded.vocabulary)
 
 
 def _make_llm(model: str | None, base_url: str, concurrency: int, tokenizer: str | None) -> tuple[Annotator, Count]:

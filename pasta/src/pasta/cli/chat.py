@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pasta.cli.options import (
+    Base,
     Context,
     Device,
     Dtype,
@@ -51,6 +52,7 @@ def command(
             help="A name from `pasta models`, a folder, a GGUF file, an id on the hub, or a server: http://HOST:PORT",
         ),
     ] = None,
+    base: Base = None,
     system: Annotated[str | None, typer.Option(help="A system message before the conversation.")] = None,
     sequential: Sequential = False,
     max_new_tokens: Annotated[int, typer.Option(help="Of one answer, in all threads together.")] = 512,
@@ -85,11 +87,13 @@ def command(
     }
     voice: Voice
     if model is not None and model.startswith(("http://", "https://")):
-        if (device, dtype, context) != (None, None, None):
-            raise UsageError("a server has its own --device, --dtype and --context", "pass them to `pasta serve`")
+        if (base, device, dtype, context) != (None, None, None, None):
+            raise UsageError(
+                "a server has its own --base, --device, --dtype and --context", "pass them to `pasta serve`"
+            )
         voice = Remote(model, api_key)
     else:
-        voice = Local(load_engine(model, device=device, dtype=dtype, context=context))
+        voice = Local(load_engine(model, base=base, device=device, dtype=dtype, context=context))
     console = make_console()
     opening = [] if system is None else [{"role": "system", "content": check_text(system, "system message")}]
     Chat(voice, options, opening, console).run()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pasta.cli.options import Model
+from pasta.cli.options import Base, Model
 from pasta.cli.running import patiently
 from pasta.errors import PastaError, StorageError, UsageError
 
@@ -15,6 +15,7 @@ from pasta.errors import PastaError, StorageError, UsageError
 def command(
     folder: Annotated[Path, typer.Argument(help="Written; it must be new or empty.")],
     model: Model = None,
+    base: Base = None,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
 ) -> None:
     """Write a model as one folder that vLLM, SGLang and transformers load.
@@ -26,16 +27,18 @@ def command(
     if dtype not in ("float32", "bfloat16", "float16"):
         raise UsageError(f"unknown dtype {dtype!r}", "use one of float32, bfloat16, float16")
     with patiently(f"writing {model or 'the default model'} to {folder}"):
-        from pasta.engine.load import read
-        from pasta.models.loading import quiet
+        from pasta.models import load_model
+        from pasta.models.checkpoint import quiet
 
-        weights, vocabulary, title = read(model, device="cpu", dtype=dtype)
-        if vocabulary.tags is None:
-            raise PastaError(f"{title} knows no tags: it would answer sequentially", "finetune it: pasta train sft")
+        loaded = load_model(model, device="cpu", dtype=dtype, base=base)
+        if loaded.vocabulary.tags is None:
+            raise PastaError(
+                f"{loaded.name} knows no tags: it would answer sequentially", "finetune it: pasta train sft"
+            )
         try:
             with quiet():
-                weights.save_pretrained(folder)
-                vocabulary.tokenizer.save_pretrained(folder)
+                loaded.model.save_pretrained(folder)
+                loaded.tokenizer.save_pretrained(folder)
             for file in folder.glob("*.safetensors"):  # written for this user alone; a server may be another
                 file.chmod((folder / "config.json").stat().st_mode)
         except OSError as error:

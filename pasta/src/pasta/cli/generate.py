@@ -10,6 +10,7 @@ import typer
 
 from pasta.cli.options import (
     AsJson,
+    Base,
     Context,
     Device,
     Dtype,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 def command(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT|-", help="The question; - reads standard input.")],
     model: Model = None,
+    base: Base = None,
     engine_url: EngineUrl = None,
     system: Annotated[str | None, typer.Option(help="A system message before the question.")] = None,
     sequential: Sequential = False,
@@ -89,9 +91,11 @@ def command(
     check_options(question, options, context, trace)
     engine: Engine
     if engine_url is None:
-        engine = load_engine(model, device=device, dtype=dtype, context=context)
+        engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
     else:
-        engine = connect_engine(engine_url, model, device=device, dtype=dtype, context=context, positions=positions)
+        engine = connect_engine(
+            engine_url, model, base=base, device=device, dtype=dtype, context=context, positions=positions
+        )
     messages = [{"role": "user", "content": question}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": check_text(system, "system message")})

@@ -9,6 +9,9 @@ import typer
 Model = Annotated[
     str | None, typer.Option(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub.")
 ]
+Base = Annotated[
+    str | None, typer.Option(help="Where an adapter's base model lies now, if not where the adapter says.")
+]
 EngineUrl = Annotated[
     str | None,
     typer.Option("--engine", metavar="URL", help="Decode on a completions server, http://HOST:PORT/v1, such as vLLM."),

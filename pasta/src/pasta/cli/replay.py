@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pasta.cli.options import AsJson, Context, Device, Dtype, MaxThreads, Model, Scheme
+from pasta.cli.options import AsJson, Base, Context, Device, Dtype, MaxThreads, Model, Scheme
 from pasta.cli.running import check_least, check_text, decode, load_engine, make_console, patiently, write_json
 from pasta.errors import PastaError, UsageError
 from pasta.examples import EXAMPLES
@@ -65,6 +65,7 @@ def command(
     ],
     prompt: Annotated[str | None, typer.Option(help="What the response answers.")] = None,
     model: Model = None,
+    base: Base = None,
     max_threads: MaxThreads = 16,
     positions: Scheme = None,
     device: Device = None,
@@ -90,7 +91,7 @@ def command(
         check_writable(trace)
     if prompt is not None and not check_text(prompt, "prompt").strip():
         raise UsageError("the prompt is empty", "pass a question, or leave the option out")
-    engine = load_engine(model, device=device, dtype=dtype, context=context, tags=True)
+    engine = load_engine(model, base=base, device=device, dtype=dtype, context=context, tags=True)
     asked = prompt if prompt is not None else recording.prompt or PROMPT
     with patiently("decoding, twice in each way"):
         comparison = compare(engine, asked, recording.response, max_threads=max_threads, positions=scheme)

@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -57,15 +56,14 @@ def load_engine(name: str | None, **options: Any) -> NativeEngine:
     """Loads a model, and says so on stderr where it takes long."""
     from pasta.models import resolve
 
-    if name is None or not (Path(name) / "adapter_config.json").is_file():  # an adapter names its base itself
-        resolve(name)  # fetching has a bar of its own
+    resolve(name, options.get("base"))  # fetching has a bar of its own
     with patiently(f"loading {name or 'the default model'}"):
-        from pasta.engine.load import load
+        from pasta.engine import load
 
         if options.get("device") is not None:
             check_device(options["device"])
         share_cores()
-        return load(name, **options)
+        return load.load_engine(name, **options)
 
 
 def connect_engine(url: str, model: str | None, *, context: int | None = None, **local: Any) -> RemoteEngine:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pasta.cli.options import Context, Device, Dtype, EngineUrl
+from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl
 from pasta.cli.running import check_least, connect_engine, load_engine
 from pasta.errors import PastaError
 
@@ -22,6 +22,7 @@ def command(
         str | None,
         typer.Argument(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub."),
     ] = None,
+    base: Base = None,
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in; set an API key then.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 picks a free one.")] = 8000,
     api_key: Annotated[
@@ -59,9 +60,11 @@ def command(
     with bind(host, port) as bound:
         engine: Engine
         if engine_url is None:
-            engine = load_engine(model, device=device, dtype=dtype, context=context, slots=slots)
+            engine = load_engine(model, base=base, device=device, dtype=dtype, context=context, slots=slots)
         else:
-            engine = connect_engine(engine_url, model, device=device, dtype=dtype, context=context, slots=slots)
+            engine = connect_engine(
+                engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots
+            )
         settings = Settings(
             host=host,
             api_key=api_key,

@@ -16,7 +16,7 @@ from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client, Refused, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
 from pasta.models import hub
-from pasta.models.loading import quiet, read_tokenizer
+from pasta.models.checkpoint import quiet, read_tokenizer
 
 HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
 

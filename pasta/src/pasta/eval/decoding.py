@@ -27,6 +27,6 @@ class Decoding:
         return time.monotonic() + 60 * self.minutes if self.minutes else float("inf")
 
     def open(self, model: str, slots: int) -> NativeEngine:
-        from pasta.engine.open import find_model, open_engine
+        from pasta.engine.load import load_engine
 
-        return open_engine(find_model(model), slots, self.device, self.dtype)
+        return load_engine(model, device=self.device, dtype=self.dtype, slots=slots)

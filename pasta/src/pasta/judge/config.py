@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pasta.errors import UsageError
+from pasta.models import bundled
 from pasta.train.settings import Settings, told
 
 Method = Literal["lora", "full"]
@@ -20,7 +21,7 @@ class JudgeConfig(Settings):
 
     data: str = told("", "Preferences, JSON lines: instruction, generator, output, preference (1 to 2).")
     out: str = told("", "Folder for the judge: a model a fold, judge.json, held-out rewards, the report.")
-    model: str = told("default", "The base model: a folder, a .gguf file or a Hugging Face id.")
+    model: str = told(bundled.NAME, "The base model: a folder, a .gguf file or a Hugging Face id.")
     reference: str = told(REFERENCE, "The generator that all others were compared with.")
     folds: int = told(2, "Parts of the prompts; each part is scored by a model that was trained on the others.")
     limit: int = told(0, "Use so many prompts at most; 0: all.")

@@ -20,9 +20,11 @@ from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair, batches, padded
 from pasta.judge.groups import Group, Preference, epoch
 from pasta.judge.preferences import Contest
-from pasta.models.adapter import A, B, save_adapter
+from pasta.models.adapter import A, B, Base
+from pasta.models.catalogue import resolve
+from pasta.models.checkpoint import no_bars
 from pasta.models.lora import attach, updates
-from pasta.models.reading import find, no_bars
+from pasta.models.save import save_adapter
 from pasta.train.trainer import Clock
 
 WARMUP = 0.05
@@ -43,7 +45,7 @@ def quiet() -> Iterator[None]:
 
 def make_model(base: str, seed: int = 0) -> tuple[PreTrainedModel, Any]:
     """The base model with a head that gives one number, and its tokenizer."""
-    folder = find(base)
+    folder = resolve(base).whole.path
     torch.manual_seed(seed)  # of the new head
     with quiet():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -219,6 +221,14 @@ def save_updates(model: PreTrainedModel, folder: Path, base: str) -> None:
         tensors[name + A], tensors[name + B] = layer.lora_A, layer.lora_B
     ranks = {name: len(layer.lora_A) for name, layer in layers.items()}
     alpha = ALPHA_PER_RANK * next(iter(ranks.values()))
-    save_adapter(folder, tensors, base=base, positions="predicted", alpha=alpha, ranks=ranks, whole=["score"])
+    save_adapter(
+        folder,
+        tensors,
+        base=Base.of(resolve(base).whole),
+        positions="predicted",
+        alpha=alpha,
+        ranks=ranks,
+        whole=["score"],
+    )
     config = folder / "adapter_config.json"
     config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"task_type": "SEQ_CLS"}, indent=2) + "\n")

@@ -104,9 +104,10 @@ class RewardModel(Rewarding):
     def _adapted(self) -> tuple[Any, Any]:
         from pasta.core.vocabulary import Vocabulary
         from pasta.judge.learn import make_model
-        from pasta.models.adapter import apply_adapter, base_of
+        from pasta.models.adapter import base_of
+        from pasta.models.merge import apply_adapter
 
-        model, tokenizer = make_model(base_of(self.source))
+        model, tokenizer = make_model(base_of(self.source).name)
         apply_adapter(model, Vocabulary(tokenizer, []), self.source)
         return model, tokenizer
 

@@ -1,8 +1,7 @@
-"""Where weights come from: the bundled default, a folder, a GGUF file, the Hugging Face hub."""
+"""From a name to weights, tokenizer, adapter and tags: the bundled default, a folder, a GGUF file, the hub."""
 
-from pasta.models.bundled import ADAPTER, FINETUNED
 from pasta.models.catalogue import DEFAULT, Listing, available, resolve
 from pasta.models.folder import ModelFolder
-from pasta.models.loading import load_pretrained
+from pasta.models.load import LoadedModel, load_model
 
-__all__ = ["ADAPTER", "DEFAULT", "FINETUNED", "Listing", "ModelFolder", "available", "load_pretrained", "resolve"]
+__all__ = ["DEFAULT", "Listing", "LoadedModel", "ModelFolder", "available", "load_model", "resolve"]

@@ -3,39 +3,73 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasta.errors import CorruptModel, UnknownModel, UsageError
+from pasta.errors import CorruptModel, Offline, UnknownModel, UsageError
 from pasta.models import bundled, hub, store
+from pasta.models.adapter import base_of, is_adapter
+from pasta.models.checkpoint import check_files
 from pasta.models.folder import ModelFolder, Source
 from pasta.models.gguf import converted
-from pasta.models.loading import check_files
 
 DEFAULT = "default"
 
 
-def resolve(name: str | None = None) -> ModelFolder:
+def resolve(name: str | None = None, base: str | None = None) -> ModelFolder:
     """The model `name`, fetched or converted first where that is needed.
 
-    None or "default": the bundled default's base. A folder: that folder. A `.gguf` file: its converted form.
-    Anything else is the id of a repository on the Hugging Face hub.
+    None or "default": the bundled default, which is an adapter. A folder: that folder. A `.gguf` file: its converted
+    form. Anything else is the id of a repository on the Hugging Face hub. `base` is where an adapter's base model lies
+    now; by default it is looked for where the adapter says.
     """
-    if name is None or name in (DEFAULT, bundled.NAME, bundled.FINETUNED):
-        return ModelFolder(bundled.NAME, bundled.folder(), "bundled")
+    adapter = find_adapter(name)
+    if adapter == bundled.ADAPTER:
+        under = resolve_whole(base or bundled.NAME)
+        return ModelFolder(bundled.FINETUNED, adapter, "bundled", bundled.FINETUNED, under)
+    if adapter is not None:
+        return ModelFolder(adapter.name, adapter, "folder", str(adapter), resolve_base(adapter, base))
+    if base is not None:
+        raise UsageError(f"{name} is a whole model, not an adapter that has a base", "leave --base out")
+    return resolve_whole(str(name))
+
+
+def find_adapter(name: str | None) -> Path | None:
+    """The adapter that a name stands for: the shipped one for the default model, or a folder that holds one."""
+    if name is None or name in (DEFAULT, bundled.FINETUNED):
+        return bundled.ADAPTER
+    path = Path(name).expanduser()
+    return path.resolve() if is_adapter(path) else None
+
+
+def resolve_base(adapter: Path, place: str | None) -> ModelFolder:
+    """The model that an adapter belongs to, at `place` or where the adapter says."""
+    wanted = base_of(adapter)
+    try:
+        found = resolve(place or wanted.name)
+    except (UnknownModel, CorruptModel, Offline) as error:
+        message = f"the adapter in {adapter} needs its base model: {error.message}"
+        raise type(error)(message, "say where that lies now with --base") from error
+    wanted.check(found, adapter)
+    return found
+
+
+def resolve_whole(name: str) -> ModelFolder:
     if not name.strip():
         raise UsageError("the model's name is empty", "see: pasta models")
     path = Path(name).expanduser()
+    if name == bundled.NAME:
+        return ModelFolder(name, bundled.folder(), "bundled", name)
     if path.is_dir():
         check_files(path)
-        return ModelFolder(path.resolve().name, path.resolve(), "folder")
+        path = path.resolve()
+        return ModelFolder(path.name, path, "folder", str(path))
     if path.is_file():
         if path.suffix.lower() != ".gguf":
             raise CorruptModel(f"{name} is neither a model folder nor a .gguf file")
-        return ModelFolder(path.stem, converted(path.resolve()), "gguf")
-    kept = store.models_root() / name
-    if name.startswith("gguf-") and kept.is_dir():
-        return ModelFolder(name, kept, "gguf")
+        return ModelFolder(path.stem, converted(path.resolve()), "gguf", str(path.resolve()))
+    if name.startswith("gguf-") and (kept := store.models_root() / name).is_dir():
+        return ModelFolder(name, kept, "gguf", name)
     if not hub.is_id(name) or path.suffix.lower() == ".gguf":
         raise UnknownModel(f"unknown model {name!r}: no such file or folder", "see: pasta models")
-    return ModelFolder(name, hub.folder(name), "huggingface")
+    return ModelFolder(name, hub.folder(name), "huggingface", name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from pasta.errors import CorruptModel, ModelError, PastaError, UnsupportedModel
 from pasta.models import store
+from pasta.models.checkpoint import quiet
 from pasta.models.header import Header, read_header
-from pasta.models.loading import quiet
 from pasta.models.progress import working
 
 SAMPLE = 1 << 20

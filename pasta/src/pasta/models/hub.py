@@ -7,7 +7,7 @@ from typing import Any
 
 from pasta.errors import CorruptModel, ModelError, Offline, PastaError, UnknownModel, UnsupportedModel
 from pasta.models import store
-from pasta.models.loading import check_files
+from pasta.models.checkpoint import check_files
 from pasta.models.progress import transferring
 
 REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*|[\w][\w-]*")

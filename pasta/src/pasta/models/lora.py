@@ -1,13 +1,13 @@
 """LoRA, built in: low-rank updates of the linear layers, and of the embeddings only the rows of the tags.
 
-What is trained here is saved in PEFT's own format (`pasta.models.adapter`). The peft library offers more kinds of
+What is trained here is saved in PEFT's own format (`pasta.models.save`). The peft library offers more kinds of
 adapters and works with sharded weights; this needs nothing beyond torch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -45,6 +45,11 @@ def attach(model: PreTrainedModel, rank: int, alpha: float, dropout: float = 0.0
 def updates(model: nn.Module) -> dict[str, LoraLinear]:
     """The layers that have an update, by the name they had before."""
     return {name: module for name, module in model.named_modules() if isinstance(module, LoraLinear)}
+
+
+def usual_rank(ranks: Sequence[int]) -> int:
+    """The rank that most layers have."""
+    return max(set(ranks), key=ranks.count, default=1)
 
 
 def train_rows(model: PreTrainedModel, rows: Iterable[int]) -> None:

@@ -1,21 +1,15 @@
 """What the user sees on stderr while a model is fetched or converted. Nothing here writes to stdout."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TransferSpeedColumn,
-)
+if TYPE_CHECKING:  # a model that is here already is loaded without rich
+    from rich.progress import Progress, ProgressColumn
 
 REFRESH_S = 0.2
 
@@ -27,6 +21,8 @@ def say(line: str) -> None:
 @contextlib.contextmanager
 def transferring(label: str, total: int | None, done: Callable[[], int]) -> Iterator[None]:
     """Shows a bar that follows `done()`, the bytes that have arrived; without a terminal, one line."""
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with showing(label, *columns) as progress:
         if progress is None:
@@ -52,6 +48,8 @@ def transferring(label: str, total: int | None, done: Callable[[], int]) -> Iter
 @contextlib.contextmanager
 def working(label: str) -> Iterator[None]:
     """Shows a spinner and the time for work whose length is not known; without a terminal, one line."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
     with showing(label, SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
         if progress is not None:
             progress.add_task(label, total=None)
@@ -60,6 +58,9 @@ def working(label: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def showing(label: str, *columns: ProgressColumn) -> Iterator[Progress | None]:
+    from rich.console import Console
+    from rich.progress import Progress
+
     console = Console(file=sys.stderr)  # this very stream, also while sys.stderr is redirected
     if not console.is_terminal:
         say(label)

@@ -8,9 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-from platformdirs import user_cache_dir
-
 from pasta.errors import StorageError
 from pasta.models.progress import say
 
@@ -19,7 +16,11 @@ HINT = "set PASTA_CACHE to a folder with room that you may write to"
 
 def cache_root() -> Path:
     """`$PASTA_CACHE`, or the platform's cache folder for this user."""
-    return Path(os.environ.get("PASTA_CACHE") or user_cache_dir("pasta", appauthor=False)).expanduser()
+    if chosen := os.environ.get("PASTA_CACHE"):
+        return Path(chosen).expanduser()
+    from platformdirs import user_cache_dir  # here, since a model in a folder is loaded without the cache
+
+    return Path(user_cache_dir("pasta", appauthor=False))
 
 
 def models_root() -> Path:
@@ -54,6 +55,8 @@ def keep(name: str, fill: Callable[[Path], None], needs_bytes: int) -> Path:
 @contextlib.contextmanager
 def locked(folder: Path, name: str) -> Iterator[None]:
     """Holds the lock of `name`, and says so when another process has it."""
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / f".{name}.lock")
     try:

@@ -14,15 +14,20 @@ def add_tags(model: PreTrainedModel, vocabulary: Vocabulary, unit: int = TENS) -
     `unit` is what the lengths of promises count, as the position scheme says. Tags that are there stay as they are.
     """
     if vocabulary.tags is not None:
+        make_room(model, vocabulary)
         return
     spelled = {tag: vocabulary.encode(tag) for tag in spell_tags(unit)}
     vocabulary.add_tags(unit)
-    rows = model.get_input_embeddings().weight.shape[0]
-    if len(vocabulary) > rows:
-        model.resize_token_embeddings(len(vocabulary), mean_resizing=False)
+    make_room(model, vocabulary)
     tables = [model.get_input_embeddings(), model.get_output_embeddings()]
     with torch.no_grad():
         for table in tables[:1] if tables[0].weight is tables[1].weight else tables:
             for tag, pieces in spelled.items():
                 token = vocabulary.tokenizer.convert_tokens_to_ids(tag)
                 table.weight[token] = table.weight[pieces].mean(0)
+
+
+def make_room(model: PreTrainedModel, vocabulary: Vocabulary) -> None:
+    """Embeddings for every token of the vocabulary; what the new ones hold is the caller's."""
+    if len(vocabulary) > model.get_input_embeddings().weight.shape[0]:
+        model.resize_token_embeddings(len(vocabulary), mean_resizing=False)

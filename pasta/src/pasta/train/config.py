@@ -8,6 +8,7 @@ from typing import Literal
 
 from pasta.core.positions import Positions
 from pasta.errors import UsageError
+from pasta.models import bundled
 from pasta.train.settings import Settings, told
 
 Method = Literal["full", "lora", "peft"]
@@ -24,7 +25,7 @@ class SftConfig(Settings):
     # what
     data: str = told("", "Annotated responses: JSON lines (.jsonl, .gz, .xz) or a Hugging Face data set.")
     output: str = told("", "Folder for the finetuned model, its checkpoints and logs.")
-    model: str = told("default", "The model to finetune: a folder, a .gguf file or a Hugging Face id.")
+    model: str = told(bundled.NAME, "The model to finetune: a folder, a .gguf file or a Hugging Face id.")
     eval_data: str | None = told(None, "Held-out responses in the same form; their loss is reported.")
     limit: int = told(0, "Use so many examples at most; 0: all.")
     strip_tags: bool = told(False, "Train on the same answers without their tags (the paper's Baseline-SFT).")

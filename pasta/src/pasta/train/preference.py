@@ -15,11 +15,15 @@ from typing import Any
 import torch
 
 from pasta.core.layout import Layout
-from pasta.core.positions import Positions
-from pasta.models.adapter import attach_adapter, base_of, is_adapter, save_lora
+from pasta.models.adapter import Base, base_of
+from pasta.models.catalogue import resolve
+from pasta.models.checkpoint import no_bars
 from pasta.models.lora import attach, train_rows
-from pasta.models.reading import check_trainable, no_bars, read_model, vocabulary_of
+from pasta.models.merge import attach_adapter
+from pasta.models.positions import trained_positions
+from pasta.models.save import save_lora
 from pasta.train.batch import Shape, model_inputs, pack_by_length
+from pasta.train.model import load_trainable
 from pasta.train.preference_batch import Batch, Key, Pair, layouts_of, make_batch, pair_rows
 from pasta.train.preference_config import LEARNING_RATES, PreferenceConfig
 from pasta.train.preference_loss import PairLosses, bonbon, response_log_probs
@@ -39,23 +43,24 @@ class Learner:
         self.name = name
         self.config = config
         self.device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        adapter = is_adapter(name)
-        self.lora = config.method == "lora" or (config.method == "auto" and adapter)
-        self.base = base_of(name) if adapter else name
-        apart = self.lora and adapter  # the adapter's updates stay beside the base's weights
-        self.model, self.tokenizer = read_model((config.base or self.base) if apart else name, base=config.base)
-        check_trainable(self.model, name, config.max_length)
-        self.vocabulary = vocabulary_of(self.model, self.tokenizer)
+        place = config.base_for(name)
+        folder = resolve(name, place)
+        self.lora = config.method == "lora" or (config.method == "auto" and folder.base is not None)
+        if self.lora and folder.base is not None:  # the adapter's updates stay beside the base's weights
+            loaded = load_trainable(str(folder.base.path), config.max_length)
+            self.base = base_of(folder.path)
+        else:
+            loaded = load_trainable(name, config.max_length, place)
+            self.base = Base.of(folder)
+        self.model, self.vocabulary, self.tokenizer = loaded.model, loaded.vocabulary, loaded.tokenizer
         self.alpha = LORA_ALPHA
-        if apart:
-            self.alpha = attach_adapter(self.model, self.vocabulary, name)
+        if self.lora and folder.base is not None:
+            self.alpha = attach_adapter(self.model, self.vocabulary, folder.path)
         elif self.lora:
             attach(self.model, LORA_RANK, LORA_ALPHA)
         if self.lora:
             train_rows(self.model, self.vocabulary.tags.all if self.vocabulary.tags else ())
-        self.positions = Positions.parse(
-            (getattr(self.model.config, "pasta", None) or {}).get("positions", "predicted")
-        )
+        self.positions = trained_positions(self.model)
         flex = config.attention == "flex" or (config.attention == "auto" and self.device.type == "cuda")
         self.flex = flex
         self.model.set_attn_implementation("flex_attention" if flex else "sdpa")

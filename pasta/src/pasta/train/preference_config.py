@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from pasta.errors import UsageError
+from pasta.models.catalogue import find_adapter
 from pasta.train.config import Attention
 from pasta.train.settings import Settings, told
 
@@ -119,6 +120,10 @@ class PreferenceConfig(Settings):
         if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
             raise UsageError(f"part is {self.part!r}", hint="write 0/6 for the first of six parts")
         return int(number), int(parts)
+
+    def base_for(self, name: str) -> str | None:
+        """Where this model's base lies, if it is an adapter and its base lies elsewhere than it says."""
+        return self.base if find_adapter(name) else None
 
     @property
     def folder(self) -> Path:

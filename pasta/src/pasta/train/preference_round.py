@@ -50,9 +50,7 @@ class Question:
 
 def rounds(config: PreferenceConfig) -> Iterator[Round]:
     """The first round serves all weights; later ones are each weight's own."""
-    from pasta.engine.open import find_model
-
-    first = Round(config.folder / "round-1", find_model(config.model), config.weights)
+    first = Round(config.folder / "round-1", config.model, config.weights)
     yield first
     for weight in config.weights:
         before = first

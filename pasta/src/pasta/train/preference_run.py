@@ -82,11 +82,11 @@ def is_missing(prompts: Sequence[str], samples: int, done: Collection[tuple[int,
 
 def engine_of(config: PreferenceConfig, name: str) -> NativeEngine:
     from pasta.core.interpreter import Limits
-    from pasta.engine.open import open_engine
+    from pasta.engine.load import load_engine
     from pasta.serve.scheduler import slots_needed
 
     slots = config.batch * slots_needed(config.max_prompt_tokens, Limits(max_new_tokens=config.max_new_tokens))
-    return open_engine(name, slots, config.device, base=config.base)
+    return load_engine(name, device=config.device, slots=slots, base=config.base_for(name))
 
 
 # -- score -----------------------------------------------------------------------------------------------

@@ -24,14 +24,17 @@ from pasta.core.positions import Positions, check_unit
 from pasta.core.vocabulary import Vocabulary
 from pasta.data.rows import read_rows
 from pasta.errors import PastaError, UsageError
-from pasta.models import adapter
-from pasta.models.adapter import save_lora
+from pasta.models.adapter import Base, write_record
+from pasta.models.catalogue import resolve
+from pasta.models.checkpoint import no_bars
 from pasta.models.lora import attach, train_rows
-from pasta.models.reading import check_trainable, mark, no_bars, read_model, vocabulary_of
+from pasta.models.positions import mark
+from pasta.models.save import save_lora
 from pasta.models.tags import add_tags
 from pasta.train.batch import BLOCK, Shape, collate, pack
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
+from pasta.train.model import load_trainable
 from pasta.train.trainer import SegmentTrainer
 
 RECORD = "training.json"  # what was done, beside the model
@@ -60,9 +63,8 @@ def train(config: SftConfig) -> Summary:
     """Finetunes a model and saves it."""
     begun = time.monotonic()
     set_seed(config.seed)  # before any new weight is drawn
-    base, tokenizer = read_model(config.model)
-    check_trainable(base, config.model, config.max_length)
-    vocabulary = vocabulary_of(base, tokenizer)
+    loaded = load_trainable(config.model, config.max_length)
+    base, vocabulary, tokenizer = loaded.model, loaded.vocabulary, loaded.tokenizer
     positions = Positions.parse(config.positions)
     if not config.strip_tags:
         add_tags(base, vocabulary, positions.unit)
@@ -181,7 +183,7 @@ def wrap_in_peft(base: PreTrainedModel, tags: list[int], config: SftConfig) -> t
         trainable_token_indices=rows if tags else None,
         task_type="CAUSAL_LM",
     )
-    base.name_or_path = config.model
+    base.name_or_path = resolve(config.model).reference
     return get_peft_model(base, settings)
 
 
@@ -190,7 +192,7 @@ def save(trainer: SegmentTrainer, base: PreTrainedModel, vocabulary: Vocabulary,
     first = trainer.is_world_process_zero()
     if config.method == "lora":
         if first:
-            save_lora(config.output, base, vocabulary, config.model, config.lora_alpha)
+            save_lora(config.output, base, vocabulary, Base.of(resolve(config.model)), config.lora_alpha)
         return
     if config.method == "full":
         trainer.save_model(config.output)
@@ -202,8 +204,8 @@ def save(trainer: SegmentTrainer, base: PreTrainedModel, vocabulary: Vocabulary,
         model = trainer.accelerator.unwrap_model(trainer.model)
         # Not the whole embeddings, which peft would keep because they grew by the tags.
         model.save_pretrained(config.output, state_dict=weights, save_embedding_layers=False)
-        record = {"base": config.model, "positions": config.positions}
-        (Path(config.output) / adapter.RECORD).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
+        vocabulary.tokenizer.save_pretrained(config.output)
+        write_record(config.output, Base.of(resolve(config.model)), config.positions)
 
 
 def newest_checkpoint(config: SftConfig) -> str | None:

@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator
 from completions_server import CompletionsServer
 
 from pasta.engine.native import NativeEngine
-from pasta.models.reading import read_model, vocabulary_of
+from pasta.models import load_model
 from support import toy_rows
 
 ROWS = toy_rows(5)
 
 
 def native_of(folder: str) -> NativeEngine:
-    model, tokenizer = read_model(folder)
-    return NativeEngine(model.eval(), vocabulary_of(model, tokenizer), name=folder)
+    loaded = load_model(folder, device="cpu")
+    return NativeEngine(loaded.model, loaded.vocabulary, name=folder)
 
 
 @contextlib.contextmanager
 def served(native: NativeEngine, root: str, quirks: str = "", key: str = "") -> Iterator[CompletionsServer]:
-    model, _ = read_model(root)
+    model = load_model(root, device="cpu").model
     server = CompletionsServer(model, native.vocabulary, root, quirks=quirks, key=key)
     try:
         yield server

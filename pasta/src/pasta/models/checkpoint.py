@@ -1,4 +1,4 @@
-"""From a folder to a model in memory, with one clear line when the folder is not what it should be."""
+"""The files of a model's folder, each with one clear line when it is not what it should be."""
 
 import contextlib
 import json
@@ -7,63 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pasta.errors import CorruptModel, PastaError, UnsupportedModel, UsageError
+from pasta.errors import CorruptModel, PastaError, UnsupportedModel
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from pasta.models.folder import ModelFolder
-
 WEIGHTS = "model.safetensors"
-DTYPES = ("float32", "bfloat16", "float16")
 INDEX = "model.safetensors.index.json"
-
-
-def load_pretrained(
-    folder: "ModelFolder",
-    dtype: "torch.dtype | str | None" = None,
-    device: "torch.device | str | None" = None,
-    attn_implementation: str | None = None,
-) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """The model, in evaluation mode on its device, and its tokenizer.
-
-    `device` None: CUDA if there is one, else the CPU. `dtype` None: float32 on the CPU, where the 16-bit
-    types are slow; elsewhere the checkpoint's own 16-bit type, or bfloat16 if it was kept in float32.
-    """
-    import torch
-
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    with quiet():
-        config = read_config(folder.path)
-        tokenizer = read_tokenizer(folder.path)
-        model = read_weights(
-            folder.path,
-            config=config,
-            dtype=default_dtype(config, place.type) if dtype is None else as_dtype(dtype),
-            attn_implementation=attn_implementation,
-        )
-    return model.to(place).eval(), tokenizer
-
-
-def as_dtype(given: "torch.dtype | str") -> "torch.dtype":
-    import torch
-
-    if isinstance(given, torch.dtype):
-        return given
-    if given not in DTYPES:
-        raise UsageError(f"unknown dtype {given!r}; one of {', '.join(DTYPES)} is expected")
-    dtype: torch.dtype = getattr(torch, given)
-    return dtype
-
-
-def default_dtype(config: Any, device_type: str) -> "torch.dtype":
-    import torch
-
-    if device_type == "cpu":
-        return torch.float32
-    stored = getattr(config, "dtype", None)
-    return stored if stored in (torch.float16, torch.bfloat16) else torch.bfloat16
 
 
 def check_files(folder: Path) -> None:
@@ -124,8 +74,6 @@ def read_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
 def read_weights(folder: Path, **options: Any) -> "PreTrainedModel":
     from transformers import AutoModelForCausalLM
 
-    if options["attn_implementation"] is None:
-        del options["attn_implementation"]
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
@@ -145,14 +93,25 @@ def quiet() -> Iterator[None]:
     """Keeps the libraries' bars and warnings off the terminal; what matters comes back as an exception."""
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), no_bars():
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+@contextlib.contextmanager
+def no_bars() -> Iterator[None]:
+    """Keeps transformers' bars for reading and writing weights off the terminal."""
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
         if bars:
             logging.enable_progress_bar()

@@ -8,8 +8,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 from pasta.errors import CorruptModel, UnknownModel, UnsupportedModel, UsageError
-from pasta.models import available, bundled, load_pretrained, resolve
-from pasta.models.loading import default_dtype
+from pasta.models import available, bundled, load_model, resolve
+from pasta.models.load import default_dtype
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def copy(tiny, tmp_path):
 
 
 def test_default_model_answers(default_folder, default_model):
-    model, tokenizer = default_model
+    model, tokenizer = default_model.model, default_model.tokenizer
     assert default_folder.source == "bundled"
     assert model.dtype == torch.float32
     assert not model.training
@@ -52,27 +52,38 @@ def test_default_model_answers(default_folder, default_model):
 
 
 def test_spaces_before_digits_are_split_as_in_training(default_model):
-    _, tokenizer = default_model
+    tokenizer = default_model.tokenizer
     assert tokenizer.tokenize("a   42") == ["a", "ĠĠĠ", "4", "2"]
     assert tokenizer.tokenize("In 2024") == ["In", "Ġ", "2", "0", "2", "4"]
 
 
 def test_default_by_any_of_its_names(default_folder):
-    assert resolve("default") == resolve(bundled.NAME) == default_folder
+    assert resolve() == resolve("default") == resolve(bundled.FINETUNED)
+    assert (resolve().path, resolve().base) == (bundled.ADAPTER, default_folder)
 
 
 def test_folder(tiny):
     folder = resolve(str(tiny))
     assert (folder.source, folder.path) == ("folder", tiny.resolve())
-    model, tokenizer = load_pretrained(folder, device="cpu")
-    assert model.dtype == torch.float32
-    assert len(tokenizer) == 49152
+    loaded = load_model(str(tiny), device="cpu")
+    assert (loaded.name, loaded.folder) == (tiny.name, folder)
+    assert loaded.model.dtype == torch.float32
+    assert len(loaded.tokenizer) == 49152
 
 
-def test_attention_and_dtype_are_the_callers(tiny):
-    model, _ = load_pretrained(resolve(str(tiny)), dtype=torch.bfloat16, device="cpu", attn_implementation="eager")
-    assert model.dtype == torch.bfloat16
-    assert model.config._attn_implementation == "eager"
+@pytest.mark.parametrize("dtype", [torch.bfloat16, "bfloat16"])
+def test_the_dtype_is_the_callers(tiny, dtype):
+    assert load_model(str(tiny), dtype=dtype, device="cpu").model.dtype == torch.bfloat16
+
+
+def test_a_dtype_that_is_none(tiny):
+    with pytest.raises(UsageError, match="unknown dtype 'int4'"):
+        load_model(str(tiny), dtype="int4")
+
+
+def test_a_whole_model_takes_no_base(tiny):
+    with pytest.raises(UsageError, match="whole model"):
+        load_model(str(tiny), base=str(tiny))
 
 
 def test_default_dtype(tiny):
@@ -83,7 +94,7 @@ def test_default_dtype(tiny):
 
 
 def test_loading_is_quiet(tiny, capfd):
-    load_pretrained(resolve(str(tiny)), device="cpu")
+    load_model(str(tiny), device="cpu")
     assert capfd.readouterr() == ("", "")
 
 
@@ -120,28 +131,28 @@ def damage(folder, name, edit):
 def test_damaged_files(copy, name, edit, said):
     damage(copy, name, edit)
     with pytest.raises(CorruptModel, match=said):
-        load_pretrained(resolve(str(copy)), device="cpu")
+        load_model(str(copy), device="cpu")
 
 
 def test_missing_tensors_are_not_filled_with_noise(copy):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
     with pytest.raises(CorruptModel, match="lack 9 tensors"):
-        load_pretrained(resolve(str(copy)), device="cpu")
+        load_model(str(copy), device="cpu")
 
 
 def test_no_tokenizer(copy):
     for file in copy.glob("*token*"):
         file.unlink()
     with pytest.raises(CorruptModel, match="tokenizer"):
-        load_pretrained(resolve(str(copy)), device="cpu")
+        load_model(str(copy), device="cpu")
 
 
 def test_a_model_without_a_causal_head(tmp_path):
     config = BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16)
     BertForMaskedLM(config).save_pretrained(tmp_path)
     with pytest.raises(UnsupportedModel, match="BertForMaskedLM"):
-        load_pretrained(resolve(str(tmp_path)), device="cpu")
+        load_model(str(tmp_path), device="cpu")
 
 
 def test_an_unknown_model_type(copy):
@@ -150,7 +161,7 @@ def test_an_unknown_model_type(copy):
         json.dumps(config | {"model_type": "zebra", "architectures": ["ZebraForCausalLM"]})
     )
     with pytest.raises(UnsupportedModel, match="ZebraForCausalLM"):
-        load_pretrained(resolve(str(copy)), device="cpu")
+        load_model(str(copy), device="cpu")
 
 
 def test_names_that_are_none(tmp_path):

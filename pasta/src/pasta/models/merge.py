@@ -1,0 +1,106 @@
+"""An adapter and its base model: merged into the weights, or put beside them to be trained further."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import PreTrainedModel
+
+from pasta.core.positions import Positions
+from pasta.core.tree import require_tags
+from pasta.core.vocabulary import Vocabulary
+from pasta.errors import CorruptModel, UsageError
+from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, read_json, read_record
+from pasta.models.lora import LoraLinear, updates, usual_rank
+from pasta.models.positions import mark
+from pasta.models.tags import add_tags
+
+
+@torch.no_grad()
+def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str]) -> None:
+    """Merges an adapter into a base model's weights, and gives the tokenizer its tags."""
+    config = read_json(Path(folder) / CONFIG)
+    try:
+        tensors = load_file(Path(folder) / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise CorruptModel(f"the adapter in {folder} does not read: {error}") from error
+    names = {key.removeprefix(PREFIX) for key in tensors}
+    positions = read_record(folder).get("positions")
+    if any(name.endswith(ROWS) for name in names):
+        add_tags(model, vocabulary, Positions.parse(positions or "predicted").unit)
+    for name in sorted(names):
+        value = tensors[PREFIX + name].float()
+        if name.endswith(A):
+            target = name.removesuffix(A)
+            weight = _weight(model, target, folder)
+            low = tensors.get(PREFIX + target + B)
+            if low is None:
+                raise CorruptModel(f"the adapter in {folder} has half an update of {target}")
+            update = low.float() @ value * _scale(config, target, len(value))
+            _fits(weight, update, target, folder)
+            weight.copy_(weight.float() + update.to(weight.device))
+        elif name.endswith(ROWS):
+            weight = _weight(model, name.removesuffix(ROWS), folder)
+            ids = sorted(require_tags(vocabulary).all)
+            if value.shape != (len(ids), weight.shape[1]):
+                raise CorruptModel(f"the adapter in {folder} has {len(value)} tags, expected {len(ids)}")
+            weight[ids] = value.to(weight.device, weight.dtype)
+        elif not name.endswith(B):
+            weight = _weight(model, name.removesuffix(".weight"), folder)
+            _fits(weight, value, name, folder)
+            weight.copy_(value.to(weight.device))
+    if positions:
+        mark(model, Positions.parse(positions))
+
+
+@torch.no_grad()
+def attach_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str]) -> float:
+    """Puts an adapter beside a base model's layers, to be trained further; returns its alpha, for `save_lora`."""
+    config = read_json(Path(folder) / CONFIG)
+    if config.get("modules_to_save"):
+        raise UsageError(f"the adapter in {folder} holds whole layers", hint="train it further with method full")
+    merged = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    apply_adapter(model, vocabulary, folder)  # which checks it, and gives the tags their rows
+    tensors = load_file(Path(folder) / WEIGHTS)
+    model.requires_grad_(False)
+    scales = set()
+    for key in sorted(tensors):
+        if not key.endswith(A):
+            continue
+        name = key.removeprefix(PREFIX).removesuffix(A)
+        first, second = tensors[key].float(), tensors[key.removesuffix(A) + B].float()
+        layer = model.get_submodule(name)
+        layer.weight.copy_(merged[f"{name}.weight"])
+        scale = _scale(config, name, len(first))
+        scales.add(scale)
+        update = LoraLinear(layer, len(first), scale * len(first))
+        update.lora_A.copy_(first.to(layer.weight.device))
+        update.lora_B.copy_(second.to(layer.weight.device))
+        owner, _, own = name.rpartition(".")
+        setattr(model.get_submodule(owner), own, update)
+    if len(scales) != 1:
+        raise UsageError(f"the adapter in {folder} scales its layers differently", hint="use method full")
+    return scales.pop() * usual_rank([len(layer.lora_A) for layer in updates(model).values()])
+
+
+def _weight(model: PreTrainedModel, name: str, folder: Any) -> torch.Tensor:
+    try:
+        return model.get_submodule(name).weight
+    except AttributeError:
+        raise CorruptModel(f"the adapter in {folder} is not one of this model, which has no {name}") from None
+
+
+def _fits(weight: torch.Tensor, value: torch.Tensor, name: str, folder: Any) -> None:
+    if weight.shape != value.shape:
+        shapes = f"{tuple(value.shape)} against {tuple(weight.shape)}"
+        raise CorruptModel(f"the adapter in {folder} is not one of this model: {name} is {shapes}")
+
+
+def _scale(config: dict[str, Any], target: str, rank: int) -> float:
+    alpha = next((a for key, a in (config.get("alpha_pattern") or {}).items() if target.endswith(key)), None)
+    return float(config["lora_alpha"] if alpha is None else alpha) / rank
