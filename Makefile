@@ -41,7 +41,8 @@ lint: $(PASTA)/.ready $(SIREN_READY) ## Check style, types and spelling
 	for project in pasta $(if $(HAS_SIREN),siren); do \
 	    echo "== $$project"; \
 	    bin=$$PWD/.venv/$$project/bin; \
-	    (cd $$project && $$bin/ruff check . && $$bin/ruff format --check . && $$bin/mypy) || failed="$$failed $$project"; \
+	    (cd $$project && $$bin/ruff check . && $$bin/ruff format --check . && $$bin/mypy \
+        && { ! grep -q importlinter pyproject.toml || $$bin/lint-imports; }) || failed="$$failed $$project"; \
 	done; \
 	$(PASTA)/bin/codespell --skip pasta/docs/samples.md $$(git ls-files '*.md' '*.py' '*.toml' '*.yml' Makefile) || failed="$$failed spelling"; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi

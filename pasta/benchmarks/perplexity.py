@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from pasta.bench.machine import describe
+from pasta.data.batch import collate, model_inputs
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows
 from pasta.models import load_model
 from pasta.models.positions import trained_positions
-from pasta.train.batch import collate, model_inputs
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
 

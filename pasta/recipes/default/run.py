@@ -72,8 +72,8 @@ def run_annotate(options: argparse.Namespace) -> None:
 def run_train(options: argparse.Namespace, strip_tags: bool = False) -> None:
     from files import table
 
+    from pasta.settings import read_yaml
     from pasta.train.config import SftConfig
-    from pasta.train.settings import read_yaml
     from pasta.train.sft import train
 
     data = options.data or str(options.out / "annotated.jsonl")
@@ -123,10 +123,10 @@ def run_baseline(options: argparse.Namespace) -> None:
 
 
 def run_preference(options: argparse.Namespace) -> None:
+    from pasta.settings import read_yaml
     from pasta.train.preference_config import PreferenceConfig
     from pasta.train.preference_report import summary
     from pasta.train.preference_run import run
-    from pasta.train.settings import read_yaml
 
     config = PreferenceConfig.from_mapping(
         {

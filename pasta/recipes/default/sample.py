@@ -15,10 +15,10 @@ from text import refusal
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.data.lines import append_lines, read_lines
+from pasta.data.redundancy import kind
 from pasta.engine.base import Engine
 from pasta.engine.load import load_engine
 from pasta.errors import PastaError
-from pasta.eval.redundancy import kind
 from pasta.train.samples import REFILL
 
 TEXT = Expect.text(child=False, promise=False, sync=False)  # an answer without tags

@@ -12,7 +12,7 @@ from itertools import pairwise
 from text import ENDS, MAX_ITEMS, MAX_OVERLAP, MIN_ITEMS
 
 from pasta.data.quality import asked_for
-from pasta.eval.redundancy import loops, overlap, words
+from pasta.data.redundancy import loops, overlap, words
 
 MARK = re.compile(r"^(?:[-*•+]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTILINE)
 GAP = re.compile(r"\n[ \t]*\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pasta.data.quality import asked_for
-from pasta.eval.redundancy import ITEM, kind, loops, most_overlap, repeated, words
+from pasta.data.redundancy import ITEM, kind, loops, most_overlap, repeated, words
 
 ENDS = re.compile(r"[.!?…)\]\"'”’*`|}]\s*$")
 ORNAMENT = re.compile(r"[\U0001F000-\U0001FAFF\u2600-\u27BF\uFE0F\uFFFD]|(?:^|\s)#[A-Za-z]\w+")

@@ -7,10 +7,10 @@ from data_texts import LIST, PARAGRAPHS
 
 from pasta.core.layout import IGNORE
 from pasta.core.vocabulary import Vocabulary
+from pasta.data.batch import collate, dense_mask
 from pasta.data.example import Example
 from pasta.data.probes import Hiding, Probe, Scorer, lay_out_probes, sheets
 from pasta.data.units import cut
-from pasta.train.batch import collate, dense_mask
 from support import byte_tokenizer, tiny_model
 
 

@@ -15,10 +15,10 @@ from pasta.core.interpreter import Interpreter, Limits
 from pasta.core.layout import IGNORE, lay_out
 from pasta.core.positions import Positions
 from pasta.core.tree import Block, Tree, flatten, spell
+from pasta.data.batch import collate, model_inputs
 from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay
 from pasta.lang import Response, parse
 from pasta.serve.scheduler import slots_needed
-from pasta.train.batch import collate, model_inputs
 from pasta.train.loss import token_losses
 from support import PilotedEngine, tiny_engine
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pasta.errors import UsageError
-from pasta.eval.questions import Question
+from pasta.eval.question import Question
 from pasta.eval.tasks import CHECKS, built_in, holds, last_number, score
 
 RIGHT_AND_WRONG = [

@@ -3,7 +3,8 @@
 import pytest
 
 from pasta.errors import UsageError
-from pasta.judge.base import Comparison, open_judge
+from pasta.judge.base import Comparison
+from pasta.judge.open import open_judge
 
 
 def test_the_longer_answer_wins():

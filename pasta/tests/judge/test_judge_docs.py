@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pasta.judge.base import KINDS
+from pasta.judge.open import KINDS
 from pasta.judge.report import markdown
 
 PASTA = Path(__file__).parents[2]

@@ -6,8 +6,9 @@ import pytest
 from test_spoil import LIST
 
 from pasta.errors import CorruptModel
-from pasta.judge.base import Comparison, open_judge
+from pasta.judge.base import Comparison
 from pasta.judge.features import NAMES, FeatureJudge, features, fit
+from pasta.judge.open import open_judge
 from pasta.judge.preferences import Answer, Contest, prompt_key
 from pasta.judge.reward import Fold
 from pasta.judge.spoil import double, loop

@@ -9,8 +9,9 @@ import pytest
 
 from chat_server import ChatServer
 from pasta.errors import PastaError, UsageError
-from pasta.judge.base import Comparison, open_judge
+from pasta.judge.base import Comparison
 from pasta.judge.llm import LlmJudge, read_verdict
+from pasta.judge.open import open_judge
 
 
 class Server(ChatServer):

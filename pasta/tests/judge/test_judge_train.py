@@ -11,10 +11,11 @@ import transformers
 from pasta.cli.main import app
 from pasta.data.rows import read_rows
 from pasta.errors import CorruptModel, UnknownModel, UsageError
-from pasta.judge.base import Comparison, open_judge
+from pasta.judge.base import Comparison
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import padded
 from pasta.judge.learn import forward, make_model
+from pasta.judge.open import open_judge
 from pasta.judge.preferences import prompt_key, read_contests
 from pasta.judge.report import markdown
 from pasta.judge.reward import Fold, FoldedReward, RewardModel

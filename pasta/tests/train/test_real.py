@@ -7,11 +7,11 @@ import torch
 
 from pasta.core.positions import Positions
 from pasta.core.tree import spell
+from pasta.data.batch import collate, model_inputs
 from pasta.decoding.api import replay
 from pasta.engine.native import NativeEngine
 from pasta.lang import parse
 from pasta.models import load_model
-from pasta.train.batch import collate, model_inputs
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
 

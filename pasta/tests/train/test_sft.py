@@ -12,10 +12,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from pasta.clock import Clock
 from pasta.core.interpreter import threads_of
 from pasta.core.layout import lay_out
 from pasta.core.positions import Positions
 from pasta.core.tree import spell
+from pasta.data.batch import collate, model_inputs
 from pasta.data.rows import read_rows
 from pasta.decoding.api import encode_prompt, generate, replay
 from pasta.engine.native import NativeEngine
@@ -23,11 +25,9 @@ from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
 from pasta.models import load_model
 from pasta.train import sft
-from pasta.train.batch import collate, model_inputs
 from pasta.train.config import SftConfig
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
-from pasta.train.trainer import Clock
 from support import tiny_engine
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

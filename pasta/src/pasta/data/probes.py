@@ -192,7 +192,7 @@ class Scorer:
         """Of each layout, the loss at every token; 0 where it predicts nothing."""
         import torch
 
-        from pasta.train.batch import collate, model_inputs
+        from pasta.data.batch import collate, model_inputs
 
         with torch.inference_mode():
             batch = {name: tensor.to(self.model.device) for name, tensor in collate([[one] for one in layouts]).items()}

@@ -9,8 +9,8 @@ from typing import Any
 from pasta.core.positions import Positions
 from pasta.core.tree import Block, Item
 from pasta.core.vocabulary import Tags
+from pasta.data.redundancy import measure
 from pasta.decoding.results import Result
-from pasta.eval.redundancy import measure
 from pasta.lang import Node, Promise, Sync, Text, check, parse, plain_text
 
 Runs = tuple[tuple[int, int], ...]

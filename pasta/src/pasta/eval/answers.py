@@ -14,7 +14,8 @@ from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine
 from pasta.eval.methods import answering
-from pasta.eval.questions import Question, QuestionSet
+from pasta.eval.question import Question
+from pasta.eval.questions import QuestionSet
 
 SLOTS = 2048  # of the KV pool for each question at once; a short answer leaves room for a long one
 SKELETON_ROOM = 2  # a skeleton's points are requests of their own: so many times the room of one answer

@@ -18,7 +18,8 @@ from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
-from pasta.eval.questions import Question, QuestionSet
+from pasta.eval.question import Question
+from pasta.eval.questions import QuestionSet
 from pasta.eval.timing import drawn
 
 SLOTS = 2048  # for each user

@@ -11,7 +11,8 @@ from pasta.data.lines import append_line, write_json
 from pasta.errors import UsageError
 from pasta.eval.answers import Say
 from pasta.eval.folder import RunFolder
-from pasta.judge.base import Comparison, open_judge
+from pasta.judge.base import Comparison
+from pasta.judge.open import open_judge
 
 CHUNK = 32  # prompts; all models' answers to them go to the judge together, so that it reads the reference once
 

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from pasta.eval.folder import RunFolder
-from pasta.eval.questions import Question
+from pasta.eval.question import Question
 from pasta.eval.timing import drawn
 
 

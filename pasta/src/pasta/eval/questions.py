@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pasta.data.fields import prompt_of
 from pasta.data.rows import open_text, read_rows
 from pasta.errors import UsageError
+from pasta.eval.question import Question
+from pasta.eval.tasks import built_in
 
 BUILT_IN = ("constraints", "arithmetic")
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A prompt, and what its row says beside it."""
-
-    id: str
-    prompt: str
-    row: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +34,7 @@ class QuestionSet:
         return cls(Path(text).name.split(".")[0], text)
 
     def read(self, limit: int = 0) -> list[Question]:
-        if self.source in BUILT_IN:
-            from pasta.eval.tasks import built_in
-
-            questions = built_in(self.source)
-        else:
-            questions = read_questions(self.source)
+        questions = built_in(self.source) if self.source in BUILT_IN else read_questions(self.source)
         return questions[:limit] if limit else questions
 
 

@@ -15,7 +15,7 @@ from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.questions import QuestionSet
 from pasta.eval.table import table
-from pasta.judge.base import KINDS
+from pasta.judge.open import KINDS
 
 PROGRAM = "pasta eval"
 MODEL_HELP = "a folder, an adapter, a name; METHOD: sequential, skeleton, parallelism:B; once for each model"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pasta.data.lines import Row
+from pasta.data.redundancy import REPEATS
 from pasta.errors import UsageError
 from pasta.eval.folder import RunFolder, short
 from pasta.eval.intervals import Figure, mean_of
 from pasta.eval.questions import BUILT_IN, QuestionSet
-from pasta.eval.redundancy import REPEATS
 from pasta.eval.speed import of_concurrency, realised, theoretical
 from pasta.eval.tasks import score
 from pasta.eval.winrate import win_rates

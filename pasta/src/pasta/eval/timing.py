@@ -22,7 +22,8 @@ from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
-from pasta.eval.questions import Question, QuestionSet
+from pasta.eval.question import Question
+from pasta.eval.questions import QuestionSet
 
 SLOTS = 16_384  # one question alone, also one with ten points that each hold the prompt
 TRIES = 4

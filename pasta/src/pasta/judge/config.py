@@ -8,7 +8,7 @@ from typing import Literal
 
 from pasta.errors import UsageError
 from pasta.models import bundled
-from pasta.train.settings import Settings, told
+from pasta.settings import Settings, told
 
 Method = Literal["lora", "full"]
 REFERENCE = "gpt4_1106_preview"  # the baseline of AlpacaEval 2

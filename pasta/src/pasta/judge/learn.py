@@ -16,6 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from transformers.modeling_layers import GenericForSequenceClassification
 from transformers.utils import logging
 
+from pasta.clock import Clock
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair, batches, padded
 from pasta.judge.groups import Group, Preference, epoch
@@ -25,7 +26,6 @@ from pasta.models.catalogue import resolve
 from pasta.models.checkpoint import no_bars
 from pasta.models.lora import attach, updates
 from pasta.models.save import save_adapter
-from pasta.train.trainer import Clock
 
 WARMUP = 0.05
 ALPHA_PER_RANK = 2.0

@@ -9,7 +9,7 @@ from typing import Literal
 from pasta.core.positions import Positions
 from pasta.errors import UsageError
 from pasta.models import bundled
-from pasta.train.settings import Settings, told
+from pasta.settings import Settings, told
 
 Method = Literal["full", "lora", "peft"]
 Embeddings = Literal["auto", "all", "tags"]

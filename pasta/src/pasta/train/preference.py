@@ -14,7 +14,9 @@ from typing import Any
 
 import torch
 
+from pasta.clock import Clock
 from pasta.core.layout import Layout
+from pasta.data.batch import Shape, model_inputs, pack_by_length
 from pasta.models.adapter import Base, base_of
 from pasta.models.catalogue import resolve
 from pasta.models.checkpoint import no_bars
@@ -22,12 +24,10 @@ from pasta.models.lora import attach, train_rows
 from pasta.models.merge import attach_adapter
 from pasta.models.positions import trained_positions
 from pasta.models.save import save_lora
-from pasta.train.batch import Shape, model_inputs, pack_by_length
 from pasta.train.model import load_trainable
 from pasta.train.preference_batch import Batch, Key, Pair, layouts_of, make_batch, pair_rows
 from pasta.train.preference_config import LEARNING_RATES, PreferenceConfig
 from pasta.train.preference_loss import PairLosses, bonbon, response_log_probs
-from pasta.train.trainer import Clock
 
 RECORD = "training.json"  # what was done, beside the model
 CHECKPOINT = "checkpoint.pt"

@@ -12,7 +12,7 @@ import torch
 from pasta.core.layout import Layout, lay_out
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.train.batch import BLOCK, Shape, collate, pack_by_length
+from pasta.data.batch import BLOCK, Shape, collate, pack_by_length
 from pasta.train.examples import end_of_turn
 from pasta.train.preference_loss import target_margin
 from pasta.train.samples import Nested, unnest

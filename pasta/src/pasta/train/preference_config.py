@@ -11,8 +11,8 @@ from typing import Literal
 
 from pasta.errors import UsageError
 from pasta.models.catalogue import find_adapter
+from pasta.settings import Settings, told
 from pasta.train.config import Attention
-from pasta.train.settings import Settings, told
 
 Method = Literal["auto", "full", "lora"]
 STEPS = ("sample", "score", "pairs", "train")

@@ -93,7 +93,7 @@ def engine_of(config: PreferenceConfig, name: str) -> NativeEngine:
 
 
 def score_samples(config: PreferenceConfig, each: Round) -> None:
-    from pasta.judge.base import open_judge
+    from pasta.judge.open import open_judge
 
     until = time.monotonic() + 60 * config.minutes if config.minutes else math.inf
     judge = open_judge(config.judge)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasta.eval.redundancy import loops, most_overlap, words
+from pasta.data.redundancy import loops, most_overlap, words
 from pasta.judge.base import Comparison, Judge
 from pasta.lang import Promise, Response, Text, parse
 

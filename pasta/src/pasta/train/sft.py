@@ -22,6 +22,7 @@ from transformers import PreTrainedModel, TrainingArguments, set_seed
 from pasta.core.layout import Layout
 from pasta.core.positions import Positions, check_unit
 from pasta.core.vocabulary import Vocabulary
+from pasta.data.batch import BLOCK, Shape, collate, pack
 from pasta.data.rows import read_rows
 from pasta.errors import PastaError, UsageError
 from pasta.models.adapter import Base, write_record
@@ -31,7 +32,6 @@ from pasta.models.lora import attach, train_rows
 from pasta.models.positions import mark
 from pasta.models.save import save_lora
 from pasta.models.tags import add_tags
-from pasta.train.batch import BLOCK, Shape, collate, pack
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
 from pasta.train.model import load_trainable

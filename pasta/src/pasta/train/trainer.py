@@ -6,7 +6,6 @@ and FSDP work as users know them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,26 +13,10 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from pasta.train.batch import model_inputs
+from pasta.clock import Clock
+from pasta.data.batch import model_inputs
 from pasta.train.loss import Meter, token_losses
 from pasta.train.progress import Progress
-
-
-class Clock:
-    """How much of a time limit is used; it starts with the first step, since start-up is not training."""
-
-    def __init__(self, minutes: float):
-        self.seconds = 60 * minutes
-        self._begun: float | None = None
-
-    def start(self) -> None:
-        self._begun = time.monotonic()
-
-    @property
-    def used(self) -> float:
-        if not self.seconds or self._begun is None:
-            return 0.0
-        return (time.monotonic() - self._begun) / self.seconds
 
 
 class StopInTime(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
@@ -51,7 +34,7 @@ class StopInTime(TrainerCallback):  # type: ignore[misc]  # transformers is not 
 
 
 class SegmentTrainer(Trainer):  # type: ignore[misc]
-    """Trains on batches of `pasta.train.batch.collate`."""
+    """Trains on batches of `pasta.data.batch.collate`."""
 
     lr_scheduler: Any
 

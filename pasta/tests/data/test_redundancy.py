@@ -1,4 +1,4 @@
-from pasta.eval.redundancy import kind, loops, most_overlap, repeated, shared, words
+from pasta.data.redundancy import kind, loops, most_overlap, repeated, shared, words
 
 
 def test_blocks_that_say_the_same() -> None:

@@ -9,8 +9,8 @@ from torch.nn.attention.flex_attention import flex_attention
 from pasta.core.layout import IGNORE, Layout
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
+from pasta.data.batch import Shape, block_mask, collate, dense_mask, mask_function, model_inputs, pack
 from pasta.models.tags import add_tags
-from pasta.train.batch import Shape, block_mask, collate, dense_mask, mask_function, model_inputs, pack
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
 from support import FAMILIES, byte_tokenizer, tiny_model
