@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +12,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.errors import CorruptModel
+from pasta.errors import CorruptModel, UnknownModel
 from pasta.models import load_model
-from pasta.models.adapter import WEIGHTS, Base, base_of, is_adapter
+from pasta.models.adapter import WEIGHTS, Base, base_of, is_adapter, weights_checksum
 from pasta.models.extract import extract_adapter
 from pasta.models.lora import attach, train_rows, updates
 from pasta.models.merge import apply_adapter
@@ -138,6 +139,95 @@ def test_peft_reads_what_is_trained_without_it(tmp_path: Path, base: str, data: 
     plain = AutoModelForCausalLM.from_pretrained(base)
     plain.resize_token_embeddings(len(AutoTokenizer.from_pretrained(output)))
     torch.testing.assert_close(logits(merged), logits(peft.PeftModel.from_pretrained(plain, output)), rtol=0, atol=1e-4)
+
+
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An adapter whose base was named by a path relative to the folder that training ran in."""
+    for folder, seed in (("base", 0), ("other", 1)):
+        tiny_model(seed=seed).save_pretrained(tmp_path / folder)
+        byte_tokenizer().save_pretrained(tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    loaded = load_model("base", device="cpu", tags=True)
+    attach(loaded.model, rank=2, alpha=4)
+    save_lora("adapter", loaded.model, loaded.vocabulary, Base.of(loaded.folder), 4)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return tmp_path / "adapter"
+
+
+def test_an_adapter_finds_its_base_from_another_folder(trained: Path) -> None:
+    assert base_of(trained).name == str(trained.parent / "base")
+    loaded = load_model(str(trained), device="cpu")
+    assert loaded.name == "adapter"
+    assert loaded.vocabulary.tags is not None
+    assert loaded.folder.whole.path == trained.parent / "base"
+
+
+def test_the_tokenizer_of_an_adapter_is_its_own(trained: Path) -> None:
+    template = trained / "chat_template.jinja"
+    template.write_text("{% for m in messages %}{{ m.content }}!{% endfor %}")
+    vocabulary = load_model(str(trained), device="cpu").vocabulary
+    assert vocabulary.encode_chat([{"role": "user", "content": "hi"}]) == vocabulary.encode("hi!")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_the_page_says_how_peft_reads_it(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("peft")
+    page = (Path(__file__).parents[2] / "docs/train.md").read_text("utf-8")
+    example = page.partition("## Adapters")[2].partition("```python\n")[2].partition("```")[0]
+    trained.rename(trained.parent / "tuned")
+    monkeypatch.chdir(trained.parent)
+    found: dict[str, Any] = {}
+    exec(example, found)
+    ours = load_model("tuned", device="cpu")
+    torch.testing.assert_close(logits(found["model"]), logits(ours.model), rtol=0, atol=1e-4)
+    assert Vocabulary(found["tokenizer"]).tags == ours.vocabulary.tags
+
+
+def test_a_base_that_has_moved(trained: Path) -> None:
+    moved = (trained.parent / "base").rename(trained.parent / "moved")
+    with pytest.raises(UnknownModel, match=rf"the adapter in {trained} needs its base model.*/base.*--base"):
+        load_model(str(trained), device="cpu")
+    at_hand = load_model(str(trained), device="cpu", base=str(moved))
+    assert at_hand.folder.whole.path == moved
+
+
+def test_another_model_than_the_base_is_refused(trained: Path) -> None:
+    with pytest.raises(CorruptModel, match=rf"the adapter in {trained} was trained on .*/base.*checksum.*/other have"):
+        load_model(str(trained), device="cpu", base=str(trained.parent / "other"))
+
+
+def test_the_checksum_is_of_the_weights(trained: Path) -> None:
+    base = trained.parent / "base"
+    model = load_model(str(base), device="cpu").model
+    model.save_pretrained(trained.parent / "shards", max_shard_size="20KB")
+    assert len(list((trained.parent / "shards").glob("*.safetensors"))) > 1
+    assert weights_checksum(trained.parent / "shards") == weights_checksum(base)
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[-1, -1] += 1
+    model.save_pretrained(trained.parent / "touched")
+    assert weights_checksum(trained.parent / "touched") != weights_checksum(base)
+
+
+def test_an_adapter_over_an_adapter(trained: Path) -> None:
+    loaded = load_model(str(trained), device="cpu")
+    before = logits(loaded.model)
+    attach(loaded.model, rank=1, alpha=1)
+    with torch.no_grad():
+        for layer in updates(loaded.model).values():
+            layer.lora_B.fill_(0.1)
+    folder = save_lora(trained.parent / "second", loaded.model, loaded.vocabulary, Base.of(loaded.folder), 1)
+    again = load_model(str(folder), device="cpu")
+    torch.testing.assert_close(logits(again.model), logits(loaded.model), rtol=1e-2, atol=1e-2)
+    assert not torch.allclose(logits(again.model), before, atol=1e-1)
+
+
+def test_an_adapter_beside_a_whole_model_is_refused(trained: Path) -> None:
+    tiny_model().save_pretrained(trained)
+    with pytest.raises(CorruptModel, match="both an adapter and a whole model"):
+        load_model(str(trained), device="cpu")
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:

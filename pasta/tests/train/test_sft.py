@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +26,7 @@ from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
 from pasta.models import load_model
 from pasta.train import sft
-from pasta.train.config import SftConfig
+from pasta.train.config import Method, SftConfig
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
 from support import tiny_engine
@@ -196,7 +197,7 @@ def test_lora_moves_the_tags_rows_alone(tmp_path: Path, base: str, data: str) ->
 
 def test_stops_in_time(tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 100_000, 2))
-    monkeypatch.setattr("pasta.train.trainer.time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    monkeypatch.setattr("pasta.clock.time", SimpleNamespace(monotonic=lambda: next(ticks)))
     config = SftConfig(data=data, output=str(tmp_path / "out"), model=base, max_steps=500, minutes=1.0, logging_steps=1)
     summary = sft.train(config)
     assert summary.steps < 20
@@ -264,3 +265,16 @@ def test_two_processes_train_as_one(tmp_path: Path, base: str, data: str) -> Non
         weights.append(load_model(output, device="cpu").model.state_dict())
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("first", "second"), [("lora", "full"), ("full", "lora"), ("full", "full")])
+def test_an_output_that_holds_a_model_is_refused(
+    tmp_path: Path, base: str, data: str, first: Method, second: Method
+) -> None:
+    output = tmp_path / "out"
+    usual = SftConfig(data=data, output=str(output), model=base, method=first, max_steps=1, cpu=True)
+    sft.train(usual)
+    before = {path: path.read_bytes() for path in output.iterdir() if path.is_file()}
+    with pytest.raises(UsageError, match=f"{output} holds a.* already"):
+        sft.train(replace(usual, method=second, resume=first != second))
+    assert {path: path.read_bytes() for path in output.iterdir() if path.is_file()} == before

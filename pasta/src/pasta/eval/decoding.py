@@ -16,6 +16,7 @@ class Decoding:
     minutes: float = 0.0  # after which a stage stops by itself; 0: never
     device: str | None = None
     dtype: str | None = None
+    base: str | None = None  # where the base of the adapters lies now
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -28,5 +29,7 @@ class Decoding:
 
     def open(self, model: str, slots: int) -> NativeEngine:
         from pasta.engine.load import load_engine
+        from pasta.models.catalogue import find_adapter
 
-        return load_engine(model, device=self.device, dtype=self.dtype, slots=slots)
+        base = self.base if find_adapter(model) else None
+        return load_engine(model, device=self.device, dtype=self.dtype, base=base, slots=slots)

@@ -137,7 +137,7 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
 
 
 def decoding(options: argparse.Namespace) -> Decoding:
-    return Decoding(options.max_new_tokens, options.minutes, options.device, options.dtype)
+    return Decoding(options.max_new_tokens, options.minutes, options.device, options.dtype, options.base)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -167,6 +167,7 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--limit", type=int, default=limit, help=limit_help)
         made.add_argument("--max-new-tokens", type=int, default=512, help="tokens an answer (%(default)s)")
         made.add_argument("--minutes", type=float, default=0.0, help="stop by itself after so long")
+        made.add_argument("--base", metavar="MODEL", help="where the adapters' base lies now, if not where they say")
         made.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
         made.add_argument("--dtype", help="bfloat16 on a GPU, float32 on a CPU; int8 on a CPU")
 

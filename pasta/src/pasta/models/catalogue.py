@@ -6,7 +6,7 @@ from pathlib import Path
 from pasta.errors import CorruptModel, Offline, UnknownModel, UsageError
 from pasta.models import bundled, hub, store
 from pasta.models.adapter import base_of, is_adapter
-from pasta.models.checkpoint import check_files
+from pasta.models.checkpoint import check_files, is_model
 from pasta.models.folder import ModelFolder, Source
 from pasta.models.gguf import converted
 
@@ -25,6 +25,8 @@ def resolve(name: str | None = None, base: str | None = None) -> ModelFolder:
         under = resolve_whole(base or bundled.NAME)
         return ModelFolder(bundled.FINETUNED, adapter, "bundled", bundled.FINETUNED, under)
     if adapter is not None:
+        if is_model(adapter):
+            raise CorruptModel(f"{adapter} holds both an adapter and a whole model", "move one of them elsewhere")
         return ModelFolder(adapter.name, adapter, "folder", str(adapter), resolve_base(adapter, base))
     if base is not None:
         raise UsageError(f"{name} is a whole model, not an adapter that has a base", "leave --base out")
@@ -97,13 +99,5 @@ def available() -> list[Listing]:
     for folder in sorted(store.models_root().glob("gguf-*")):
         listed.append(Listing(folder.name, "gguf", "a GGUF file", folder, store.folder_bytes(folder), True))
     for name, folder, size in hub.snapshots():
-        listed.append(Listing(name, "huggingface", "Hugging Face hub", folder, size, is_complete(folder)))
+        listed.append(Listing(name, "huggingface", "Hugging Face hub", folder, size, is_model(folder)))
     return listed
-
-
-def is_complete(folder: Path) -> bool:
-    try:
-        check_files(folder)
-    except CorruptModel:
-        return False
-    return True

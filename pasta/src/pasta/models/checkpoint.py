@@ -25,6 +25,15 @@ def check_files(folder: Path) -> None:
         raise CorruptModel(f"{folder} lacks its weights: no {missing[0]}", "only safetensors weights are read")
 
 
+def is_model(folder: Path) -> bool:
+    """Whether the folder holds a whole model."""
+    try:
+        check_files(folder)
+    except CorruptModel:
+        return False
+    return True
+
+
 def weight_files(folder: Path) -> list[str]:
     """The files that hold the weights: one, or the shards that an index names."""
     if not (folder / INDEX).is_file():

@@ -26,6 +26,7 @@ class SftConfig(Settings):
     data: str = told("", "Annotated responses: JSON lines (.jsonl, .gz, .xz) or a Hugging Face data set.")
     output: str = told("", "Folder for the finetuned model, its checkpoints and logs.")
     model: str = told(bundled.NAME, "The model to finetune: a folder, a .gguf file or a Hugging Face id.")
+    base: str | None = told(None, "Where an adapter's base model lies now, if not where the adapter says.")
     eval_data: str | None = told(None, "Held-out responses in the same form; their loss is reported.")
     limit: int = told(0, "Use so many examples at most; 0: all.")
     strip_tags: bool = told(False, "Train on the same answers without their tags (the paper's Baseline-SFT).")

@@ -1,8 +1,13 @@
-"""The model to finetune."""
+"""The model to finetune, and the folder that it goes to."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pasta.engine.support import check_supported, context_length
+from pasta.errors import UsageError
+from pasta.models.adapter import is_adapter
+from pasta.models.checkpoint import is_model
 from pasta.models.load import LoadedModel, load_model
 
 
@@ -14,3 +19,11 @@ def load_trainable(name: str, length: int, base: str | None = None) -> LoadedMod
     loaded = load_model(name, device="cpu", dtype="float32", base=base)
     check_supported(loaded.model, min(length, context_length(loaded.model.config)), name)
     return loaded
+
+
+def check_output(folder: str, *, adapter: bool, resume: bool) -> None:
+    """Refuses a folder with a model in it, unless the training goes on with that model in the same form."""
+    found = "an adapter" if is_adapter(folder) else "a whole model" if is_model(Path(folder)) else None
+    if found is None or (resume and found == ("an adapter" if adapter else "a whole model")):
+        return
+    raise UsageError(f"the output {folder} holds {found} already", "name a new folder")

@@ -26,15 +26,15 @@ from pasta.data.batch import BLOCK, Shape, collate, pack
 from pasta.data.rows import read_rows
 from pasta.errors import PastaError, UsageError
 from pasta.models.adapter import Base, write_record
-from pasta.models.catalogue import resolve
 from pasta.models.checkpoint import no_bars
+from pasta.models.load import LoadedModel
 from pasta.models.lora import attach, train_rows
 from pasta.models.positions import mark
 from pasta.models.save import save_lora
 from pasta.models.tags import add_tags
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
-from pasta.train.model import load_trainable
+from pasta.train.model import check_output, load_trainable
 from pasta.train.trainer import SegmentTrainer
 
 RECORD = "training.json"  # what was done, beside the model
@@ -62,8 +62,9 @@ class Summary:
 def train(config: SftConfig) -> Summary:
     """Finetunes a model and saves it."""
     begun = time.monotonic()
+    check_output(config.output, adapter=config.method != "full", resume=config.resume)
     set_seed(config.seed)  # before any new weight is drawn
-    loaded = load_trainable(config.model, config.max_length)
+    loaded = load_trainable(config.model, config.max_length, config.base)
     base, vocabulary, tokenizer = loaded.model, loaded.vocabulary, loaded.tokenizer
     positions = Positions.parse(config.positions)
     if not config.strip_tags:
@@ -79,7 +80,7 @@ def train(config: SftConfig) -> Summary:
     flex = config.attention == "flex" or (config.attention == "auto" and arguments.device.type == "cuda")
     base.set_attn_implementation("flex_attention" if flex else "sdpa")
     base.config.use_cache = False
-    model = prepare(base, vocabulary, config)
+    model = prepare(loaded, config)
     trainer = SegmentTrainer(
         model=model,
         args=arguments,
@@ -102,7 +103,7 @@ def train(config: SftConfig) -> Summary:
         if held_out:
             trainer.evaluate()
         base.config.use_cache = True
-        save(trainer, base, vocabulary, config)
+        save(trainer, loaded, config)
     tokens = sum(len(layout.ids) for layout in examples.layouts)
     summary = Summary(
         output=config.output,
@@ -154,10 +155,12 @@ def make_rows(layouts: Sequence[Layout], config: SftConfig) -> list[list[Layout]
     return pack(layouts, config.max_length, config.seed) if config.packing else [[layout] for layout in layouts]
 
 
-def prepare(base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) -> torch.nn.Module:
+def prepare(loaded: LoadedModel, config: SftConfig) -> torch.nn.Module:
     """What the Trainer trains."""
+    base, vocabulary = loaded.model, loaded.vocabulary
     tags = sorted(vocabulary.tags.all) if vocabulary.tags else []
     if config.method == "peft":
+        base.name_or_path = loaded.folder.reference  # which peft writes down as the base
         return wrap_in_peft(base, tags, config)
     if config.method == "lora":
         attach(base, config.lora_rank, config.lora_alpha, config.lora_dropout)
@@ -183,16 +186,16 @@ def wrap_in_peft(base: PreTrainedModel, tags: list[int], config: SftConfig) -> t
         trainable_token_indices=rows if tags else None,
         task_type="CAUSAL_LM",
     )
-    base.name_or_path = resolve(config.model).reference
     return get_peft_model(base, settings)
 
 
-def save(trainer: SegmentTrainer, base: PreTrainedModel, vocabulary: Vocabulary, config: SftConfig) -> None:
+def save(trainer: SegmentTrainer, loaded: LoadedModel, config: SftConfig) -> None:
     """A whole model, or an adapter: both load by their folder's name."""
+    origin = Base.of(loaded.folder)
     first = trainer.is_world_process_zero()
     if config.method == "lora":
         if first:
-            save_lora(config.output, base, vocabulary, Base.of(resolve(config.model)), config.lora_alpha)
+            save_lora(config.output, loaded.model, loaded.vocabulary, origin, config.lora_alpha)
         return
     if config.method == "full":
         trainer.save_model(config.output)
@@ -204,8 +207,8 @@ def save(trainer: SegmentTrainer, base: PreTrainedModel, vocabulary: Vocabulary,
         model = trainer.accelerator.unwrap_model(trainer.model)
         # Not the whole embeddings, which peft would keep because they grew by the tags.
         model.save_pretrained(config.output, state_dict=weights, save_embedding_layers=False)
-        vocabulary.tokenizer.save_pretrained(config.output)
-        write_record(config.output, Base.of(resolve(config.model)), config.positions)
+        loaded.tokenizer.save_pretrained(config.output)
+        write_record(config.output, origin, config.positions)
 
 
 def newest_checkpoint(config: SftConfig) -> str | None:
