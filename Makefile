@@ -36,13 +36,13 @@ test: $(PASTA)/.ready $(SIREN_READY) ## Run the tests of both projects
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
-lint: $(PASTA)/.ready $(SIREN_READY) ## Check style, types and spelling
+lint: $(PASTA)/.ready $(SIREN_READY) ## Check style, types, imports and spelling
 	@failed=; \
 	for project in pasta $(if $(HAS_SIREN),siren); do \
 	    echo "== $$project"; \
 	    bin=$$PWD/.venv/$$project/bin; \
 	    (cd $$project && $$bin/ruff check . && $$bin/ruff format --check . && $$bin/mypy \
-        && { ! grep -q importlinter pyproject.toml || $$bin/lint-imports; }) || failed="$$failed $$project"; \
+	        && { ! grep -q importlinter pyproject.toml || $$bin/lint-imports --no-logo; }) || failed="$$failed $$project"; \
 	done; \
 	$(PASTA)/bin/codespell --skip pasta/docs/samples.md $$(git ls-files '*.md' '*.py' '*.toml' '*.yml' Makefile) || failed="$$failed spelling"; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
