@@ -80,7 +80,7 @@ def _ratio(a: Raw, b: Raw, otherwise: float = 0.0) -> Raw:
     if isinstance(b, np.ndarray):
         if b.all():
             return a / b
-        return np.divide(a, b, out=np.full(b.shape, otherwise), where=b != 0)
+        return np.where(b != 0, np.divide(a, b), otherwise)
     return a / b if b else otherwise
 
 

@@ -87,7 +87,7 @@ class Forest(Engine):
         """Lanes must have the same parents."""
         mixed = [lanes for p in parents if (lanes := lanes_with(dist.params, p)) is not None]
         if mixed:
-            raise Diverge([index for index in split_by(mixed) if len(index)])
+            raise Diverge([index for index in split_by(mixed) if index.size])
 
 
 class DS(Forest):

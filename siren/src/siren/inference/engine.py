@@ -233,24 +233,24 @@ class Engine:
             return
         scope = self.graph.scope
         if not variable.origins:
-            self._note_lanes(variable.name, np.arange(scope.size) if scope.parent else None)
+            self._note_lanes(variable.name, None)
         for lanes, origin in variable.origins:
             if origin.name is not None:
                 self._note_lanes(origin.name, np.flatnonzero(fresh(lanes, scope).data))  # type: ignore[union-attr]
 
     def _note_lanes(self, name: str, index: Index | None) -> None:
-        """`index` counts in the present scope; None means all particles."""
+        """`index` counts in the present scope; None means all lanes of it."""
         before = self._drawn.get(name)
         if before is True:
-            return
-        if index is None:
-            self._drawn[name] = True
             return
         scope = self.graph.scope
         while scope.parent is not None:
             assert scope.index is not None
-            index, scope = scope.index[index], scope.parent
-        drawn = np.zeros(scope.size, dtype=bool)
+            index, scope = scope.index if index is None else scope.index[index], scope.parent
+        if index is None:
+            self._drawn[name] = True
+            return
+        drawn = np.zeros_like(index, dtype=bool, shape=scope.size)
         if isinstance(before, Column):
             drawn |= fresh(before, scope).data  # type: ignore[union-attr]
         drawn[index] = True

@@ -136,6 +136,28 @@ class Graph:
         self._joined: weakref.WeakSet[Variable] = weakref.WeakSet()
         self._sweep_at = 32
 
+    @property
+    def at_top(self) -> bool:
+        """Whether all particles run together, and what happens to nodes is there to stay."""
+        return self.scope.parent is None and not self._layers
+
+    def changed(self) -> None:
+        """Nodes were set from outside: what was simplified before may simplify again."""
+        self._changes += 1
+
+    @contextmanager
+    def replaced(self, scope: Scope) -> Iterator[None]:
+        """Inside, the lanes are those of another scope, and the weights are put back at the end."""
+        before = self.scope, self.log_weight, self._joined, self._sweep_at
+        self.scope, self._joined = scope, weakref.WeakSet()
+        self._changes += 1
+        try:
+            yield
+        finally:
+            self.scope, self.log_weight, self._joined, self._sweep_at = before
+            self._layers.clear()
+            self._changes += 1
+
     # Nodes --------------------------------------------------------------------------------------------------
 
     def peek(self, variable: Variable) -> Node | Mixed | None:
@@ -239,7 +261,7 @@ class Graph:
         weights: list[tuple[Index, Raw]] = []
         results: list[tuple[Scope, T]] = []
         for index, action in zip(classes, actions, strict=True):
-            self.scope = Scope(len(index), outer, index)
+            self.scope = Scope(index.size, outer, index)
             self.log_weight = weight.take(index) if isinstance(weight, np.ndarray) else weight
             self._layers.append(Layer())
             self._changes += 1
@@ -269,7 +291,7 @@ class Graph:
             for index, layer in layers:
                 node = layer.written.get(variable)
                 if node is None and before is not None:
-                    node = before.fresh(Scope(len(index), self.scope, index))
+                    node = before.fresh(Scope(index.size, self.scope, index))
                 if node is not None:
                     parts.append((index, node))
             self.set(variable, self._join(parts))
@@ -300,7 +322,7 @@ class Graph:
             return joined[0][1]
         pieces = []
         for group, node in joined:
-            lanes = np.zeros(self.scope.size, dtype=bool)
+            lanes = np.zeros_like(group[0][0], dtype=bool, shape=self.scope.size)
             for index, _ in group:
                 lanes[index] = True
             pieces.append((Column(lanes, self.scope.now), node))
@@ -389,7 +411,7 @@ def _pieces(index: Index, node: Node | Mixed) -> Iterator[tuple[Index, Node]]:
         return
     for lanes, piece in node.pieces:  # type: ignore[union-attr]
         own = np.flatnonzero(lanes.data)
-        yield index[own], piece.fresh(Scope(len(own), lanes.gen.scope, own))
+        yield index[own], piece.fresh(Scope(own.size, lanes.gen.scope, own))
 
 
 def lanes_with(exprs: Sequence[Expr], variable: Variable) -> Array | None:
@@ -401,7 +423,7 @@ def lanes_with(exprs: Sequence[Expr], variable: Variable) -> Array | None:
                 return None
             used = coefficient != 0
             lanes = used if lanes is None else lanes | used
-    return None if lanes is None or np.count_nonzero(lanes) == len(lanes) else lanes
+    return None if lanes is None or lanes.all() else lanes
 
 
 def split_by(patterns: Sequence[Array]) -> list[Index]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,20 @@ class Recorder(Protocol):
 
 
 _IMPOSSIBLE = RunError("every particle has weight 0: the data are impossible under this model")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a resampling of all particles comes to. Without ancestors everybody stays."""
+
+    ancestors: Index | None
+    log_weights: Array
+    log_mean: float
+    ess: float
+
+    @property
+    def moves(self) -> bool:
+        return self.ancestors is not None
 
 
 class Population:
@@ -52,32 +67,43 @@ class Population:
         if self.frozen:
             return
         graph = self.graph
-        size, whole = graph.scope.size, graph.scope.parent is None
-        if not isinstance(graph.log_weight, np.ndarray):
-            # All particles weigh the same: copying at random would only add noise.
-            if whole:
-                self._log_evidence += float(graph.log_weight)
-                graph.log_weight = 0.0
-                self._record(None, np.zeros(size), float(size))
-            return
-        log_weights = graph.log_weight
+        if graph.scope.parent is None:
+            if isinstance(graph.log_weight, np.ndarray):
+                self.apply(self.choose(graph.log_weight))
+            else:
+                self.apply_even(graph.log_weight)
+        elif isinstance(graph.log_weight, np.ndarray):
+            choice = self.choose(graph.log_weight)
+            if choice.ancestors is not None:
+                graph.scope.advance(choice.ancestors)
+                graph.log_weight = choice.log_mean
+
+    def choose(self, log_weights: Array) -> Choice:
+        """Whether to resample particles of these weights, and which. Changes nothing but the generator."""
+        size = log_weights.size
         weights, total, log_mean = relative(log_weights)
         ess = effective_size(weights, total)
         if self._threshold is not None and ess >= self._threshold * size:
-            if whole:
-                self._record(None, log_weights, ess)
-            return
-        if log_mean == -np.inf and whole:
-            raise graph.ruled_out or _IMPOSSIBLE
-        ancestors = self._choose(self.rng, weights)
-        graph.scope.advance(ancestors)
-        if whole:
-            self._log_evidence += log_mean
-            graph.log_weight = 0.0
-            graph.sweep()
-            self._record(ancestors, log_weights, ess)
-        else:
-            graph.log_weight = log_mean
+            return Choice(None, log_weights, log_mean, ess)
+        if log_mean == -np.inf and self.graph.scope.parent is None:
+            raise self.graph.ruled_out or _IMPOSSIBLE
+        return Choice(self._choose(self.rng, weights), log_weights, log_mean, ess)
+
+    def apply(self, choice: Choice) -> None:
+        """Let all particles become copies of the chosen ones."""
+        if choice.ancestors is not None:
+            self.graph.scope.advance(choice.ancestors)
+            self._log_evidence += choice.log_mean
+            self.graph.log_weight = 0.0
+            self.graph.sweep()
+        self._record(choice.ancestors, choice.log_weights, choice.ess)
+
+    def apply_even(self, log_weight: float) -> None:
+        """All particles weigh the same: copying at random would only add noise."""
+        size = self.graph.scope.size
+        self._log_evidence += float(log_weight)
+        self.graph.log_weight = 0.0
+        self._record(None, np.zeros(size), float(size))
 
     def weights(self) -> Array:
         """The present weights, which sum to 1."""

@@ -237,7 +237,7 @@ class SSI(Engine):
         if not mixed or (self._is_plain(dist) and all(self._is_plain_below(p) for p in mixed)):
             return
         if not self._is_choice_of_betas(dist, parents):
-            raise Diverge([index for index in split_by(list(mixed.values())) if len(index)])
+            raise Diverge([index for index in split_by(list(mixed.values())) if index.size])
 
     def _is_choice_of_betas(self, dist: Dist, parents: list[Variable]) -> bool:
         return (

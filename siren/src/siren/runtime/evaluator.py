@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from siren.compile.step import Steps, Tracing, compiled
 from siren.errors import RunError, SirenError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
@@ -37,6 +38,7 @@ class Evaluator:
         read: Read,
         plan: Mapping[str, str],
         step: Callable[[int, int | None], None] | None = None,
+        compiled: bool = True,
     ) -> None:
         self.program = program
         self.engine = engine
@@ -48,6 +50,8 @@ class Evaluator:
         self._plan = plan
         self._step = step
         self._fold_depth = 0
+        self._compiled = compiled
+        self._tracing = Tracing(engine, self._set_population)
         self._sites: dict[int, Site] = {}
         self._folded = 0  # of all folds so far
         # The steps in which an observation was skipped for want of its datum, by the text of the datum.
@@ -188,8 +192,8 @@ class Evaluator:
             accumulator = after
         return self._now(accumulator)
 
-    def fold_steps(self, node: ast.Fold, held: list[Value]) -> Iterator[Value]:
-        """The accumulator before the first and after each step."""
+    def fold_steps(self, node: ast.Fold, held: list[Value], shared: bool = False) -> Iterator[Value]:
+        """The accumulator before the first and after each step; `shared` if the caller works with it."""
         accumulator, items = held.pop(), held.pop()
         if type(items) is Stream:
             rows, total = items.rows, None
@@ -199,20 +203,34 @@ class Evaluator:
             raise RunError(f"fold expects a list, not {describe(items)}", node.span)
         items = None
         yield accumulator
+        step = self._stepper(node, shared)
         for done, item in enumerate(rows, start=1):
-            arguments = [item, accumulator]
-            accumulator = None
             self._fold_depth += 1
             self._folded += 1
             if self._fold_depth == 1:
                 self.engine.step = done
-            accumulator = self._tidy(self.apply(node.function, arguments, node.span))
+            accumulator = step(item, accumulator)
             self._fold_depth -= 1
             if self._step is not None and self._fold_depth == 0:
                 self._step(done, total)
             yield accumulator
         if self._fold_depth == 0:
             self.engine.step = 0
+
+    def _stepper(self, node: ast.Fold, shared: bool) -> Callable[[Value, Value], Value]:
+        """What runs a step of the fold: the compiled steps, with the interpreter behind them."""
+
+        def interpret(item: Value, accumulator: Value) -> Value:
+            return self._tidy(self.apply(node.function, [item, accumulator], node.span))
+
+        if not self._compiled or self._tracing.active:
+            return interpret
+        about = (node.function, self.engine.method, tuple(sorted(self._plan.items())), self.graph.scope.size)
+        steps = Steps(compiled(self.program, about), self.engine, self.population, interpret, self._tracing, shared)
+        return steps.step
+
+    def _set_population(self, population: Population) -> None:
+        self.population = population
 
     def _tidy(self, value: Value) -> Value:
         """Fill in what has become known, or expressions would grow from step to step. Lists stay as they are:

@@ -57,6 +57,7 @@ def run(
     ess: float | None = None,
     mean: Mean = "exact",
     plan: Mapping[str, str] | None = None,
+    compiled: bool = True,
     progress: Progress | None = None,
     recorder: Recorder | None = None,
 ) -> RunResult:
@@ -71,13 +72,14 @@ def run(
         ess: None resamples at each `resample()`; else only if the effective sample size is below this share.
         mean: `plugin` gives the published artifact's means of non-linear expressions, not the right ones.
         plan: `symbolic` or `sample` by variable name, over the program's annotations.
+        compiled: False has every step interpreted: slower, for comparison.
         progress: told (steps done, steps in all) of the outermost fold.
         recorder: told of every resampling.
 
     Raises:
     PlanError: a variable annotated `symbolic` has to be sampled.
     """
-    session = _Session(program, method, particles, seed, resample, ess, mean, plan, recorder)
+    session = _Session(program, method, particles, seed, resample, ess, mean, plan, compiled, recorder)
     evaluator = session.evaluator(lambda path: _read(base, path), progress)
     with session.guarded():
         return session.result(evaluator.run(_environment(data)))
@@ -95,12 +97,13 @@ def stream(
     ess: float | None = None,
     mean: Mean = "exact",
     plan: Mapping[str, str] | None = None,
+    compiled: bool = True,
 ) -> Iterator[RunResult]:
     """The answer after each row. Rows come in place of the one `File.read`, or of the free name `data`.
 
     The program's main expression must fold over the rows in a `let`, or as its last expression.
     """
-    session = _Session(program, method, particles, seed, resample, ess, mean, plan)
+    session = _Session(program, method, particles, seed, resample, ess, mean, plan, compiled)
     source = Stream(from_python(row) for row in rows)
     evaluator = session.evaluator(lambda path: source)
     env = {"data": source, **_environment(data)}
@@ -121,7 +124,7 @@ def stream(
         held = [items, evaluator.eval(value_node.start, env)]
         items = None
         evaluator.forget(env, rest)
-        steps = evaluator.fold_steps(value_node, held)
+        steps = evaluator.fold_steps(value_node, held, shared=True)
         next(steps)  # the start, before any row
     while True:
         with session.guarded():
@@ -156,6 +159,7 @@ class _Session:
         ess: float | None,
         mean: Mean,
         plan: Mapping[str, str] | None,
+        compiled: bool,
         recorder: Recorder | None = None,
     ) -> None:
         if method not in METHODS:
@@ -169,13 +173,16 @@ class _Session:
         self.mean: Mean = mean
         self.plan = dict(plan or {})
         self._missing: dict[str, set[int]] = {}
+        self.compiled = compiled
         rng = np.random.default_rng(self.seed)
         graph = Graph(particles)
         self.engine = METHODS[method](graph, rng)
         self.population = Population(graph, rng, resample, ess, recorder)
 
     def evaluator(self, read: Callable[[str], Value], progress: Progress | None = None) -> Evaluator:
-        evaluator = Evaluator(self.program, self.engine, self.population, read, self.plan, progress)
+        evaluator = Evaluator(
+            self.program, self.engine, self.population, read, self.plan, progress, self.compiled
+        )
         self._missing = evaluator.missing
         return evaluator
 

@@ -33,7 +33,14 @@ _EXPAND_LIMIT = 64
 def is_zero(coefficient: Raw) -> bool:
     if isinstance(coefficient, np.ndarray):
         return not coefficient.any()
-    return not isinstance(coefficient, Scalar) and bool(coefficient == 0)
+    return coefficient.is_exactly(0.0) if isinstance(coefficient, Scalar) else bool(coefficient == 0)
+
+
+def _is(number: Raw, value: float) -> bool:
+    """Whether a number is this one in all lanes, as far as can be said without looking at lanes."""
+    if type(number) is float:
+        return number == value
+    return isinstance(number, Scalar) and number.is_exactly(value)
 
 
 def terms_of(expr: Expr) -> dict[Monomial, Raw]:
@@ -56,9 +63,9 @@ def add(a: Expr, b: Expr) -> Expr:
         return a + b
     if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
         return lift(_arith(a) + _arith(b), generation(a, b))
-    if type(a) is float and a == 0:
+    if _is(a, 0.0):
         return b
-    if type(b) is float and b == 0:
+    if _is(b, 0.0):
         return a
     if type(a) is Op or type(b) is Op:
         return Op("add", (a, b))
@@ -69,7 +76,7 @@ def add(a: Expr, b: Expr) -> Expr:
             if is_zero(coefficient):
                 del total[monomial]
                 continue
-        elif type(coefficient) is float and coefficient == 0:
+        elif _is(coefficient, 0.0):
             continue
         total[monomial] = coefficient
     return polynomial(total, generation(a, b))
@@ -100,11 +107,10 @@ def mul(a: Expr, b: Expr) -> Expr:
 
 
 def _scale(factor: Expr, expr: Expr) -> Expr:
-    if type(factor) is float:
-        if factor == 1:
-            return expr
-        if factor == 0:
-            return 0.0
+    if _is(factor, 1.0):
+        return expr
+    if _is(factor, 0.0):
+        return 0.0
     if type(expr) is Op:
         return Op("mul", (factor, expr))
     value = _arith(factor)
@@ -141,11 +147,11 @@ def _reciprocal(b: Poly) -> Expr | None:
         return Poly({inverse(monomial): 1.0 / c}, b.gen)
     if b.gen is None:
         return None
-    used = sum(np.asarray(c != 0, dtype=int) for c in b.terms.values())
-    if not np.all(np.asarray(used) == 1):
+    used = sum(np.where(np.not_equal(c, 0), 1, 0) for c in b.terms.values())
+    if np.any(np.not_equal(used, 1)):
         return None
     with np.errstate(divide="ignore"):
-        terms = {inverse(m): np.where(c != 0, 1.0 / np.asarray(c), 0.0) for m, c in b.terms.items()}
+        terms = {inverse(m): np.where(np.not_equal(c, 0), np.divide(1.0, c), 0.0) for m, c in b.terms.items()}
     return polynomial(terms, b.gen)
 
 
@@ -199,10 +205,10 @@ def select(lanes: Array, then: Expr, otherwise: Expr, gen: Generation) -> Expr:
 
 
 def _truth(value: Raw) -> Any:
-    return value if isinstance(value, np.ndarray) and value.dtype == bool else np.asarray(value) != 0
+    return value if isinstance(value, np.ndarray) and value.dtype == bool else np.not_equal(value, 0)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lt": lambda a, b: np.less(a, b),
     "le": lambda a, b: np.less_equal(a, b),
     "eq": lambda a, b: np.equal(a, b),
@@ -227,7 +233,7 @@ def operation(name: str, args: tuple[Expr, ...]) -> Expr:
             if isinstance(arg, Scalar):
                 return arg.operate(name, args)  # type: ignore[no-any-return]
         with np.errstate(all="ignore"):
-            return lift(_FUNCTIONS[name](*(raw(arg) for arg in args)), generation(*args))
+            return lift(FUNCTIONS[name](*(raw(arg) for arg in args)), generation(*args))
     return Op(name, args)
 
 

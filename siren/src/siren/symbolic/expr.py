@@ -69,6 +69,10 @@ class Scalar:
         """What an operation without a polynomial form gives, when this is one of its arguments."""
         raise NotImplementedError
 
+    def is_exactly(self, value: float) -> bool:
+        """Whether it is known to be this number."""
+        return False
+
 
 class Poly:
     """A sum of coefficients times monomials. `gen` is None when every coefficient is a scalar."""
@@ -178,8 +182,8 @@ def coefficients(expr: Expr, variable: Variable) -> Iterator[Raw]:
 def _op_coefficients(expr: Op, variable: Variable) -> Iterator[Raw]:
     """A selection by a known condition depends on a side only in the lanes that take it."""
     if expr.name == "ite" and isinstance(expr.args[0], NUMBERS):
-        taken = np.asarray(raw(expr.args[0]), dtype=bool)
-        for side, lanes in ((expr.args[1], taken), (expr.args[2], ~taken)):
+        taken = np.not_equal(raw(expr.args[0]), 0)
+        for side, lanes in ((expr.args[1], taken), (expr.args[2], np.logical_not(taken))):
             for coefficient in coefficients(side, variable):
                 yield np.where(lanes, coefficient, 0.0)
     else:

@@ -33,7 +33,7 @@ def merge(size: int, gen: Generation, parts: Sequence[Part]) -> Expr:
         return Op(operations[0].name, args)
     whole = _extend(size, gen, *parts[-1])
     for index, expr in parts[:-1]:
-        lanes = np.zeros(size, dtype=bool)
+        lanes = np.zeros_like(index, dtype=bool, shape=size)
         lanes[index] = True
         whole = Op("ite", (Column(lanes, gen), _extend(size, gen, index, expr), whole))
     return whole
@@ -49,13 +49,17 @@ def scatter(size: int, parts: Sequence[tuple[Index, Raw]]) -> Raw:
         for _, value in parts
     ):
         return first
-    kinds = {np.asarray(value).dtype.kind for _, value in parts}
-    whole: Array = np.empty(size, dtype=bool if kinds == {"b"} else float)
-    if sum(len(index) for index, _ in parts) < size:
-        whole[:] = next((np.ravel(value)[0] for index, value in parts if len(index)), 0.0)
+    logical = all(value.dtype == bool if isinstance(value, np.ndarray) else type(value) is bool for _, value in parts)
+    whole: Array = np.empty_like(parts[0][0], dtype=bool if logical else float, shape=size)
+    if sum(index.size for index, _ in parts) < size:
+        whole = np.full_like(whole, next((_first(value) for index, value in parts if index.size), 0.0))
     for index, value in parts:
         whole[index] = value
     return whole
+
+
+def _first(value: Raw) -> Raw:
+    return value[0] if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def _merge_polys(size: int, gen: Generation, parts: Sequence[Part]) -> Expr:

@@ -221,7 +221,7 @@ class Function:
     name_span: Span = _span()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Program:
     functions: tuple[Function, ...]
     body: Expr

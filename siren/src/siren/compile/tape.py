@@ -1,0 +1,123 @@
+"""The tape: what a step did to arrays and numbers, in order, and which way it went where it had a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+# Ways to apply a function, for whoever writes the operation down again.
+INPUT, UFUNC, REDUCE, FUNCTION, METHOD, DRAW, RESAMPLE = (
+    "input",
+    "ufunc",
+    "reduce",
+    "function",
+    "method",
+    "draw",
+    "resample",
+)  # fmt: skip
+
+
+class Untraceable(Exception):
+    """The step does something that a list of array operations cannot say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Stands for the result of an operation in the arguments of a later one."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """`out` is the slot of the result. `function` is a NumPy function, or the name of a method."""
+
+    form: str
+    function: Any
+    arguments: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...]
+    out: int
+
+    @property
+    def key(self) -> Hashable:
+        return self.form, self.function, _exact(self.arguments), _exact(self.keywords)
+
+    def slots(self) -> set[int]:
+        return set(_slots((self.arguments, self.keywords)))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The step asked what a number is, and went on accordingly: a truth value, or a number in full."""
+
+    slot: int
+    kind: type
+    outcome: bool | int | float
+
+
+class Tape:
+    """Operations and decisions of one run of a step. An operation that was done before is not done again."""
+
+    def __init__(self, particles: int) -> None:
+        self.particles = particles
+        self.path: list[Operation | Decision] = []
+        self._known: dict[Hashable, int] = {}
+        self._decided: set[tuple[int, type]] = set()
+        self._next = 0
+
+    def record(
+        self,
+        form: str,
+        function: Any,
+        arguments: tuple[Any, ...] = (),
+        keywords: tuple[tuple[str, Any], ...] = (),
+        pure: bool = True,
+    ) -> int:
+        """The slot of the result."""
+        operation = Operation(form, function, arguments, keywords, self._next)
+        if pure:
+            key = operation.key
+            known = self._known.get(key)
+            if known is not None:
+                return known
+            self._known[key] = self._next
+        self.path.append(operation)
+        self._next += 1
+        return operation.out
+
+    def decide(self, slot: int, kind: type, outcome: bool | int | float) -> None:
+        if (slot, kind) not in self._decided:
+            self._decided.add((slot, kind))
+            self.path.append(Decision(slot, kind, outcome))
+
+
+# Constants that an operation may have besides slots.
+_PLAIN: Final = (float, int, bool, str, type(None), type, np.dtype)
+
+
+def constant(value: Any) -> Any:
+    """The value as a constant of the tape: plain numbers, types, names. Arrays are never constants: what is
+    in them is of this step only."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and type(value) is np.ndarray and value.ndim == 0:
+        return constant(value[()])
+    if isinstance(value, _PLAIN):
+        return value
+    raise Untraceable(f"a {type(value).__name__} that the tape does not know")
+
+
+def _exact(value: Any) -> Hashable:
+    """Tells 0.0 from -0.0 and True from 1.0, and nan is equal to nan."""
+    if isinstance(value, tuple):
+        return tuple(_exact(item) for item in value)
+    return (type(value), repr(value)) if isinstance(value, (float, int)) else value
+
+
+def _slots(value: Any) -> list[int]:
+    if isinstance(value, Slot):
+        return [value.number]
+    return [slot for item in value for slot in _slots(item)] if isinstance(value, tuple) else []

@@ -1,0 +1,235 @@
+"""All tapes of one structure as a tree that branches at decisions, and the Python function that it becomes.
+
+The function runs the operations and follows the decisions. It changes nothing until it has reached the end of
+a known path; there it puts the new state in place. On a decision that no tape has made so far it returns
+None, and nothing has happened but draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from siren.compile.state import Places
+from siren.compile.tape import (
+    DRAW,
+    INPUT,
+    METHOD,
+    REDUCE,
+    RESAMPLE,
+    UFUNC,
+    Decision,
+    Operation,
+    Slot,
+    Untraceable,
+)
+from siren.compile.traced import OPERATORS
+from siren.inference.graph import Mixed, Node
+from siren.runtime.values import NIL, Cons
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Column, Op, Poly, Variable
+
+# What a number may turn out to be before we stop following it.
+_MOST_OUTCOMES: Final = 4
+_EFFECTS: Final = (DRAW, RESAMPLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The end of a path: lines that make the new state, and the expression of the accumulator and of its key."""
+
+    lines: tuple[str, ...]
+    result: str
+    uses: frozenset[int]
+
+
+@dataclass(slots=True)
+class Branch:
+    """Operations up to a decision or to the end."""
+
+    operations: list[Operation] = field(default_factory=list)
+    question: tuple[int, type] | None = None
+    children: dict[bool | int | float, Branch] = field(default_factory=dict)
+    leaf: Leaf | None = None
+
+
+class Tree:
+    """`run(row, accumulator, ...)` gives the next accumulator and the key of the state after, or None."""
+
+    def __init__(self) -> None:
+        self.root = Branch()
+        self.constants: dict[str, Any] = {}
+        self.paths = 0
+        self.source = ""
+        self._sources: dict[str, str] = {}
+        self.run: Callable[..., Any] = _miss
+
+    def add(self, path: list[Operation | Decision], leaf: Leaf, places: Places) -> None:
+        branch, i = self.root, 0
+        known = branch.operations
+        started = self.paths > 0
+        for entry in path:
+            if isinstance(entry, Operation):
+                if started:
+                    if i >= len(known) or known[i].key != entry.key or known[i].out != entry.out:
+                        raise Untraceable("a step that is not the same when it is run again")
+                    i += 1
+                else:
+                    known.append(entry)
+                continue
+            question = entry.slot, entry.kind
+            if branch.question is None:
+                branch.question = question
+            if branch.question != question or (started and i != len(known)):
+                raise Untraceable("a step that is not the same when it is run again")
+            started = entry.outcome in branch.children
+            branch = branch.children.setdefault(entry.outcome, Branch())
+            known, i = branch.operations, 0
+        branch.leaf = leaf
+        self.paths += 1
+        self._sources |= places.sources
+        self._compile()
+
+    def too_wide(self) -> bool:
+        todo = [self.root]
+        while todo:
+            branch = todo.pop()
+            if len(branch.children) > _MOST_OUTCOMES:
+                return True
+            todo += branch.children.values()
+        return False
+
+    def _compile(self) -> None:
+        emitter = _Emitter(self.constants, self._sources)
+        self.source = emitter.function(self.root)
+        space: dict[str, Any] = {**_NAMES, **self.constants, **emitter.functions}
+        exec(compile(self.source, "<compiled step>", "exec"), space)
+        self.run = space["step"]
+
+
+def _miss(*args: Any) -> None:
+    return None
+
+
+def put(array: Any, index: Any, value: Any) -> Any:
+    array[index] = value
+    return array
+
+
+_NAMES: Final = {
+    "Column": Column, "Poly": Poly, "Op": Op, "Cons": Cons, "NIL": NIL, "Variable": Variable,
+    "Node": Node, "Mixed": Mixed, "Dist": Dist, "put": put,
+}  # fmt: skip
+
+
+class _Emitter:
+    """Writes the function of a tree."""
+
+    def __init__(self, constants: dict[str, Any], sources: dict[str, str]) -> None:
+        self.constants = constants
+        self.sources = sources
+        self.functions: dict[str, Any] = {}
+        self._needed: set[int] = set()
+        self._places: dict[str, None] = {}
+
+    def function(self, root: Branch) -> str:
+        self._mark(root)
+        body = list(self._branch(root, 1))
+        head = ["def step(row, accumulator, graph, engine, population, scope, rng):"]
+        head += [f"    {place} = {self.sources[place]}" for place in self._places]
+        return "\n".join([*head, *body, ""])
+
+    def _mark(self, branch: Branch) -> set[int]:
+        """The slots that a branch needs from before; `_needed` gets those that it needs at all."""
+        live: set[int] = set(branch.leaf.uses) if branch.leaf is not None else set()
+        for child in branch.children.values():
+            live |= self._mark(child)
+        if branch.question is not None:
+            live.add(branch.question[0])
+        for operation in reversed(branch.operations):
+            if operation.out in live or operation.form in _EFFECTS:
+                self._needed.add(operation.out)
+                live |= operation.slots()
+        return live
+
+    def _branch(self, branch: Branch, depth: int) -> Iterator[str]:
+        margin = "    " * depth
+        for operation in branch.operations:
+            if operation.out in self._needed:
+                yield f"{margin}v{operation.out} = {self._operation(operation)}"
+        if branch.leaf is not None:
+            for line in (*branch.leaf.lines, f"return {branch.leaf.result}"):
+                self._use(line)
+                yield margin + line
+            return
+        assert branch.question is not None
+        slot, _ = branch.question
+        # The last outcome goes on at the same depth, so that a long path is not deep.
+        *nested, (last, rest) = branch.children.items()
+        for outcome, child in nested:
+            yield f"{margin}if {_test(slot, outcome)}:"
+            yield from self._branch(child, depth + 1)
+        yield f"{margin}if not ({_test(slot, last)}):"
+        yield f"{margin}    return None"
+        yield from self._branch(rest, depth)
+
+    def _use(self, line: str) -> None:
+        """Have the places in a line named at the head of the function."""
+        for word in _words(line):
+            if word in self.sources and word not in self._places:
+                self._use(self.sources[word])
+                self._places[word] = None
+
+    def _operation(self, operation: Operation) -> str:
+        function, arguments = operation.function, [self._argument(arg) for arg in operation.arguments]
+        keywords = [f"{key}={self._argument(value)}" for key, value in operation.keywords]
+        if operation.form == INPUT:
+            self._use(function)
+            return str(function)
+        if operation.form == UFUNC:
+            if function in OPERATORS and len(arguments) == 2:
+                return f"{arguments[0]} {OPERATORS[function][0]} {arguments[1]}"
+            return f"{self._function(function)}({', '.join(arguments)})"
+        if operation.form == REDUCE:
+            self.functions[f"{function.__name__}_reduce"] = function.reduce
+            return f"{function.__name__}_reduce({arguments[0]})"
+        if operation.form == METHOD and function == "put":
+            return f"put({', '.join(arguments)})"
+        if operation.form == METHOD:
+            first, *rest = arguments
+            return f"{first}.size" if function == "size" else f"{first}.{function}({', '.join(rest)})"
+        if operation.form == DRAW:
+            return f"rng.{function}({', '.join([*arguments, *keywords])})"
+        if operation.form == RESAMPLE:
+            return f"population.choose({arguments[0]})" if function == "choose" else f"{arguments[0]}.{function}"
+        return f"{self._function(function)}({', '.join([*arguments, *keywords])})"
+
+    def _function(self, function: Any) -> str:
+        name = f"{function.__name__}_"
+        self.functions[name] = function
+        return name
+
+    def _argument(self, value: Any) -> str:
+        if isinstance(value, Slot):
+            return f"v{value.number}"
+        if isinstance(value, (type, np.dtype)):
+            name = f"dtype_{np.dtype(value).name}"
+            self.functions[name] = np.dtype(value)
+            return name
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"float({str(value)!r})"
+        return repr(value)
+
+
+def _test(slot: int, outcome: bool | int | float) -> str:
+    if outcome is True:
+        return f"v{slot}"
+    return f"not v{slot}" if outcome is False else f"v{slot} == {outcome!r}"
+
+
+def _words(line: str) -> list[str]:
+    return "".join(c if c.isalnum() or c == "_" else " " for c in line).split()
