@@ -121,6 +121,9 @@ class Abstract(Engine):
 
 
 class AbstractDS(Abstract, DS):
+    def _learn(self, parent: Variable | None) -> None:
+        """Not before it is asked for: here there are no lanes, and each value learnt raises questions."""
+
     def tidy(self, variable: Variable) -> None:
         self._node(variable)
 

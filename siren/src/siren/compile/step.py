@@ -24,11 +24,13 @@ from siren.inference.population import Choice, Population
 from siren.runtime.values import Value
 from siren.syntax import ast
 
-# A structure is worth a tape when it is met again; with more tapes than this, steps hardly repeat.
+# A structure is worth a tape when it is met again.
 _HOT: Final = 2
-_MOST_PATHS: Final = 64
-_MOST_STRUCTURES: Final = 64
+# A fold is left to the interpreter when tracing fails this often, or when after so many tapes fewer steps
+# than this have been run from each.
 _MOST_FAILURES: Final = 3
+_TRIALS: Final = 16
+_WORTH: Final = 4
 
 Body = Callable[[Value, Value], Value]
 
@@ -39,17 +41,16 @@ class Compiled:
     def __init__(self) -> None:
         self.trees: dict[Hashable, Tree] = {}
         self.visits: dict[Hashable, int] = {}
+        self.tapes = 0
+        self.hits = 0
         self.whole_lists = False
         self.failures = 0
         self.reasons: list[str] = []
 
     @property
     def hopeless(self) -> bool:
-        return (
-            self.failures >= _MOST_FAILURES
-            or len(self.visits) > _MOST_STRUCTURES
-            or sum(tree.paths for tree in self.trees.values()) > _MOST_PATHS
-        )
+        unsuccessful = self.tapes >= _TRIALS and self.hits < _WORTH * self.tapes
+        return unsuccessful or self.failures >= _MOST_FAILURES
 
 
 _CACHE: dict[int, dict[Hashable, Compiled]] = {}
@@ -100,7 +101,12 @@ class Steps:
             if visits < _HOT:
                 return self.body(row, accumulator)
             tree = self.compiled.trees[key] = Tree()
-        outcome = self._run(tree, row, accumulator) or self._learn(tree, row, accumulator)
+        outcome = self._run(tree, row, accumulator)
+        if outcome is not None:
+            self.compiled.hits += 1
+        else:
+            self.compiled.tapes += 1
+            outcome = self._learn(tree, row, accumulator)
         if outcome is None:
             return self.body(row, accumulator)
         accumulator, key = outcome

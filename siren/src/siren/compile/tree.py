@@ -144,7 +144,7 @@ class _Emitter:
         return "\n".join([*head, *body, ""])
 
     def _mark(self, branch: Branch) -> set[int]:
-        """The slots that a branch needs from before; `_needed` gets those that it needs at all."""
+        """The slots that a branch needs from before; `_needed` gets the operations it needs."""
         live: set[int] = set(branch.leaf.uses) if branch.leaf is not None else set()
         for child in branch.children.values():
             live |= self._mark(child)
@@ -152,14 +152,14 @@ class _Emitter:
             live.add(branch.question[0])
         for operation in reversed(branch.operations):
             if operation.out in live or operation.form in _EFFECTS:
-                self._needed.add(operation.out)
+                self._needed.add(id(operation))
                 live |= operation.slots()
         return live
 
     def _branch(self, branch: Branch, depth: int) -> Iterator[str]:
         margin = "    " * depth
         for operation in branch.operations:
-            if operation.out in self._needed:
+            if id(operation) in self._needed:
                 yield f"{margin}v{operation.out} = {self._operation(operation)}"
         if branch.leaf is not None:
             for line in (*branch.leaf.lines, f"return {branch.leaf.result}"):

@@ -121,10 +121,10 @@ class Beta(Distribution):
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
         a, b = p
-        return special.xlogy(a - 1, x) + special.xlog1py(b - 1, -np.asarray(x)) - special.betaln(a, b)
+        return special.xlogy(a - 1, x) + special.xlog1py(b - 1, np.negative(x)) - special.betaln(a, b)
 
     def inside(self, x: Numbers, *p: Numbers) -> Any:
-        return (np.asarray(x) >= 0) & (np.asarray(x) <= 1)
+        return np.greater_equal(x, 0) & np.less_equal(x, 1)
 
     def mean(self, *p: Numbers) -> Numbers:
         return p[0] / (p[0] + p[1])
@@ -155,7 +155,7 @@ class BetaBinomial(Count):
         return log_choose(n, x) + special.betaln(x + a, n - x + b) - special.betaln(a, b)
 
     def inside(self, x: Numbers, *p: Numbers) -> Any:
-        return self.support.holds(x) & (np.asarray(x) <= p[0])
+        return self.support.holds(x) & np.less_equal(x, p[0])
 
     def mean(self, *p: Numbers) -> Numbers:
         return p[0] * p[1] / (p[1] + p[2])

@@ -41,12 +41,10 @@ class Bound:
 
     def holds(self, x: Numbers) -> Any:
         """Lane by lane."""
-        x = np.asarray(x, dtype=float)
-        inside = (~np.isnan(x) if self.infinite else np.isfinite(x)) & (
-            x > self.low if self.open else x >= self.low - self.slack
-        )
-        inside &= x <= self.high + self.slack
-        return inside & (x == np.floor(x)) if self.whole else inside
+        above = np.greater(x, self.low) if self.open else np.greater_equal(x, self.low - self.slack)
+        number = np.equal(x, x) if self.infinite else np.isfinite(x)
+        inside = number & above & np.less_equal(x, self.high + self.slack)
+        return inside & np.equal(x, np.floor(x)) if self.whole else inside
 
     def holds_everywhere(self, x: Numbers) -> bool:
         """In all lanes; the usual case, so it is quick."""
@@ -58,7 +56,7 @@ class Bound:
             return x <= self.high + self.slack and (not self.whole or x.is_integer())
         if self.whole or not isinstance(x, np.ndarray) or x.dtype == bool:
             return bool(np.all(self.holds(x)))
-        if not math.isfinite(np.add.reduce(x, axis=None)):
+        if not -math.inf < np.add.reduce(x, axis=None) < math.inf:
             return bool(self.holds(x).all())
         if self.low > -math.inf:
             least = np.minimum.reduce(x, axis=None)

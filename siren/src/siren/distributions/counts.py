@@ -38,7 +38,7 @@ class Binomial(Count):
         return log_choose(n, x) + special.xlogy(x, q) + special.xlog1py(np.subtract(n, x), np.negative(q))
 
     def inside(self, x: Numbers, *p: Numbers) -> Any:
-        return self.support.holds(x) & (np.asarray(x) <= p[0])
+        return self.support.holds(x) & np.less_equal(x, p[0])
 
     def mean(self, *p: Numbers) -> Numbers:
         return p[0] * p[1]

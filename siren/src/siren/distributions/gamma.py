@@ -74,7 +74,7 @@ class Gamma(Distribution):
         return shape * np.log(rate) - special.gammaln(shape) + special.xlogy(shape - 1, x) - rate * x
 
     def inside(self, x: Numbers, *p: Numbers) -> Numbers:
-        return np.asarray(x) >= 0  # at 0 the density may be finite
+        return np.greater_equal(x, 0)  # at 0 the density may be finite
 
     def mean(self, *p: Numbers) -> Numbers:
         return p[0] / p[1]

@@ -119,7 +119,7 @@ class Gaussian(Distribution):
             score += _LOG_2PI
         else:
             score *= 1.0 / variance
-            score += math.log(variance) + _LOG_2PI
+            score += np.log(variance) + _LOG_2PI
         score *= -0.5
         return score
 

@@ -17,7 +17,7 @@ from siren.inference.graph import Diverge, Node, lanes_with, split_by
 from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange
-from siren.symbolic.expr import Expr, Variable, of, variables
+from siren.symbolic.expr import Expr, Raw, Variable, of, variables
 
 INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
 # Stands for the parent in what it remembers of its child, which would hold the parent itself in a cycle.
@@ -96,6 +96,27 @@ class DS(Forest):
     def _settle(self, variable: Variable) -> Dist:
         self._graft(variable)
         return self._node(variable).dist
+
+    def _draw_settled(self, variable: Variable) -> None:
+        parent = self._open_parent(variable)
+        super()._draw_settled(variable)
+        self._learn(parent)
+
+    def _condition(self, variable: Variable, value: Expr) -> Raw:
+        parent = self._open_parent(variable)
+        score = super()._condition(variable, value)
+        self._learn(parent)
+        return score
+
+    def _open_parent(self, variable: Variable) -> Variable | None:
+        node = self._node(variable)
+        return self._parent(node.dist) if node.state == INITIALIZED else None
+
+    def _learn(self, parent: Variable | None) -> None:
+        """Take the value of a child into account at once, while it is the same for all lanes here: later it
+        would have to be done apart for lanes that learnt from different children."""
+        if parent is not None:
+            self._node(parent)
 
     def _graft(self, x: Variable) -> None:
         """Make x the end of a marginalized path."""

@@ -430,10 +430,11 @@ def split_by(patterns: Sequence[Array]) -> list[Index]:
     """Sets of lanes on which every boolean pattern is constant."""
     if len(patterns) == 1:
         return [np.flatnonzero(patterns[0]), np.flatnonzero(~patterns[0])]
-    codes = np.packbits(np.array(patterns), axis=0)
-    _, inverse = np.unique(codes, axis=1, return_inverse=True)
-    inverse = np.ravel(inverse)
-    return [np.flatnonzero(inverse == code) for code in range(int(inverse.max()) + 1)]
+    classes = [patterns[0], ~patterns[0]]
+    for pattern in patterns[1:]:
+        halves = [half for lanes in classes for half in (lanes & pattern, lanes & ~pattern)]
+        classes = [half for half in halves if half.any()]
+    return [np.flatnonzero(lanes) for lanes in classes]
 
 
 def join_numbers(size: int, parts: list[tuple[Scope, Raw]]) -> Raw:

@@ -43,8 +43,8 @@ def _mix(weights: list[Expr], values: list[Expr]) -> Expr:
 def _bayes(weight: Expr, likelihood: Expr, total: Expr) -> Expr:
     """weight * likelihood / total; an impossible outcome teaches nothing."""
     if isinstance(total, NUMBERS) and isinstance(likelihood, NUMBERS) and isinstance(weight, NUMBERS):
-        possible = np.asarray(raw(total)) > 0
-        if not possible.all():
+        possible = raw(total) > 0
+        if not np.all(possible):
             safe = np.where(possible, raw(total), 1.0)
             value = np.where(possible, np.multiply(raw(weight), raw(likelihood)) / safe, raw(weight))
             return lift(value, generation(weight, likelihood, total))
