@@ -43,9 +43,11 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Median seconds of one plan here and in the hand-written filter, alternating in one process."""
+    """Median seconds (of the processor) of one plan here and in the hand-written filter, alternating in one
+    process."""
 
     benchmark: str
+    method: str
     plan: int
     particles: int
     steps: int
@@ -130,23 +132,32 @@ def satisfiable(benchmark: Benchmark, method: str, plan: int, place: Workplace, 
     return True
 
 
-def speed(name: str, place: Workplace, *, particles: int, repetitions: int = 5, steps: int = 100) -> Speed:
+def speed(
+    name: str,
+    place: Workplace,
+    *,
+    method: str,
+    plan: int,
+    particles: int,
+    repetitions: int = 5,
+    steps: int = 100,
+) -> Speed:
     """A program beside its hand-written filter on the same data, alternating: both meet the same machine."""
-    benchmark = suite()[name]
-    plan, hand_written = FILTERS[name]
+    benchmark, hand_written = suite()[name], FILTERS[name]
     program, _ = place.open(benchmark, 1, steps)
     observed = generate(name, 1, steps).observed["obs"]
     ours, theirs = [], []
-    for seed in range(repetitions + 1):
-        started = time.perf_counter()
-        result = _run(program, benchmark, "ssi", plan, particles, seed)
+    # Twice to warm up: a structure is compiled when it is met for the second time.
+    for seed in range(repetitions + 2):
+        started = time.process_time()
+        result = _run(program, benchmark, method, plan, particles, seed)
         [output.mean for output in result]  # the filter computes its means, so ours must count too
-        ours.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        hand_written(observed, particles, np.random.default_rng(seed))
-        theirs.append(time.perf_counter() - started)
-    # The first round warms caches.
-    return Speed(name, plan, particles, steps, statistics.median(ours[1:]), statistics.median(theirs[1:]))
+        ours.append(time.process_time() - started)
+        started = time.process_time()
+        hand_written(observed, particles, np.random.default_rng(seed), benchmark.plan(plan))
+        theirs.append(time.process_time() - started)
+    here, there = statistics.median(ours[2:]), statistics.median(theirs[2:])
+    return Speed(name, method, plan, particles, steps, here, there)
 
 
 def published_pairs() -> Iterator[tuple[Benchmark, str, int]]:

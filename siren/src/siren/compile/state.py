@@ -39,7 +39,7 @@ class Sealed(Cons):
         self.length = length
 
     @property
-    def head(self) -> Value:  # type: ignore[override]
+    def head(self) -> Value:
         raise Unread
 
     @property
@@ -167,7 +167,7 @@ class Reader:
 
     def _expr(self, expr: Expr, source: str) -> Expr:
         kind = type(expr)
-        if kind is float or kind is TracedNumber and isinstance(expr.value, float):  # type: ignore[union-attr]
+        if kind is float or (kind is TracedNumber and isinstance(expr.value, float)):  # type: ignore[union-attr]
             return self._number(expr, source)  # type: ignore[no-any-return]
         if kind is bool:
             self.tokens.append(expr)

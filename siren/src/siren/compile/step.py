@@ -9,18 +9,14 @@ it if something is.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final
-
+from collections.abc import Callable, Hashable
+from typing import Any, Final, Protocol
 
 from siren.compile.state import Reader, Unread
-from siren.compile.tape import RESAMPLE, Slot, Tape, Untraceable
-from siren.compile.traced import TracedArray, TracedGenerator, TracedNumber
-from siren.compile.tree import Leaf, Tree
-from siren.compile.writer import Writer
+from siren.compile.tape import Untraceable
+from siren.compile.trace import trace
+from siren.compile.tree import Tree
 from siren.inference.engine import Engine
-from siren.inference.population import Choice, Population
 from siren.runtime.values import Value
 from siren.syntax import ast
 
@@ -49,8 +45,10 @@ class Compiled:
 
     @property
     def hopeless(self) -> bool:
-        unsuccessful = self.tapes >= _TRIALS and self.hits < _WORTH * self.tapes
-        return unsuccessful or self.failures >= _MOST_FAILURES
+        tries = self.tapes + self.failures
+        return self.failures >= _MOST_FAILURES + self.hits // 16 or (
+            tries >= _TRIALS and self.hits < _WORTH * tries
+        )
 
 
 _CACHE: dict[int, dict[Hashable, Compiled]] = {}
@@ -64,30 +62,30 @@ def compiled(program: ast.Program, about: Hashable) -> Compiled:
     return _CACHE[id(program)].setdefault(about, Compiled())
 
 
+class Interpreter(Protocol):
+    """What runs steps without compiling them."""
+
+    engine: Engine
+    population: Any
+
+    def skipped(self, datum: str) -> None: ...
+
+
 class Steps:
     """The steps of one fold in one run. `body` is the interpreter's step; `shared` says that somebody reads
     the state between steps."""
 
-    def __init__(
-        self,
-        compiled: Compiled,
-        engine: Engine,
-        population: Population,
-        body: Body,
-        tracing: Tracing,
-        shared: bool,
-    ) -> None:
+    def __init__(self, compiled: Compiled, interpreter: Interpreter, body: Body, shared: bool) -> None:
         self.compiled = compiled
-        self.engine = engine
-        self.population = population
+        self.interpreter = interpreter
+        self.engine = interpreter.engine
         self.body = body
-        self.tracing = tracing
         self.shared = shared
         # The key of the present state, unless somebody else may have changed it.
         self._key: Hashable | None = None
 
     def step(self, row: Value, accumulator: Value) -> Value:
-        if self.compiled.hopeless or not self._eligible():
+        if self.compiled.hopeless or not self.engine.graph.at_top:
             return self.body(row, accumulator)
         state = self._key or self._read(lambda reader: reader.read(accumulator))
         kind = "number" if type(row) is float else self._read(lambda reader: reader.read_row(row))
@@ -114,10 +112,6 @@ class Steps:
             self._key = key
         return accumulator
 
-    def _eligible(self) -> bool:
-        graph = self.engine.graph
-        return graph.at_top and not self.tracing.active and not self.population.frozen
-
     def _read(self, walk: Callable[[Reader], Any]) -> Hashable | None:
         reader = Reader(self.engine, self.engine.graph.scope, self.compiled.whole_lists)
         try:
@@ -132,7 +126,7 @@ class Steps:
         generator = engine.rng.bit_generator
         before = generator.state
         try:
-            outcome = tree.run(row, accumulator, graph, engine, self.population, graph.scope, engine.rng)
+            outcome = tree.run(row, accumulator, self.interpreter, engine, graph, graph.scope, engine.rng)
         except Exception:
             outcome = None  # the interpreter will say what is wrong
         if outcome is None:
@@ -143,7 +137,7 @@ class Steps:
         generator = self.engine.rng.bit_generator
         before = generator.state
         try:
-            self.tracing.trace(self, tree, row, accumulator)
+            trace(self.interpreter, self.body, tree, row, accumulator, self.compiled.whole_lists)
         except Unread:
             # The step looks into lists: from now on they are read as a whole.
             self.compiled.trees.clear()
@@ -165,113 +159,3 @@ class Steps:
     def _fail(self, reason: object) -> None:
         self.compiled.failures += 1
         self.compiled.reasons.append(str(reason))
-
-
-class Tracing:
-    """Lets the interpreter run a step on a traced copy of the state. `hooks` are the interpreter's."""
-
-    def __init__(self, engine: Engine, set_population: Callable[[Any], None]) -> None:
-        self.engine = engine
-        self.active = False
-        self._set_population = set_population
-
-    def trace(self, steps: Steps, tree: Tree, row: Value, accumulator: Value) -> None:
-        """Add the path that this step takes to the tree."""
-        engine = self.engine
-        tape = Tape(engine.graph.scope.size)
-        reader = Reader(engine, engine.graph.scope, steps.compiled.whole_lists, tape)
-        with self._apart(reader, steps.population, tape) as population:
-            accumulator, engine.graph.log_weight, engine._drawn = reader.read(accumulator)
-            row = reader.read_row(row)
-            draws = engine.draws
-            result = steps.body(row, accumulator)
-            key = self._key_of(steps, result)
-            writer = Writer(reader, tree.constants)
-            drawn, engine._drawn = engine._drawn, population.drawn
-            expression = writer.write(result, engine.graph.log_weight, drawn)
-            after = "None" if key is None else writer.constant(key)
-            lines = [
-                "g0 = scope.now",
-                *population.lines,
-                *writer.lines,
-                f"engine.draws += {engine.draws - draws}",
-                "graph.changed()",
-            ]
-            uses = frozenset(writer.uses | population.uses)
-            leaf = Leaf(tuple(lines), f"{expression}, {after}", uses)
-        tree.add(tape.path, leaf, reader.places)
-
-    def _key_of(self, steps: Steps, result: Value) -> Hashable | None:
-        """The key of the state that the step leaves, if that is the same for all steps of this path."""
-        reader = Reader(self.engine, self.engine.graph.scope, steps.compiled.whole_lists)
-        try:
-            reader.read(result)
-        except Untraceable:
-            return None
-        return reader.key()
-
-    @contextmanager
-    def _apart(self, reader: Reader, population: Population, tape: Tape) -> Iterator[TracedPopulation]:
-        """Whatever happens inside happens to copies."""
-        engine, graph = self.engine, self.engine.graph
-        saved = engine.rng, engine._drawn, engine.draws, engine.site
-        traced = TracedPopulation(population, reader, tape, engine._drawn)
-        self.active = True
-        self._set_population(traced)
-        engine.rng = TracedGenerator(tape, engine.rng)  # type: ignore[assignment]
-        inner = graph.replaced(reader.twin)
-        try:
-            with inner:
-                yield traced
-        finally:
-            engine.rng, engine._drawn, engine.draws, engine.site = saved
-            for variable, node, origins in reversed(reader.originals):
-                variable.node, variable.origins = node, origins
-            self._set_population(population)
-            self.active = False
-
-
-class TracedPopulation:
-    """Stands in for the population while a step is traced: resampling is one operation of the tape, and what
-    it does to the run waits for the end of the step (`lines`)."""
-
-    def __init__(self, population: Population, reader: Reader, tape: Tape, drawn: dict[str, Any]) -> None:
-        self.lines: list[str] = []
-        self.uses: set[int] = set()
-        self.drawn = drawn
-        self.frozen = False
-        self._population = population
-        self._reader = reader
-        self._tape = tape
-        self._count = 0
-
-    def resample(self) -> None:
-        graph = self._population.graph
-        if graph.scope.parent is not None:
-            raise Untraceable("a resampling of some of the particles")
-        weight = graph.log_weight
-        if isinstance(weight, TracedNumber):
-            self.uses.add(weight.slot)
-            self.lines.append(f"population.apply_even(v{weight.slot})")
-            graph.log_weight = 0.0
-            return
-        if not isinstance(weight, TracedArray):
-            self.lines.append(f"population.apply_even({float(weight)!r})")
-            graph.log_weight = 0.0
-            return
-        slot = self._tape.record(RESAMPLE, "choose", (Slot(weight.slot),), pure=False)
-        choice: Choice = self._population.choose(weight.value)
-        self.uses.add(slot)
-        self.lines.append(f"population.apply(v{slot})")
-        moves = self._tape.record(RESAMPLE, "moves", (Slot(slot),))
-        if TracedNumber(self._tape, moves, choice.moves):
-            assert choice.ancestors is not None
-            ancestors = self._tape.record(RESAMPLE, "ancestors", (Slot(slot),))
-            graph.scope.advance(TracedArray.make(self._tape, ancestors, choice.ancestors, False))
-            self._count += 1
-            self._reader.gens[id(graph.scope.now)] = f"g{self._count}"
-            self.lines.append(f"g{self._count} = scope.now")
-            graph.log_weight = 0.0
-
-
-__all__ = ["Compiled", "Steps", "Tracing", "compiled"]

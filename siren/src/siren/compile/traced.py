@@ -20,6 +20,7 @@ from siren.symbolic.expr import Scalar, generation, lift, raw
 FUNCTIONS: Final = frozenset(
     {np.where, np.count_nonzero, np.flatnonzero, np.zeros_like, np.empty_like, np.full_like, np.clip}
 )
+_NEUTRAL: Final[dict[Any, float]] = {np.add: 0.0, np.subtract: 0.0, np.multiply: 1.0, np.divide: 1.0}
 _LOGICAL: Final = {np.all: np.logical_and, np.any: np.logical_or}
 # Operators of Python that do to floats what these functions do to arrays.
 OPERATORS: Final[dict[np.ufunc, tuple[str, Callable[..., Any]]]] = {
@@ -45,8 +46,8 @@ class _Sealed:
         raise Untraceable("an array was read behind the tape's back")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse  # type: ignore[assignment]
-    __bool__ = __float__ = __int__ = __index__ = __neg__ = __abs__ = __invert__ = __hash__ = _refuse  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __bool__ = __float__ = __int__ = __index__ = __neg__ = __abs__ = __invert__ = __hash__ = _refuse
 
 
 _MEMORY: Final = np.array(_Sealed(), dtype=object)
@@ -77,7 +78,7 @@ class TracedArray(np.ndarray[Any, Any]):
         slot = self.tape.record(METHOD, "size", (Slot(self.slot),))
         return TracedNumber(self.tape, slot, self.value.size)
 
-    @property
+    @property  # type: ignore[misc]
     def shape(self) -> Any:
         if self.dynamic:
             raise Untraceable("the length of an array that depends on data")
@@ -115,6 +116,8 @@ class TracedArray(np.ndarray[Any, Any]):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, TracedArray) and key.dtype != bool:
             return self.take(key)
+        if type(key) is tuple and not key:
+            return self
         if type(key) is int:
             slot = self.tape.record(METHOD, "item", (Slot(self.slot), key))
             return TracedNumber(self.tape, slot, self.value[key])
@@ -222,6 +225,19 @@ class TracedNumber(Scalar):
     def __rtruediv__(self, other: Any) -> Any:
         return self._with(np.divide, other, self)
 
+    def __and__(self, other: Any) -> Any:
+        return self._with(np.logical_and, self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return self._with(np.logical_or, self, other)
+
+    __ror__ = __or__
+
+    def __getitem__(self, key: tuple[()]) -> TracedNumber:
+        return self
+
     def __neg__(self) -> Any:
         return self._with(np.negative, self)
 
@@ -296,7 +312,7 @@ def _unchanged(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     """The operand that an operation gives back as it is: x + 0, x - 0, x * 1, x / 1."""
     if len(inputs) != 2:
         return None
-    neutral = {np.add: 0.0, np.subtract: 0.0, np.multiply: 1.0, np.divide: 1.0}.get(ufunc)
+    neutral = _NEUTRAL.get(ufunc)
     if neutral is None:
         return None
     left, right = inputs
@@ -331,7 +347,9 @@ def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
     slot = tape.record(FUNCTION, function, arguments, keywords, pure=not fresh)
     value = function(*map(_value, args), **{key: _value(value) for key, value in kwargs.items()})
     shape = kwargs.get("shape")
-    dynamic = function is np.flatnonzero or (_any_dynamic(args) if shape is None else shape.__class__ is not int)
+    dynamic = function is np.flatnonzero or (
+        _any_dynamic(args) if shape is None else shape.__class__ is not int
+    )
     return _wrap(tape, slot, value, dynamic)
 
 

@@ -40,7 +40,7 @@ _EFFECTS: Final = (DRAW, RESAMPLE)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The end of a path: lines that make the new state, and the expression of the accumulator and of its key."""
+    """The end of a path: lines that make the new state, and the expression of accumulator and key."""
 
     lines: tuple[str, ...]
     result: str
@@ -139,7 +139,7 @@ class _Emitter:
     def function(self, root: Branch) -> str:
         self._mark(root)
         body = list(self._branch(root, 1))
-        head = ["def step(row, accumulator, graph, engine, population, scope, rng):"]
+        head = ["def step(row, accumulator, interpreter, engine, graph, scope, rng):"]
         head += [f"    {place} = {self.sources[place]}" for place in self._places]
         return "\n".join([*head, *body, ""])
 
@@ -205,7 +205,11 @@ class _Emitter:
         if operation.form == DRAW:
             return f"rng.{function}({', '.join([*arguments, *keywords])})"
         if operation.form == RESAMPLE:
-            return f"population.choose({arguments[0]})" if function == "choose" else f"{arguments[0]}.{function}"
+            return (
+                f"interpreter.population.choose({arguments[0]})"
+                if function == "choose"
+                else f"{arguments[0]}.{function}"
+            )
         return f"{self._function(function)}({', '.join([*arguments, *keywords])})"
 
     def _function(self, function: Any) -> str:

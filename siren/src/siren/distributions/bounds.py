@@ -48,13 +48,13 @@ class Bound:
 
     def holds_everywhere(self, x: Numbers) -> bool:
         """In all lanes; the usual case, so it is quick."""
-        if type(x) is float:
-            if not (math.isfinite(x) or (self.infinite and x == x)) or (
-                x <= self.low if self.open else x < self.low - self.slack
-            ):
+        if not isinstance(x, np.ndarray):
+            if not (-math.inf < x < math.inf or (self.infinite and x == x)):
                 return False
-            return x <= self.high + self.slack and (not self.whole or x.is_integer())
-        if self.whole or not isinstance(x, np.ndarray) or x.dtype == bool:
+            if x <= self.low if self.open else x < self.low - self.slack:
+                return False
+            return bool(x <= self.high + self.slack) and (not self.whole or bool(x == np.floor(x)))
+        if self.whole or x.dtype == bool:
             return bool(np.all(self.holds(x)))
         if not -math.inf < np.add.reduce(x, axis=None) < math.inf:
             return bool(self.holds(x).all())

@@ -31,9 +31,9 @@ class Bernoulli(Distribution):
         with np.errstate(divide="ignore", invalid="ignore"):
             if not isinstance(x, np.ndarray) and x in (0, 1):
                 return np.log(p[0]) if x else np.log1p(np.negative(p[0]))
-            x = np.asarray(x)
-            value = np.log(np.where(x == 1, p[0], np.subtract(1.0, p[0])))
-            return np.where((x == 0) | (x == 1), value, -np.inf)[()]
+            one, zero = np.equal(x, 1), np.equal(x, 0)
+            value = np.log(np.where(one, p[0], np.subtract(1.0, p[0])))
+            return np.where(one | zero, value, -np.inf)[()]
 
     def mean(self, *p: Numbers) -> Numbers:
         return p[0]
@@ -91,7 +91,7 @@ class Categorical(Distribution):
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         u = rng.random(size)
         bound: Numbers = 0.0
-        draw = np.full(size, float(p[0]))
+        draw = np.full_like(u, p[0])
         for q in p[1:-1]:
             bound = bound + q
             draw += u >= bound

@@ -148,13 +148,13 @@ class Graph:
     @contextmanager
     def replaced(self, scope: Scope) -> Iterator[None]:
         """Inside, the lanes are those of another scope, and the weights are put back at the end."""
-        before = self.scope, self.log_weight, self._joined, self._sweep_at
+        before = self.scope, self.log_weight, self._joined, self._sweep_at, self.ruled_out
         self.scope, self._joined = scope, weakref.WeakSet()
         self._changes += 1
         try:
             yield
         finally:
-            self.scope, self.log_weight, self._joined, self._sweep_at = before
+            self.scope, self.log_weight, self._joined, self._sweep_at, self.ruled_out = before
             self._layers.clear()
             self._changes += 1
 

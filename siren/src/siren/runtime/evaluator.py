@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siren.compile.step import Steps, Tracing, compiled
 from siren.errors import RunError, SirenError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
@@ -16,10 +16,13 @@ from siren.runtime.effects import Effects
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, join, list_of
 from siren.symbolic.algebra import ite, select
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Op, Poly, Variable, of
+from siren.symbolic.expr import Column, Op, Poly, Scalar, Variable, of
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
 from siren.syntax.printer import flat
+
+if TYPE_CHECKING:
+    from siren.compile.trace import Deferred
 
 Env = dict[str, Value]
 Read = Callable[[str], Value]
@@ -51,7 +54,7 @@ class Evaluator:
         self._step = step
         self._fold_depth = 0
         self._compiled = compiled
-        self._tracing = Tracing(engine, self._set_population)
+        self._deferred: Deferred | None = None  # while a step is traced
         self._sites: dict[int, Site] = {}
         self._folded = 0  # of all folds so far
         # The steps in which an observation was skipped for want of its datum, by the text of the datum.
@@ -206,7 +209,7 @@ class Evaluator:
         step = self._stepper(node, shared)
         for done, item in enumerate(rows, start=1):
             self._fold_depth += 1
-            self._folded += 1
+            self._next_step()
             if self._fold_depth == 1:
                 self.engine.step = done
             accumulator = step(item, accumulator)
@@ -223,14 +226,35 @@ class Evaluator:
         def interpret(item: Value, accumulator: Value) -> Value:
             return self._tidy(self.apply(node.function, [item, accumulator], node.span))
 
-        if not self._compiled or self._tracing.active:
+        if not self._compiled or self._deferred is not None:
             return interpret
-        about = (node.function, self.engine.method, tuple(sorted(self._plan.items())), self.graph.scope.size)
-        steps = Steps(compiled(self.program, about), self.engine, self.population, interpret, self._tracing, shared)
-        return steps.step
+        from siren.compile.step import Steps, compiled  # which builds on values of the runtime
 
-    def _set_population(self, population: Population) -> None:
-        self.population = population
+        about = (node.function, self.engine.method, tuple(sorted(self._plan.items())), self.graph.scope.size)
+        return Steps(compiled(self.program, about), self, interpret, shared).step
+
+    @contextmanager
+    def traced(self, deferred: Deferred) -> Iterator[None]:
+        """Inside, a step is run for its tape only: the population and the records of the run stay as they
+        are."""
+        before = self.population, self._fold_depth, self._folded, self.missing
+        self.population, self._deferred, self.missing = deferred, deferred, {}  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            self.population, self._fold_depth, self._folded, self.missing = before
+            self._deferred = None
+
+    def skipped(self, datum: str) -> None:
+        """An observation is left out at this step, for want of its datum."""
+        self.missing.setdefault(datum, set()).add(self._folded)
+        if self._deferred is not None:
+            self._deferred.add(f"interpreter.skipped({datum!r})")
+
+    def _next_step(self) -> None:
+        self._folded += 1
+        if self._deferred is not None:
+            self._deferred.add("interpreter._next_step()")
 
     def _tidy(self, value: Value) -> Value:
         """Fill in what has become known, or expressions would grow from step to step. Lists stay as they are:
@@ -329,8 +353,8 @@ class Evaluator:
         value = self.eval(node.value, env)
         if not isinstance(value, EXPRESSIONS):
             raise RunError(f"observe expects a number, not {describe(value)}", node.span)
-        if type(value) is float and value != value:
-            self.missing.setdefault(flat(node.value), set()).add(self._folded)
+        if isinstance(value, (float, Scalar)) and value != value:
+            self.skipped(flat(node.value))
             return
         site = self._sites.get(id(node))
         if site is None:

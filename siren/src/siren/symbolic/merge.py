@@ -49,7 +49,9 @@ def scatter(size: int, parts: Sequence[tuple[Index, Raw]]) -> Raw:
         for _, value in parts
     ):
         return first
-    logical = all(value.dtype == bool if isinstance(value, np.ndarray) else type(value) is bool for _, value in parts)
+    logical = all(
+        value.dtype == bool if isinstance(value, np.ndarray) else type(value) is bool for _, value in parts
+    )
     whole: Array = np.empty_like(parts[0][0], dtype=bool if logical else float, shape=size)
     if sum(index.size for index, _ in parts) < size:
         whole = np.full_like(whole, next((_first(value) for index, value in parts if index.size), 0.0))
