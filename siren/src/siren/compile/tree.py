@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from siren.compile.facts import Fact, consequences, established, holds, implied_by
 from siren.compile.state import Places
 from siren.compile.tape import (
     DRAW,
@@ -122,7 +123,7 @@ def put(array: Any, index: Any, value: Any) -> Any:
 
 _NAMES: Final = {
     "Column": Column, "Poly": Poly, "Op": Op, "Cons": Cons, "NIL": NIL, "Variable": Variable,
-    "Node": Node, "Mixed": Mixed, "Dist": Dist, "put": put,
+    "Node": Node, "Mixed": Mixed, "Dist": Dist, "put": put, "inf": math.inf, "nan": math.nan,
 }  # fmt: skip
 
 
@@ -133,22 +134,43 @@ class _Emitter:
         self.constants = constants
         self.sources = sources
         self.functions: dict[str, Any] = {}
+        self._answered: set[int] = set()
         self._needed: set[int] = set()
         self._places: dict[str, None] = {}
 
     def function(self, root: Branch) -> str:
+        self._drop_checks(root, {})
         self._mark(root)
         body = list(self._branch(root, 1))
         head = ["def step(row, accumulator, interpreter, engine, graph, scope, rng):"]
         head += [f"    {place} = {self.sources[place]}" for place in self._places]
         return "\n".join([*head, *body, ""])
 
+    def _drop_checks(self, branch: Branch, before: dict[int, Operation]) -> set[Fact]:
+        """Finds the questions of which the answer follows from what is asked later, and gives the facts that
+        are known once all questions from here on have been answered."""
+        definitions = before | {operation.out: operation for operation in branch.operations}
+        if branch.question is None:
+            return set()
+        outcomes = [self._drop_checks(child, definitions) for child in branch.children.values()]
+        facts = {fact for fact in set.intersection(*outcomes) if fact[1] in definitions}
+        if len(branch.children) == 1:
+            answer = branch.question[0], next(iter(branch.children))
+            needed = implied_by(definitions, *answer)
+            if needed is not None and holds(definitions, facts, needed):
+                self._answered.add(id(branch))
+                return facts
+            fact = established(definitions, *answer)
+            if fact is not None:
+                facts |= consequences(definitions, fact)
+        return facts
+
     def _mark(self, branch: Branch) -> set[int]:
         """The slots that a branch needs from before; `_needed` gets the operations it needs."""
         live: set[int] = set(branch.leaf.uses) if branch.leaf is not None else set()
         for child in branch.children.values():
             live |= self._mark(child)
-        if branch.question is not None:
+        if branch.question is not None and id(branch) not in self._answered:
             live.add(branch.question[0])
         for operation in reversed(branch.operations):
             if operation.out in live or operation.form in _EFFECTS:
@@ -173,8 +195,9 @@ class _Emitter:
         for outcome, child in nested:
             yield f"{margin}if {_test(slot, outcome)}:"
             yield from self._branch(child, depth + 1)
-        yield f"{margin}if not ({_test(slot, last)}):"
-        yield f"{margin}    return None"
+        if id(branch) not in self._answered:
+            yield f"{margin}if {_test(slot, last, negated=True)}:"
+            yield f"{margin}    return None"
         yield from self._branch(rest, depth)
 
     def _use(self, line: str) -> None:
@@ -224,15 +247,13 @@ class _Emitter:
             name = f"dtype_{np.dtype(value).name}"
             self.functions[name] = np.dtype(value)
             return name
-        if isinstance(value, float) and not math.isfinite(value):
-            return f"float({str(value)!r})"
-        return repr(value)
+        return repr(value)  # of numbers that are not finite: the names below
 
 
-def _test(slot: int, outcome: bool | int | float) -> str:
-    if outcome is True:
-        return f"v{slot}"
-    return f"not v{slot}" if outcome is False else f"v{slot} == {outcome!r}"
+def _test(slot: int, outcome: bool | int | float, negated: bool = False) -> str:
+    if type(outcome) is bool:
+        return f"v{slot}" if outcome is not negated else f"not v{slot}"
+    return f"v{slot} {'!=' if negated else '=='} {outcome!r}"
 
 
 def _words(line: str) -> list[str]:

@@ -6,7 +6,6 @@ shares them. New variables are made in the order in which the step made them.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -154,8 +153,6 @@ class Writer:
     def _literal(self, value: Any) -> str:
         if isinstance(value, np.generic):
             value = value.item()
-        if isinstance(value, float) and not math.isfinite(value):
-            return f"float({str(value)!r})"
         return repr(value)
 
     def _gen(self, gen: Generation | None) -> str:

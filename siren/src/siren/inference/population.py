@@ -22,7 +22,7 @@ class Recorder(Protocol):
 _IMPOSSIBLE = RunError("every particle has weight 0: the data are impossible under this model")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Choice:
     """What a resampling of all particles comes to. Without ancestors everybody stays."""
 

@@ -4,6 +4,7 @@ own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -101,8 +102,8 @@ def average(values: Any, weights: Array) -> float:
     """The mean over lanes. A lane of weight 0 may well be infinite."""
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         return float(values)
-    total = float(np.einsum("i,i->", weights, values, dtype=float))
-    return total if np.isfinite(total) else float(np.sum(np.where(weights > 0, values, 0.0) * weights))
+    total = float(weights.dot(values))
+    return total if math.isfinite(total) else float(np.sum(np.where(weights > 0, values, 0.0) * weights))
 
 
 def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: bool) -> float:

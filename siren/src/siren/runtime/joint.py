@@ -14,11 +14,15 @@ from siren.syntax.depth import deep_recursion
 
 class Joint:
     """Particles are chosen by weight, and in copies of them every variable of the answer is drawn, one given
-    the others. The copy is made at once, so that a run that goes on (a stream) does not change it."""
+    the others. If the run goes on (a stream), a copy of all is made at once, which that does not change."""
 
-    def __init__(self, engine: Engine, weights: Array, leaves: Sequence[Expr], order: Sequence[int]) -> None:
-        everyone = np.arange(engine.graph.scope.size)
-        self._engine, self._leaves = engine.copied(everyone, leaves, engine.rng)
+    def __init__(
+        self, engine: Engine, weights: Array, leaves: Sequence[Expr], order: Sequence[int], goes_on: bool
+    ) -> None:
+        self._engine, self._leaves = engine, leaves
+        if goes_on:
+            everyone = np.arange(engine.graph.scope.size)
+            self._engine, self._leaves = engine.copied(everyone, leaves, engine.rng)
         self._weights = weights
         self._order = order
         self._latest: tuple[int, int, Array] | None = None

@@ -138,7 +138,7 @@ def stream(
                     local = dict(env)
                     evaluator.bind(node.pattern, accumulator, local)
                     answer = evaluator.eval(node.body, local)
-                outcome = session.result(answer)
+                outcome = session.result(answer, goes_on=True)
             del accumulator, answer
         yield outcome
 
@@ -186,10 +186,10 @@ class _Session:
         self._missing = evaluator.missing
         return evaluator
 
-    def result(self, answer: Value) -> RunResult:
+    def result(self, answer: Value, goes_on: bool = False) -> RunResult:
         self.engine.site = Site("the answer of the program", self.program.body.span)
         log_evidence = self.population.log_evidence()
-        value = Summary(self.engine, self.population.weights(), self.mean).of(answer)
+        value = Summary(self.engine, self.population.weights(), self.mean, goes_on).of(answer)
         return RunResult(
             value=value,
             log_evidence=log_evidence,

@@ -27,9 +27,11 @@ Rng = np.random.Generator
 
 
 class Summary:
-    """`plugin` gives the published artifact's means of non-linear expressions, for comparison."""
+    """`plugin` gives the published artifact's means of non-linear expressions, for comparison. `goes_on` says
+    that the engine will be used again."""
 
-    def __init__(self, engine: Engine, weights: Array, mean: Mean = "exact") -> None:
+    def __init__(self, engine: Engine, weights: Array, mean: Mean = "exact", goes_on: bool = False) -> None:
+        self.goes_on = goes_on
         self.engine = engine
         self.graph = engine.graph
         self.weights = weights
@@ -44,7 +46,7 @@ class Summary:
         shape = _shape(value, leaves)
         order = sorted(range(len(leaves)), key=lambda i: -_newest(leaves[i]))
         posteriors = {i: self._mixture(leaves[i]) for i in order}
-        joint = Joint(self.engine, self.weights, leaves, order)
+        joint = Joint(self.engine, self.weights, leaves, order, self.goes_on)
         return _fill(shape, {i: self._estimate(i, posterior, joint) for i, posterior in posteriors.items()})
 
     def _mixture(self, expr: Expr) -> Posterior:
@@ -70,6 +72,8 @@ class Summary:
         """The expression, the same in all lanes, with the known distribution of each of its variables."""
         while True:
             expr = self.graph.simplify(self.graph.fresh(expr))
+            if isinstance(expr, NUMBERS):
+                return expr, {}
             names = variables(expr)
             mixed = {v: lanes for v in names if (lanes := lanes_with([expr], v)) is not None}
             idle: dict[Variable, Expr] = {v: 0.0 for v, lanes in mixed.items() if not lanes.any()}
@@ -139,10 +143,15 @@ class Summary:
 
 
 def _of_number(value: Any) -> Posterior:
-    kind: Kind = "bool" if np.asarray(value).dtype.kind == "b" else "number"
     if isinstance(value, np.ndarray):
-        numbers = value.astype(float)
-        return Posterior(numbers, lambda: 0.0, lambda lanes, rng: numbers[lanes], kind=kind)
+        numbers = value.astype(float, copy=False)
+        return Posterior(
+            numbers,
+            lambda: 0.0,
+            lambda lanes, rng: numbers[lanes],
+            kind="bool" if value.dtype == bool else "number",
+        )
+    kind: Kind = "bool" if isinstance(value, bool) else "number"
     constant = float(value)
     return Posterior(
         constant,
