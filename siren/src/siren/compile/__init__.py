@@ -1,4 +1,4 @@
-"""Compiled steps: the body of a fold, traced once for each structure and run as a flat list of array operations.
+"""Compiled steps: the body of a fold, traced once per structure and run as a flat list of array operations.
 
 The interpreter is the reference, and what is compiled is nothing but what it did. A step runs once on a copy
 of the state in which every array and every number writes down what is done to it (`traced`, on a `tape`). The
