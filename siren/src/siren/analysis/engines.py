@@ -16,7 +16,6 @@ from siren.analysis.number import Numbers, Unknown
 from siren.analysis.paths import Undecided
 from siren.distributions.base import Distribution
 from siren.distributions.finite import BERNOULLI, DELTA
-from siren.distributions.gaussian import GAUSSIAN
 from siren.errors import Span
 from siren.inference.bp import BP
 from siren.inference.ds import DS, MARGINALIZED
@@ -25,12 +24,24 @@ from siren.inference.graph import Graph, Node
 from siren.inference.ssi import SSI, Given
 from siren.symbolic.algebra import operation
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Expr, Op, Poly, Raw, Scalar, Variable, of, polynomial, variables
+from siren.symbolic.expr import (
+    NUMBERS,
+    Expr,
+    Op,
+    Outcome,
+    Poly,
+    Raw,
+    Scalar,
+    Variable,
+    of,
+    polynomial,
+    variables,
+)
 from siren.symbolic.sign import NONNEGATIVE
 
 
 def _is_gaussian(family: Distribution) -> bool:
-    return family is GAUSSIAN
+    return family.gaussian
 
 
 def _is_finite(family: Distribution) -> bool:
@@ -48,24 +59,27 @@ class Abstract(Engine):
 
     numbers: Numbers
 
-    def _sample(self, dist: Dist) -> Expr:
-        return self.numbers.fresh(dist.family.support.sign)
+    def _sample(self, dist: Dist) -> Outcome:
+        sign = dist.family.support.sign
+        if dist.size:
+            return tuple(self.numbers.fresh(sign) for _ in range(dist.size))
+        return self.numbers.fresh(sign)
 
-    def _score(self, dist: Dist, value: Expr) -> Raw:
+    def _score(self, dist: Dist, value: Outcome) -> Raw:
         return 0.0
 
     def _sound(self, dist: Dist, observed: bool = False) -> Dist:
         return dist  # wrong numbers are found when the program runs
 
-    def _require_finite(self, value: Expr) -> None:
+    def _require_finite(self, value: Outcome) -> None:
         pass
 
-    def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Expr:
+    def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Outcome:
         result = super().assume(name, annotation, self.decided(dist), span)
         self.after()
         return result
 
-    def observe(self, dist: Dist, value: Expr) -> None:
+    def observe(self, dist: Dist, value: Outcome) -> None:
         super().observe(self.decided(dist), value)
         self.after()
 
@@ -101,6 +115,12 @@ class Abstract(Engine):
             kept = {m: c for m, c in expr.terms.items() if not m or not isinstance(c, Unknown) or c}
             return expr if len(kept) == len(expr.terms) else polynomial(kept, None)
         return expr
+
+    def forgotten(self, dist: Dist) -> Dist:
+        """The same family with unknown parameters."""
+        count = len(dist.params)
+        signs = [dist.family.parameter(place, count).bound.sign for place in range(count)]
+        return Dist(dist.family, tuple(self.numbers.fresh(sign) for sign in signs))
 
     def resume(self, live: list[Variable]) -> None:
         """Go on from a state of which these variables are left."""
@@ -140,8 +160,7 @@ class AbstractBP(Abstract, BP):
     def _enter(self, variable: Variable, dist: Dist) -> None:
         super()._enter(variable, dist)
         if not self.graph.node(variable).dist.known:
-            root = Dist(GAUSSIAN, (self.numbers.fresh(), self.numbers.fresh(NONNEGATIVE)))
-            self.graph.set(variable, Node(root, MARGINALIZED))
+            self.graph.set(variable, Node(self.forgotten(dist), MARGINALIZED))
 
     def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
         return True
@@ -184,13 +203,16 @@ class AbstractSSI(Abstract, SSI):
         return True
 
     def _is_closed(self, dist: Dist) -> bool:
-        if dist.family is GAUSSIAN:
-            mean, variance = dist.params
-            if not isinstance(variance, NUMBERS) or type(mean) is Op:
-                return False
-            return type(mean) is not Poly or all(
-                not m or (len(m) == 1 and m[0][1] == 1 and self._is_member(m[0][0], _is_gaussian))
-                for m in mean.terms
+        if dist.family.gaussian:
+            means = dist.params[: dist.size or 1]
+            return all(isinstance(p, NUMBERS) for p in dist.params[len(means) :]) and all(
+                isinstance(mean, NUMBERS)
+                or (
+                    type(mean) is Poly
+                    and all(len(m) < 2 and all(power == 1 for _, power in m) for m in mean.terms)
+                    and all(self._is_member(v, _is_gaussian) for v in variables(mean))
+                )
+                for mean in means
             )
         return dist.family.finite and all(self._is_member(v, _is_finite) for v in dist.variables())
 
@@ -199,8 +221,8 @@ class AbstractSSI(Abstract, SSI):
         return variable in self.closed and type(node) is Node and node.dist.known and kind(node.dist.family)
 
     def _root(self, dist: Dist) -> Dist:
-        if dist.family is GAUSSIAN:
-            return Dist(GAUSSIAN, (self.numbers.fresh(), self.numbers.fresh(NONNEGATIVE)))
+        if dist.family.gaussian:
+            return self.forgotten(dist)
         outcomes = dist.family.outcomes(dist) or []
         return dist.family.with_chances(dist, [self.numbers.fresh(NONNEGATIVE) for _ in outcomes])
 
@@ -272,13 +294,20 @@ class AbstractSSI(Abstract, SSI):
 
     def _cannot_clash(self, dist: Dist) -> bool:
         """Linear in all closed parents with known coefficients: none of them can stand in the way."""
-        if dist.family is not GAUSSIAN:
+        if not dist.family.gaussian:
             return False
-        mean, variance = dist.params
-        return (
-            type(mean) is Poly
-            and not any(v in self.closed for v in variables(variance))
-            and all(len(m) == 1 and m[0][1] == 1 for m in mean.terms if any(v in self.closed for v, _ in m))
+        means = dist.params[: dist.size or 1]
+        return not any(v in self.closed for v in variables(*dist.params[len(means) :])) and all(
+            isinstance(mean, NUMBERS)
+            or (
+                type(mean) is Poly
+                and all(
+                    len(m) == 1 and m[0][1] == 1
+                    for m in mean.terms
+                    if any(getattr(v, "whole", v) in self.closed for v, _ in m)
+                )
+            )
+            for mean in means
         )
 
 

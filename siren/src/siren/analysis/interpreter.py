@@ -170,6 +170,19 @@ class Interpreter(Evaluator):
             return assemble(items[1:], rest) if items else rest
         raise Undecided(f"{name} of a list of unknown length")
 
+    def _definite(self, value: Value, size: int = 0) -> Value:
+        """A vector or matrix, whose length the example shows if the program does not."""
+        if type(value) is not Cons and type(value) is not Tail:
+            return value
+        items, rest = split(value)
+        items = [self._definite(item) for item in items]
+        if rest is None:
+            return assemble(items, None)
+        missing = (size or rest.example) - len(items)
+        if missing < 0 or not rest.elements or not (size or rest.example):
+            raise Undecided("a vector of unknown length")
+        return assemble(items + [self._definite(self._element(rest)) for _ in range(missing)], None)
+
     def _element(self, rest: Tail) -> Value:
         """Some element of a list of unknown length."""
         if not rest.elements:

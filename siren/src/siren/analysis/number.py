@@ -136,6 +136,9 @@ class Unknown(Scalar):
             return self.numbers.made(name, args, sign_of(args[1]))
         return self.numbers.made(name, args, signs.get(name, NONNEGATIVE))
 
+    def another(self) -> Unknown:
+        return self.numbers.fresh()
+
     def __bool__(self) -> bool:
         if self.surely_nonzero:
             return True

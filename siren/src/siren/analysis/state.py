@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from siren.analysis.number import Unknown
 from siren.analysis.paths import Undecided
@@ -11,7 +11,7 @@ from siren.analysis.tail import Tail, assemble, split
 from siren.inference.graph import Graph, Node
 from siren.runtime.values import Cons, Value
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, Op, Poly, Variable, variables
+from siren.symbolic.expr import Component, Expr, Op, Poly, Variable, variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,9 @@ class State:
         full = dict(names)
         for variable in sorted(self.nodes, key=lambda v: v.serial):
             if variable not in full:
-                full[variable] = type(variable)(variable.name, variable.annotation, variable.span)
+                full[variable] = type(variable)(
+                    variable.name, variable.annotation, variable.span, variable.size
+                )
         nodes = {full[v]: _rename_node(node, full) for v, node in self.nodes.items()}
         return State(map_leaves(self.accumulator, lambda e: _rename(e, full)), nodes, self.key)
 
@@ -43,7 +45,7 @@ def map_leaves(value: Value, change: Callable[[Expr], Value]) -> Value:
     if type(value) is Cons or type(value) is Tail:
         items, rest = split(value)
         if rest is not None:
-            rest = Tail(tuple(map_leaves(element, change) for element in rest.elements))
+            rest = replace(rest, elements=tuple(map_leaves(element, change) for element in rest.elements))
         return assemble([map_leaves(item, change) for item in items], rest)
     return change(value) if type(value) is Poly or type(value) is Op else value
 
@@ -51,11 +53,17 @@ def map_leaves(value: Value, change: Callable[[Expr], Value]) -> Value:
 def _rename(expr: Expr, names: Mapping[Variable, Variable]) -> Expr:
     """Keeps the order of terms, which says what is tried first."""
     if type(expr) is Poly:
-        terms = {tuple((names.get(v, v), p) for v, p in m): c for m, c in expr.terms.items()}
+        terms = {tuple((_renamed(v, names), p) for v, p in m): c for m, c in expr.terms.items()}
         return Poly(terms, None)
     if type(expr) is Op:
         return Op(expr.name, tuple(_rename(arg, names) for arg in expr.args))
     return expr
+
+
+def _renamed(variable: Variable, names: Mapping[Variable, Variable]) -> Variable:
+    if type(variable) is Component:
+        return Component(names.get(variable.whole, variable.whole), variable.place)
+    return names.get(variable, variable)
 
 
 def _rename_node(node: Node, names: Mapping[Variable, Variable]) -> Node:
@@ -125,7 +133,9 @@ class _Writer:
             return (expr.name, tuple(self.expr(arg) for arg in expr.args))
         return (type(expr).__name__, expr)
 
-    def variable(self, variable: Variable) -> int:
+    def variable(self, variable: Variable) -> Hashable:
+        if type(variable) is Component:
+            return (self.variable(variable.whole), variable.place)
         place = self._places.get(variable)
         if place is None:
             place = self._places[variable] = len(self.seen)

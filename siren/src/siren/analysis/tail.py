@@ -18,10 +18,11 @@ class Past:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """Any number of elements, each like one of these."""
+    """Any number of elements, each like one of these. As a vector it has as many as the example had."""
 
     elements: tuple[Value, ...]
     length: int = 0  # what a cell in front of it reads
+    example: int = 0
 
 
 def split(value: Any) -> tuple[list[Value], Tail | None]:

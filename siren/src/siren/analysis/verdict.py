@@ -128,7 +128,7 @@ def _shape(value: Any, numbers: Numbers) -> Value:
     if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) != 0:
         if not len(value):
             raise Undecided("an empty list of data does not show what its elements are")
-        return Tail((_shape(value[0], numbers),))
+        return Tail((_shape(value[0], numbers),), example=len(value))
     return numbers.fresh(sign_of(float(value)) if isinstance(value, bool) else "?")
 
 

@@ -3,6 +3,8 @@ that change from step to step become unknown."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from siren.analysis.engines import Abstract
 from siren.analysis.number import Numbers, Unknown, sign_of
 from siren.analysis.state import map_leaves, reachable
@@ -54,7 +56,8 @@ class Widening:
             if len(new) > self._front or rest is not None or len(new) < len(old):
                 gone = (*new[self._front :], *(rest.elements if rest else ()))
                 gone += old_rest.elements if old_rest is not None and rest is not old_rest else ()
-                return assemble(new[: self._front], Tail(gone))
+                example = rest.example if rest is not None and not new else 0
+                return assemble(new[: self._front], Tail(gone, example=example))
         return after
 
     def _number(self, before: Expr, after: Expr) -> Expr:
@@ -77,7 +80,7 @@ class Widening:
                 for element in rest.elements:
                     kind = self._kind(element, live)
                     kinds.setdefault(describe(kind), kind)
-                rest = Tail(tuple(kinds[text] for text in sorted(kinds)))
+                rest = replace(rest, elements=tuple(kinds[text] for text in sorted(kinds)))
             return assemble([self._put_away(item, live) for item in items], rest)
         return value
 
@@ -108,10 +111,11 @@ class Widening:
         family = dist.family
         params: list[Expr] = []
         for place, param in enumerate(dist.params):
-            if family.parameter(place).fixed:
+            parameter = family.parameter(place, len(dist.params))
+            if parameter.fixed:
                 params.append(param)
             elif dist.known and family is not DELTA:
-                params.append(self.numbers.fresh(family.parameter(place).bound.sign))
+                params.append(self.numbers.fresh(parameter.bound.sign))
             else:
                 params.append(self.expr(param))
         return Dist(family, tuple(params))

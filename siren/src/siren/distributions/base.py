@@ -17,7 +17,7 @@ import numpy as np
 
 from siren.distributions.bounds import REAL, Bound, Numbers
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, generation, lift
+from siren.symbolic.expr import Expr, Raw, generation, lift
 from siren.symbolic.lanes import Array
 
 if TYPE_CHECKING:
@@ -44,13 +44,18 @@ class Distribution:
 
     name: ClassVar[str]
     meaning: ClassVar[str] = ""
-    # As a program writes them.
+    # As a program writes them, and other ways to write them.
     parameters: ClassVar[tuple[Parameter, ...]]
+    also: ClassVar[tuple[tuple[Parameter, ...], ...]] = ()
     # What draws are like. `discrete` ones have probabilities in place of densities.
     support: ClassVar[Bound] = REAL
     discrete: ClassVar[bool] = False
     # Few outcomes, which `outcomes` lists: finite parents of finite children are summed over.
     finite: ClassVar[bool] = False
+    # A number or vector such that any of them that depend linearly on each other are jointly gaussian.
+    gaussian: ClassVar[bool] = False
+    # Draws are vectors, which `size` counts; a program sees a list.
+    vector: ClassVar[bool] = False
     # How an edge of the graph is turned around, by the name of the child and by the name of the parent.
     as_parent: ClassVar[Mapping[str, Rule]] = {}
     as_child: ClassVar[Mapping[str, Rule]] = {}
@@ -61,9 +66,17 @@ class Distribution:
         """The distribution of these arguments: expressions, or (nested) Python lists of them."""
         return Dist(self, arguments)
 
-    def parameter(self, place: int) -> Parameter:
-        """What the parameter at a place of `Dist.params` is."""
+    def form(self, count: int) -> tuple[Parameter, ...] | None:
+        """The parameters of a call with so many arguments."""
+        return next((form for form in (self.parameters, *self.also) if len(form) == count), None)
+
+    def parameter(self, place: int, count: int) -> Parameter:
+        """What the parameter at a place of `Dist.params` is, of which there are so many."""
         return self.parameters[place]
+
+    def size(self, count: int) -> int:
+        """How many components draws have, if `Dist.params` has so many parameters; 0 if draws are numbers."""
+        return 0
 
     def wrong(self, *p: Numbers) -> str | None:
         """What is wrong with parameters each of which is within its bound."""
@@ -72,7 +85,7 @@ class Distribution:
     # Numbers ------------------------------------------------------------------------------------------------
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        """A draw for each of `size` lanes."""
+        """A draw for each of `size` lanes; a vector's as an array of one row per lane."""
         raise NotImplementedError(f"{self.name} cannot be drawn")
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
@@ -121,6 +134,14 @@ class Distribution:
     def with_chances(self, dist: Dist, chances: list[Expr]) -> Dist:
         """The same outcomes with other probabilities."""
         raise NotImplementedError
+
+    def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Dist] | None:
+        """(c, d) such that the weighted sum of a vector's components is c times a number distributed as d."""
+        return None
+
+    def expected_product(self, dist: Dist, powers: dict[int, int]) -> Expr | None:
+        """E of a product of powers of a vector's components, if there is a formula."""
+        return None
 
     def expected_power(self, dist: Dist, exponent: int) -> Expr | None:
         """E[x ** exponent] as an expression of what the parameters depend on."""

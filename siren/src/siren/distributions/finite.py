@@ -57,17 +57,20 @@ class Categorical(Distribution):
     """In `Dist.params`: the lowest value, then the probability of it and of each integer above it."""
 
     name = "categorical"
-    meaning = "integers low..high, both included"
+    meaning = "integers low..high, both included; without these, from 0"
     parameters = (
         Parameter("low", INTEGER, fixed=True),
         Parameter("high", INTEGER),
         Parameter("probabilities", PROBABILITY, kind="list"),
     )
+    also = ((Parameter("probabilities", PROBABILITY, kind="list"),),)
     discrete = True
     finite = True
     support = INTEGER
 
     def build(self, *arguments: Any) -> Dist:
+        if len(arguments) == 1:
+            return Dist(self, (0.0, *arguments[0]))
         low, high, chances = arguments
         first, last = _whole(self.name, low), _whole(self.name, high)
         if len(chances) != last - first + 1:
@@ -77,7 +80,7 @@ class Categorical(Distribution):
             )
         return Dist(self, (float(first), *chances))
 
-    def parameter(self, place: int) -> Parameter:
+    def parameter(self, place: int, count: int) -> Parameter:
         return self.parameters[2 if place else 0]
 
     def wrong(self, *p: Numbers) -> str | None:

@@ -100,6 +100,7 @@ class Gaussian(Distribution):
     name = "gaussian"
     meaning = "normal, by its variance"
     parameters = (Parameter("mean", REAL), Parameter("variance", NONNEGATIVE_REAL, observed=POSITIVE_REAL))
+    gaussian = True
     as_parent: ClassVar = {"gaussian": gaussian_gaussian}
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:

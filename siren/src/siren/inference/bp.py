@@ -6,23 +6,18 @@ To know a variable, the path to its root is turned around edge by edge; nothing 
 from __future__ import annotations
 
 from siren.distributions.finite import DELTA
-from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conjugate
 from siren.inference.graph import Node
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, exchange
-from siren.symbolic.expr import Expr, Raw, Variable, of
+from siren.symbolic.expr import Outcome, Raw, Variable, components, parts
 
 
 class BP(Forest):
     method = "bp"
 
     def _matches(self, parent: Variable, prior: Dist, likelihood: Dist) -> bool:
-        return (
-            prior.family is GAUSSIAN
-            and likelihood.family is GAUSSIAN
-            and conjugate(parent, prior, likelihood)
-        )
+        return prior.family.gaussian and likelihood.family.gaussian and conjugate(parent, prior, likelihood)
 
     def _why(self, parent: Variable, dist: Dist) -> str:
         return "belief propagation keeps only gaussian parents of gaussians"
@@ -31,16 +26,16 @@ class BP(Forest):
         self._reverse(variable, None)
         return self.graph.node(variable).dist
 
-    def _condition(self, variable: Variable, value: Expr) -> Raw:
+    def _condition(self, variable: Variable, value: Outcome) -> Raw:
         self._reverse(variable, value)
         score = self._score(self._sound(self.graph.node(variable).dist, observed=True), value)
         self._realize(variable, value)
         return score
 
-    def _realize(self, variable: Variable, value: Expr) -> None:
-        self.graph.set(variable, Node(Dist(DELTA, (value,)), REALIZED))
+    def _realize(self, variable: Variable, value: Outcome) -> None:
+        self.graph.set(variable, Node(Dist(DELTA, components(value)), REALIZED))
 
-    def _reverse(self, x: Variable, given: Expr | None) -> None:
+    def _reverse(self, x: Variable, given: Outcome | None) -> None:
         """Make x a root: its parent becomes its child."""
         path: list[Variable] = []
         node = self._node(x)
@@ -58,8 +53,8 @@ class BP(Forest):
                     self._node(child)
                 else:
                     self.graph.set(child, Node(result.marginal, MARGINALIZED))
-                    known = given if child is path[0] and given is not None else of(child)
-                    posterior = result.posterior(known)
+                    known = given if child is path[0] and given is not None else parts(child)
+                    posterior = result.posterior(*components(known))
                     state = MARGINALIZED if posterior.known else INITIALIZED
                     self.graph.set(parent, Node(posterior, state))
             parent = child

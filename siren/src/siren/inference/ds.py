@@ -10,6 +10,8 @@ account when it is looked at next. So the past of a path is freed when the progr
 
 from __future__ import annotations
 
+from functools import cache
+
 from siren.distributions.finite import DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.engine import Engine
@@ -17,11 +19,15 @@ from siren.inference.graph import Diverge, Node, lanes_with, split_by
 from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange
-from siren.symbolic.expr import Expr, Raw, Variable, of, variables
+from siren.symbolic.expr import Outcome, Raw, Variable, components, parts, standing_for, variables
 
 INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
-# Stands for the parent in what it remembers of its child, which would hold the parent itself in a cycle.
-_SELF = Variable("parent")
+
+
+@cache
+def _stand_in(size: int) -> Variable:
+    """For the parent in what it remembers of its child, which would hold the parent itself in a cycle."""
+    return Variable("parent", size=size)
 
 
 def conjugate(parent: Variable, prior: Dist, likelihood: Dist) -> bool:
@@ -102,7 +108,7 @@ class DS(Forest):
         super()._draw_settled(variable)
         self._learn(parent)
 
-    def _condition(self, variable: Variable, value: Expr) -> Raw:
+    def _condition(self, variable: Variable, value: Outcome) -> Raw:
         parent = self._open_parent(variable)
         score = super()._condition(variable, value)
         self._learn(parent)
@@ -147,10 +153,9 @@ class DS(Forest):
             self._draw(parent, result.reason)
             self._node(x)
         else:
+            standing = standing_for(parent, parts(_stand_in(parent.size)))
             self.graph.set(x, Node(result.marginal, MARGINALIZED))
-            self.graph.set(
-                parent, Node(above.dist, above.state, node.dist.substitute({parent: of(_SELF)}), x)
-            )
+            self.graph.set(parent, Node(above.dist, above.state, node.dist.substitute(standing), x))
 
     def _node(self, variable: Variable) -> Node:
         """As in any forest, and a marginalized child that has got a value since is taken into account."""
@@ -160,14 +165,14 @@ class DS(Forest):
         child = self.graph.node(node.child)
         if child.state != REALIZED:
             return node
-        result = exchange(_SELF, node.dist, node.condition)
+        result = exchange(_stand_in(variable.size), node.dist, node.condition)
         assert isinstance(result, Exchange)
-        node = Node(result.posterior(child.dist.params[0]), node.state)
+        node = Node(result.posterior(*child.dist.params), node.state)
         self.graph.set(variable, node)
         return node
 
-    def _realize(self, variable: Variable, value: Expr) -> None:
-        self.graph.set(variable, Node(Dist(DELTA, (value,)), REALIZED))
+    def _realize(self, variable: Variable, value: Outcome) -> None:
+        self.graph.set(variable, Node(Dist(DELTA, components(value)), REALIZED))
 
     def _marginalized_child(self, x: Variable) -> Variable | None:
         return self._node(x).child

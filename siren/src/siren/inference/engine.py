@@ -20,7 +20,20 @@ from siren.inference import guard
 from siren.inference.graph import Graph, join_nothing, join_numbers, lanes_with
 from siren.symbolic.algebra import ite
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Raw, Variable, fresh, lift, of, variables
+from siren.symbolic.expr import (
+    NUMBERS,
+    Column,
+    Expr,
+    Op,
+    Outcome,
+    Raw,
+    Variable,
+    fresh,
+    lift,
+    of,
+    parts,
+    variables,
+)
 from siren.symbolic.lanes import Array, Index
 
 
@@ -53,12 +66,12 @@ class Engine:
 
     # The four operations ------------------------------------------------------------------------------------
 
-    def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Expr:
+    def assume(self, name: str, annotation: str | None, dist: Dist, span: Span | None) -> Outcome:
         """A new variable, or its value if the annotation says `sample`."""
         dist = self.graph.simplify_dist(dist)
         if dist.family is DELTA:
             return self.value(dist.params[0]) if annotation == "sample" else dist.params[0]
-        variable = Variable(name, annotation, span)
+        variable = Variable(name, annotation, span, dist.size)
         self._drawn.setdefault(name, False)
         if dist.known:
             dist = self._sound(dist)
@@ -69,13 +82,18 @@ class Engine:
         self._bring_in(variable, dist)
         if annotation == "sample":
             self._draw(variable, "it is annotated `sample`")
-            return self.graph.node(variable).dist.params[0]
-        return of(variable)
+            params = self.graph.node(variable).dist.params
+            return params if variable.size else params[0]
+        return parts(variable) if variable.size else of(variable)
 
-    def observe(self, dist: Dist, value: Expr) -> None:
+    def observe(self, dist: Dist, value: Outcome) -> None:
         """Condition on a value: lanes gain the log density of it."""
         graph = self.graph
-        value = self.value(value)
+        if isinstance(value, tuple):
+            value = tuple([self.value(number) for number in value])
+            value = tuple([graph.fresh(number) for number in value])
+        else:
+            value = self.value(value)
         self._require_finite(value)
         dist = graph.simplify_dist(dist)
         if dist.family is DELTA:
@@ -83,10 +101,12 @@ class Engine:
         if dist.known:
             score = self._score(self._sound(dist, observed=True), value)
         else:
-            variable = Variable(None, None, self.site.span)
+            variable = Variable(None, None, self.site.span, dist.size)
             self._bring_in(variable, dist)
 
             def condition() -> Raw:
+                if isinstance(value, tuple):
+                    return self._condition(variable, tuple([graph.fresh(number) for number in value]))
                 return self._condition(variable, graph.fresh(value))
 
             score = graph.lanewise(condition, join_numbers)
@@ -152,11 +172,11 @@ class Engine:
         """Make the distribution of the variable known, so that it can be drawn, and return it."""
         raise NotImplementedError
 
-    def _realize(self, variable: Variable, value: Expr) -> None:
+    def _realize(self, variable: Variable, value: Outcome) -> None:
         """The variable, settled before, has this value from now on."""
         raise NotImplementedError
 
-    def _condition(self, variable: Variable, value: Expr) -> Raw:
+    def _condition(self, variable: Variable, value: Outcome) -> Raw:
         """Observe an anonymous variable; gives the log density."""
         score = self._score(self._sound(self._settle(variable), observed=True), value)
         self._realize(variable, value)
@@ -184,19 +204,22 @@ class Engine:
         if dist.family is not DELTA:
             self._realize(variable, self._sample(self._sound(dist)))
 
-    def _sample(self, dist: Dist) -> Expr:
-        """A number for each lane from a known distribution."""
-        return lift(dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now)
+    def _sample(self, dist: Dist) -> Outcome:
+        """A draw for each lane from a known distribution."""
+        draw, now = dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now
+        if draw.ndim > 1:
+            return tuple([Column(np.ascontiguousarray(column), now) for column in draw.T])
+        return lift(draw, now)
 
-    def _score(self, dist: Dist, value: Expr) -> Raw:
-        """The log density of a known distribution at a number."""
+    def _score(self, dist: Dist, value: Outcome) -> Raw:
+        """The log density of a known distribution at a known value."""
         return guard.score(self, dist, value)
 
     def _sound(self, dist: Dist, observed: bool = False) -> Dist:
         """A known distribution, refused if its parameters make none."""
         return guard.sound(self, dist, observed)
 
-    def _require_finite(self, value: Expr) -> None:
+    def _require_finite(self, value: Outcome) -> None:
         guard.require_finite(self, value)
 
     def _draw_where(self, variable: Variable, exprs: list[Expr], reason: str) -> None:

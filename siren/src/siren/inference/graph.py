@@ -31,7 +31,9 @@ from siren.symbolic.expr import (
     coefficients,
     fresh,
     of,
+    parts,
     restrict,
+    standing_for,
     variables,
 )
 from siren.symbolic.lanes import Array, Generation, Index, Scope
@@ -228,11 +230,13 @@ class Graph:
             node = self.peek(variable)
             if type(node) is Node:
                 if node.dist.family is DELTA:
-                    known[variable] = node.dist.params[0]
+                    known.update(standing_for(variable, node.dist.params))
             elif type(node) is Mixed:
                 for lanes, piece in node.pieces:
                     if piece.dist.family is DELTA:
-                        known[variable] = select(lanes.data, piece.dist.params[0], of(variable), lanes.gen)
+                        pairs = zip(piece.dist.params, parts(variable), strict=True)
+                        values = [select(lanes.data, value, own, lanes.gen) for value, own in pairs]
+                        known.update(standing_for(variable, values))
         return known
 
     # Lanes --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 
 from siren.errors import RunError
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, Raw, lift, raw
+from siren.symbolic.expr import Expr, Outcome, Raw, components, lift, raw
 from siren.symbolic.lanes import Array
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 def sound(engine: Engine, dist: Dist, observed: bool = False) -> Dist:
     """A known distribution with parameters that make sense in every lane."""
     family = dist.family
+    count = len(dist.params)
     for place, param in enumerate(dist.params):
-        parameter = family.parameter(place)
+        parameter = family.parameter(place, count)
         bound = parameter.observed if observed and parameter.observed else parameter.bound
         if not bound.holds_everywhere(raw(param)):
             return _mended(engine, dist, observed)
@@ -41,7 +42,7 @@ def _mended(engine: Engine, dist: Dist, observed: bool) -> Dist:
     params: list[Expr] = []
     dead = np.zeros(size, dtype=bool)
     for place, param in enumerate(dist.params):
-        parameter = family.parameter(place)
+        parameter = family.parameter(place, len(dist.params))
         bound = parameter.observed if observed and parameter.observed else parameter.bound
         bad = np.broadcast_to(~bound.holds(raw(param)), (size,))
         if bad.any():
@@ -72,8 +73,12 @@ def _judge(engine: Engine, parameter: Parameter, what: str, words: str, value: R
 # Observations -------------------------------------------------------------------------------------------
 
 
-def require_finite(engine: Engine, value: Expr) -> None:
+def require_finite(engine: Engine, value: Outcome) -> None:
     """Refuse to observe what is not a number."""
+    if isinstance(value, tuple):
+        for part in value:
+            require_finite(engine, part)
+        return
     number = raw(value)
     if isinstance(number, np.ndarray):
         bad = ~np.isfinite(number) & _alive(engine)
@@ -83,23 +88,23 @@ def require_finite(engine: Engine, value: Expr) -> None:
         raise RunError(f"the observed value is {number:g}{_where(engine)}", engine.site.span)
 
 
-def score(engine: Engine, dist: Dist, value: Expr) -> Raw:
-    """The log density of a known distribution at a number."""
-    score = dist.logpdf(raw(value))
+def score(engine: Engine, dist: Dist, value: Outcome) -> Raw:
+    """The log density of a known distribution at a known value."""
+    values = components(value)
+    score = dist.logpdf(*[raw(number) for number in values])
     total = np.add.reduce(score) if isinstance(score, np.ndarray) else score
     if -np.inf < total < np.inf:
         return score
     score = np.broadcast_to(np.asarray(score, dtype=float), (engine.graph.scope.size,))
     nan, infinite = np.isnan(score), (score == np.inf) & _alive(engine)
     if infinite.any():
-        at = np.broadcast_to(raw(value), score.shape)[infinite][0]
-        message = f"the density of the {dist.family} is infinite at {float(at):g}{_where(engine)}"
+        message = f"the density of the {dist.family} is infinite at {_listed(values)}{_where(engine)}"
         raise RunError(message, engine.site.span)
     if (nan & _alive(engine)).any():
         _rule_out(engine, nan & _alive(engine), f"the density of the {dist.family} is not a number")
     score = np.where(nan, -np.inf, score)
     if not (score > -np.inf).any():
-        engine.graph.ruled_out = _impossible(engine, dist, value)
+        engine.graph.ruled_out = _impossible(engine, dist, values)
     return score
 
 
@@ -110,13 +115,10 @@ def require_possible(engine: Engine) -> None:
         raise graph.ruled_out
 
 
-def _impossible(engine: Engine, dist: Dist, value: Expr) -> RunError:
-    number = raw(value)
-    shown = f"{number:g}" if not isinstance(number, np.ndarray) else f"one like {number.ravel()[0]:g}"
-    params = ", ".join(_shown(raw(p)) for p in dist.params)
+def _impossible(engine: Engine, dist: Dist, values: tuple[Expr, ...]) -> RunError:
     return RunError(
-        f"no particle can explain the observation {shown}{_where(engine)}: "
-        f"its probability under {dist.family}({params}) is 0",
+        f"no particle can explain the observation {_listed(values)}{_where(engine)}: "
+        f"its probability under {dist.family}({_listed(dist.params)}) is 0",
         engine.site.span,
         hint="check the value and the model; more particles help only if a few of them could explain it",
     )
@@ -148,6 +150,10 @@ def _rule_out(engine: Engine, lanes: Array, why: str) -> None:
 
 def _where(engine: Engine) -> str:
     return f" (step {engine.step})" if engine.step else ""
+
+
+def _listed(numbers: tuple[Expr, ...]) -> str:
+    return ", ".join(_shown(raw(number)) for number in numbers)
 
 
 def _shown(number: Raw) -> str:

@@ -18,7 +18,7 @@ from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split
 from siren.symbolic.algebra import add, affine, mul
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange, is_choice
-from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, of
+from siren.symbolic.expr import NUMBERS, Outcome, Poly, Raw, Variable, components, parts
 from siren.symbolic.lanes import Generation
 
 _NOTHING: frozenset[Variable] = frozenset()
@@ -40,14 +40,14 @@ class Pending:
         self.variable = variable
         self.exchanges: list[tuple[Variable, Exchange]] = []
 
-    def resolve(self, graph: Graph, value: Expr) -> None:
+    def resolve(self, graph: Graph, value: Outcome) -> None:
         for parent, result in self.exchanges:
-            graph.set(parent, Node(result.posterior(value)))
+            graph.set(parent, Node(result.posterior(*components(value))))
         self.exchanges.clear()
 
 
 # What is known of the variable that is being hoisted: nothing, that it will be drawn, or its value.
-Given = Pending | Expr | None
+Given = Pending | Outcome | None
 
 
 class SSI(Engine):
@@ -64,8 +64,8 @@ class SSI(Engine):
     def _settle(self, variable: Variable) -> Dist:
         return self._hoist_by_force(variable, None)
 
-    def _realize(self, variable: Variable, value: Expr) -> None:
-        self.graph.set(variable, Node(Dist(DELTA, (value,))))
+    def _realize(self, variable: Variable, value: Outcome) -> None:
+        self.graph.set(variable, Node(Dist(DELTA, components(value))))
 
     def _draw_settled(self, variable: Variable) -> None:
         # The parents' posteriors wait for the value, so that they need not be made for a random one first.
@@ -77,7 +77,7 @@ class SSI(Engine):
         self._realize(variable, value)
         pending.resolve(self.graph, value)
 
-    def _condition(self, variable: Variable, value: Expr) -> Raw:
+    def _condition(self, variable: Variable, value: Outcome) -> Raw:
         # Nothing else depends on an observed variable, so its parents can take the value at once.
         dist = self._hoist_by_force(variable, value)
         score = self._score(self._sound(dist, observed=True), value)
@@ -151,7 +151,7 @@ class SSI(Engine):
             except NonConjugate as obstacle:
                 clash = obstacle.clash
             if type(given) is Pending:
-                given.resolve(self.graph, of(variable))
+                given.resolve(self.graph, parts(variable))
             self._draw(clash.blame, clash.reason)
 
     def hoist(self, x: Variable, ghosts: Set[Variable], given: Given = None) -> None:
@@ -172,7 +172,7 @@ class SSI(Engine):
                     self._swap(parent, x, given)
         except Diverge:
             if type(given) is Pending:
-                given.resolve(self.graph, of(x))
+                given.resolve(self.graph, parts(x))
             raise
 
     def _swap(self, parent: Variable, x: Variable, given: Given) -> None:
@@ -187,7 +187,8 @@ class SSI(Engine):
         if type(given) is Pending:
             given.exchanges.append((parent, result))
         else:
-            self.graph.set(parent, Node(result.posterior(of(x) if given is None else given)))  # type: ignore[arg-type]
+            value = parts(x) if given is None else components(given)  # type: ignore[arg-type]
+            self.graph.set(parent, Node(result.posterior(*value)))
 
     def dist(self, variable: Variable) -> Dist:
         """The distribution of a variable, known parents filled in."""

@@ -11,12 +11,12 @@ import numpy as np
 from siren.errors import RunError, SirenError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
-from siren.runtime import library
+from siren.runtime import library, matrices
 from siren.runtime.effects import Effects
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, join, list_of
 from siren.symbolic.algebra import ite, select
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Op, Poly, Scalar, Variable, of
+from siren.symbolic.expr import Column, Component, Expr, Op, Poly, Scalar, Variable, components, of
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
 from siren.syntax.printer import flat
@@ -114,6 +114,8 @@ class Evaluator:
 
     def _unary(self, node: ast.Unary, env: Env) -> Value:
         operand = self.eval(node.operand, env)
+        if type(operand) is Cons and node.operator == "-":
+            return self._guided(lambda: matrices.negated(operand, self._now), node.span)
         if not isinstance(operand, EXPRESSIONS):
             raise RunError(f"`{node.operator}` expects a number, not {describe(operand)}", node.span)
         return library.UNARY[node.operator](operand)
@@ -137,8 +139,21 @@ class Evaluator:
         if not (isinstance(left, EXPRESSIONS) and isinstance(right, EXPRESSIONS)):
             if operator == "=":
                 return library.equal(left, right, self._now)
+            left, right = self._definite(left), self._definite(right)
+            if type(left) is Cons or type(right) is Cons:
+                result = self._guided(lambda: matrices.operate(operator, left, right, self._now), span)
+                if result is not None:
+                    return result
             raise RunError(f"`{operator}` cannot take {describe(left)} and {describe(right)}", span)
         return library.OPERATORS[operator](left, right)
+
+    def _guided(self, action: Callable[[], Value], span: Span) -> Value:
+        """Errors that do not know their place get this one."""
+        try:
+            return action()
+        except SirenError as error:
+            error.span = error.span or span
+            raise
 
     def _call(self, node: ast.Call, env: Env) -> Value:
         name = node.function
@@ -161,6 +176,8 @@ class Evaluator:
             builtin = library.FUNCTIONS.get(name)
             if builtin is not None:
                 return self._now(builtin(*arguments))
+            if name in matrices.FUNCTIONS:
+                return matrices.call(name, [self._definite(a) for a in arguments], self._now)
             if name in OPERATOR_FUNCTIONS:
                 left, right = arguments
                 return self._operate(OPERATOR_FUNCTIONS[name], left, right, span)
@@ -329,11 +346,11 @@ class Evaluator:
     def _distribution(self, node: ast.Distribution, env: Env) -> Dist:
         scope = self.graph.scope
         before = scope.now
-        arguments = [self.eval(argument, env) for argument in node.arguments]
+        arguments = [self._definite(self.eval(argument, env)) for argument in node.arguments]
         try:
             dist = library.distribution(node.name, arguments)
             # Numbers just evaluated are of the present lanes; those in a list need not be.
-            current = scope.now is before and node.name != "categorical"
+            current = scope.now is before and not any(type(argument) is Cons for argument in arguments)
             return dist.as_of(before) if current else dist.fresh(scope)
         except SirenError as error:
             error.span = error.span or node.span
@@ -346,14 +363,17 @@ class Evaluator:
             site = self._sites[id(node)] = Site(f"the assumption of `{node.name}`", node.distribution.span)
         self.engine.site = site
         annotation = self._plan.get(node.name, node.annotation)
-        return self.engine.assume(node.name, annotation, dist, node.name_span)
+        drawn = self.engine.assume(node.name, annotation, dist, node.name_span)
+        return list_of(list(drawn)) if type(drawn) is tuple else drawn
 
     def _observe(self, node: ast.Observe, env: Env) -> Value:
         dist = self._distribution(node.distribution, env)
         value = self.eval(node.value, env)
-        if not isinstance(value, EXPRESSIONS):
+        if dist.size:
+            value = self._vector(value, dist.size, node.span)
+        elif not isinstance(value, EXPRESSIONS):
             raise RunError(f"observe expects a number, not {describe(value)}", node.span)
-        if isinstance(value, (float, Scalar)) and value != value:
+        if any(isinstance(number, (float, Scalar)) and number != number for number in components(value)):
             self.skipped(flat(node.value))
             return
         site = self._sites.get(id(node))
@@ -361,6 +381,18 @@ class Evaluator:
             site = self._sites[id(node)] = Site("this observation", node.span)
         self.engine.site = site
         self.engine.observe(dist.fresh(self.graph.scope), value)
+
+    def _definite(self, value: Value, size: int = 0) -> Value:
+        """The value where a vector or matrix is asked for. Lists are known here, but not to the analysis."""
+        return value
+
+    def _vector(self, value: Value, size: int, span: Span) -> tuple[Expr, ...]:
+        value = self._definite(value, size)
+        numbers = tuple(value) if type(value) is Cons else ()
+        if len(numbers) != size or not all(isinstance(number, EXPRESSIONS) for number in numbers):
+            shown = f"a list of {len(numbers)}" if type(value) is Cons else describe(value)
+            raise RunError(f"observe expects a list of {size} numbers, not {shown}", span)
+        return tuple([self._now(number) for number in numbers])
 
     def _resample(self, node: ast.Resample, env: Env) -> Value:
         self.population.resample()
@@ -429,7 +461,8 @@ def _variable(value: Value) -> Variable | None:
     if type(value) is Poly and len(value.terms) == 1:
         ((monomial, coefficient),) = value.terms.items()
         if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(coefficient, float) and coefficient == 1:
-            return monomial[0][0]
+            variable = monomial[0][0]
+            return None if type(variable) is Component else variable
     return None
 
 

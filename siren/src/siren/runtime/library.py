@@ -58,7 +58,9 @@ def equal(a: Value, b: Value, now: Callable[[Value], Value]) -> Expr:
 def distribution(name: str, arguments: list[Value]) -> Dist:
     family = registered()[name]
     plain = []
-    for parameter, argument in zip(family.parameters, arguments, strict=True):
+    form = family.form(len(arguments))
+    assert form is not None, "the check has counted the arguments"
+    for parameter, argument in zip(form, arguments, strict=True):
         if parameter.kind != "number" and type(argument) is Cons:
             argument = _python(argument)
         elif not isinstance(argument, EXPRESSIONS) and parameter.kind != "anything":

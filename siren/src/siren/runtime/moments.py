@@ -8,6 +8,7 @@ from siren.symbolic.algebra import add, mul, power, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     NUMBERS,
+    Component,
     Expr,
     Monomial,
     Op,
@@ -45,6 +46,8 @@ def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
         return total
     if type(expr) is not Poly:
         return _probability(expr, variable, dist)
+    if variable.size:
+        return _average_vector(expr, variable, dist)
     by_power: dict[int, dict[Monomial, Any]] = {}
     for monomial, coefficient in expr.terms.items():
         exponent = next((p for v, p in monomial if v is variable), 0)
@@ -56,6 +59,23 @@ def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
         if moment is None:
             return None
         total = add(total, mul(polynomial(terms, expr.gen), moment))
+    return total
+
+
+def _average_vector(expr: Poly, vector: Variable, dist: Dist) -> Expr | None:
+    total: Expr = 0.0
+    for monomial, coefficient in expr.terms.items():
+        rest = []
+        powers: dict[int, int] = {}
+        for variable, exponent in monomial:
+            if type(variable) is Component and variable.whole is vector:
+                powers[variable.place] = exponent
+            else:
+                rest.append((variable, exponent))
+        product = dist.family.expected_product(dist, powers) if powers else 1.0
+        if product is None:
+            return None
+        total = add(total, mul(polynomial({tuple(rest): coefficient}, expr.gen), product))
     return total
 
 

@@ -16,10 +16,22 @@ from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, jo
 from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, squared
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value
-from siren.symbolic.algebra import add, affine, mul, operation, sub, substitute
+from siren.symbolic.algebra import add, affine, linear, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import is_just
-from siren.symbolic.expr import NUMBERS, Column, Expr, Op, Poly, Variable, lift, raw, restrict, variables
+from siren.symbolic.expr import (
+    NUMBERS,
+    Column,
+    Expr,
+    Op,
+    Poly,
+    Variable,
+    lift,
+    raw,
+    restrict,
+    standing_for,
+    variables,
+)
 from siren.symbolic.lanes import Array, Scope
 
 Mean = Literal["exact", "plugin"]
@@ -64,9 +76,17 @@ class Summary:
         posterior = self._of_single(expr, names[0], dists[names[0]]) if len(names) == 1 else None
         posterior = posterior or self._of_joint(expr)
         if self.plugin:
-            means = {v: lift(dist.mean(), self.graph.scope.now) for v, dist in dists.items()}
+            means = self._means(dists)
             posterior = replace(posterior, mean=raw(_plug(expr, means)))
         return posterior
+
+    def _means(self, dists: dict[Variable, Dist]) -> dict[Variable, Expr]:
+        means: dict[Variable, Expr] = {}
+        for variable, dist in dists.items():
+            products = [dist.family.expected_product(dist, {place: 1}) for place in range(variable.size)]
+            values = products or [lift(dist.mean(), self.graph.scope.now)]
+            means.update(standing_for(variable, [0.0 if value is None else value for value in values]))
+        return means
 
     def _settled(self, expr: Expr) -> tuple[Expr, dict[Variable, Dist]]:
         """The expression, the same in all lanes, with the known distribution of each of its variables."""
@@ -90,6 +110,8 @@ class Summary:
 
     def _of_single(self, expr: Expr, variable: Variable, dist: Dist) -> Posterior | None:
         """A function of one variable with a known distribution."""
+        if variable.size:
+            return self._of_component(expr, variable, dist)
         if not dist.family.has_moments:
             return None
         if is_just(expr, variable):
@@ -111,6 +133,17 @@ class Summary:
             return _evaluate(expr, {variable: _draw(family, numbers, lanes, rng)}, lanes)
 
         return Posterior(raw(mean), lambda: np.maximum(second - np.square(raw(mean)), 0.0), draw)
+
+    def _of_component(self, expr: Expr, vector: Variable, dist: Dist) -> Posterior | None:
+        """A weighted sum of the components of a vector."""
+        found = linear(expr, vector)
+        if found is None or not isinstance(found[1], NUMBERS):
+            return None
+        along = dist.family.along(dist, found[0])
+        if along is None:
+            return None
+        (slope, projected), offset = along, raw(found[1])
+        return _of_affine(slope * projected.mean() + offset, projected, slope, offset)
 
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from siren.symbolic.expr import (
     NUMBERS,
     ONE,
     Column,
+    Component,
     Expr,
     Monomial,
     Op,
@@ -163,7 +164,12 @@ def times(a: Monomial, b: Monomial) -> Monomial:
     powers = dict(a)
     for variable, power in b:
         powers[variable] = powers.get(variable, 0) + power
-    return tuple(sorted(((v, p) for v, p in powers.items() if p), key=lambda item: item[0].serial))
+    return tuple(sorted(((v, p) for v, p in powers.items() if p), key=_age))
+
+
+def _age(item: tuple[Variable, int]) -> tuple[int, int]:
+    variable = item[0]
+    return variable.serial, variable.place if type(variable) is Component else 0
 
 
 def inverse(monomial: Monomial) -> Monomial:
@@ -280,7 +286,8 @@ def substitute(expr: Expr, values: Mapping[Variable, Expr]) -> Expr:
             total = add(total, product)
         return total
     if type(expr) is Op:
-        if not any(variable in values for variable in variables(expr)):
+        concerned = {v.whole if type(v) is Component else v for v in values}
+        if concerned.isdisjoint(variables(expr)):
             return expr
         return operation(expr.name, tuple(substitute(arg, values) for arg in expr.args))
     return expr
@@ -323,3 +330,45 @@ def affine(expr: Expr, variable: Variable) -> tuple[Expr, Expr] | None:
     if single is not None:
         slope[ONE] = single
     return polynomial(slope, expr.gen), polynomial(rest, expr.gen)
+
+
+def linear(expr: Expr, vector: Variable) -> tuple[list[Raw], Expr] | None:
+    """(c, b) with expr = c[0] * vector[0] + c[1] * vector[1] + ... + b and numbers c; None without such a
+    pair. A variable that is a number counts as a vector of one."""
+    weights: list[Raw] = [0.0] * max(vector.size, 1)
+    if vector not in variables(expr):
+        return weights, expr
+    if type(expr) is not Poly:
+        return None
+    rest: dict[Monomial, Raw] = {}
+    for monomial, coefficient in expr.terms.items():
+        inside = [v for v, _ in monomial if v is vector or (type(v) is Component and v.whole is vector)]
+        if not inside:
+            rest[monomial] = coefficient
+        elif len(monomial) == 1 and monomial[0][1] == 1:
+            weights[getattr(inside[0], "place", 0)] = coefficient
+        else:
+            return None
+    return weights, polynomial(rest, expr.gen)
+
+
+def combination(weights: Sequence[Expr], exprs: Sequence[Expr]) -> Expr:
+    """The sum of the products of two lists."""
+    gen = generation(*weights, *exprs)
+    total: dict[Monomial, Raw] = {}
+    others: list[Expr] = []
+    for weight, expr in zip(weights, exprs, strict=True):
+        if not isinstance(weight, NUMBERS):
+            weight, expr = expr, weight
+        if not isinstance(weight, NUMBERS) or type(expr) is Op:
+            others.append(mul(weight, expr))
+            continue
+        factor = _arith(weight)
+        if type(factor) is float and factor == 0:
+            continue
+        for monomial, coefficient in terms_of(expr).items():
+            _accumulate(total, monomial, coefficient * factor)
+    result = polynomial(total, gen)
+    for other in others:
+        result = add(result, other)
+    return result

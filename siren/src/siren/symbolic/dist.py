@@ -86,8 +86,14 @@ class Dist:
     def sample(self, rng: Any, size: int) -> Array:
         return self.family.sample(rng, size, *self.numbers())
 
-    def logpdf(self, x: Raw) -> Any:
-        return self.family.logpdf(x, *self.numbers())
+    @property
+    def size(self) -> int:
+        """The number of components of a vector; 0 for a number."""
+        return self.family.size(len(self.params))
+
+    def logpdf(self, *x: Raw) -> Any:
+        """The log density at a number, or at a vector by its components."""
+        return self.family.logpdf(x if self.size else x[0], *self.numbers())
 
     def mean(self) -> Any:
         return self.family.mean(*self.numbers())

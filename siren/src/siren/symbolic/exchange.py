@@ -18,8 +18,10 @@ from siren.symbolic.expr import ONE, Expr, Monomial, Poly, Raw, Variable, lift
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
+    """`posterior` takes the child's value, a vector's by its components."""
+
     marginal: Dist
-    posterior: Callable[[Expr], Dist]
+    posterior: Callable[..., Dist]
 
 
 @dataclass(frozen=True, slots=True)

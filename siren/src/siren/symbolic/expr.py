@@ -10,7 +10,7 @@ The constructors in `algebra` expect operands of the present generation; `fresh`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -28,19 +28,45 @@ class Variable:
     freed.
     """
 
-    __slots__ = ("__weakref__", "annotation", "name", "node", "origins", "serial", "span")
+    __slots__ = ("__weakref__", "annotation", "name", "node", "origins", "serial", "size", "span")
 
-    def __init__(self, name: str | None, annotation: str | None = None, span: Span | None = None) -> None:
+    def __init__(
+        self, name: str | None, annotation: str | None = None, span: Span | None = None, size: int = 0
+    ) -> None:
         self.name = name
         self.annotation = annotation
         self.span = span
         self.serial = next(_serial)
+        # The number of components of a vector; 0 for a number. Expressions name the components.
+        self.size = size
         self.node: Any = None
         # Of a variable that unites several: the lanes of each, for the record of the plan.
         self.origins: tuple[tuple[Column, Variable], ...] = ()
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}#{self.serial}"
+
+
+class Component(Variable):
+    """One number of a vector. Made when it is needed: those of the same place are equal, and the vector does
+    not know them."""
+
+    __slots__ = ("place", "whole")
+
+    def __init__(self, whole: Variable, place: int) -> None:
+        self.whole = whole
+        self.place = place
+        self.serial = whole.serial
+        self.name = whole.name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Component and other.whole is self.whole and other.place == self.place
+
+    def __hash__(self) -> int:
+        return hash((self.serial, self.place))
+
+    def __repr__(self) -> str:
+        return f"{self.whole!r}[{self.place}]"
 
 
 Monomial = tuple[tuple[Variable, int], ...]
@@ -73,6 +99,10 @@ class Scalar:
         """Whether it is known to be this number."""
         return False
 
+    def another(self) -> Scalar:
+        """Some other number, of which nothing is known."""
+        raise NotImplementedError
+
 
 class Poly:
     """A sum of coefficients times monomials. `gen` is None when every coefficient is a scalar."""
@@ -101,12 +131,33 @@ class Op:
 
 
 Expr = float | bool | Column | Scalar | Poly | Op
+# What a variable can be: a number, or a vector by its components.
+Outcome = Expr | tuple[Expr, ...]
 NUMBERS = (float, bool, Column, Scalar)
 
 
 def of(variable: Variable) -> Poly:
     """The expression that is just this variable."""
     return Poly({((variable, 1),): 1.0}, None)
+
+
+def parts(variable: Variable) -> tuple[Expr, ...]:
+    """The expressions of a variable's components; of a number, just itself."""
+    if not variable.size:
+        return (of(variable),)
+    return tuple([of(Component(variable, place)) for place in range(variable.size)])
+
+
+def components(outcome: Outcome) -> tuple[Expr, ...]:
+    """A vector's components; a number is its own."""
+    return outcome if isinstance(outcome, tuple) else (outcome,)
+
+
+def standing_for(variable: Variable, values: Sequence[Expr]) -> dict[Variable, Expr]:
+    """What to substitute so that a variable has these values."""
+    if not variable.size:
+        return {variable: values[0]}
+    return {Component(variable, place): value for place, value in enumerate(values)}
 
 
 def raw(number: Expr) -> Raw:
@@ -164,7 +215,7 @@ def _collect(exprs: Iterable[Expr], seen: dict[Variable, None]) -> None:
         if kind is Poly:
             for monomial in expr.terms:  # type: ignore[union-attr]
                 for variable, _ in monomial:
-                    seen[variable] = None
+                    seen[variable.whole if type(variable) is Component else variable] = None
         elif kind is Op:
             _collect(expr.args, seen)  # type: ignore[union-attr]
 
@@ -173,7 +224,7 @@ def coefficients(expr: Expr, variable: Variable) -> Iterator[Raw]:
     """Every coefficient through which the expression depends on the variable."""
     if type(expr) is Poly:
         for monomial, coefficient in expr.terms.items():
-            if any(factor is variable for factor, _ in monomial):
+            if any((f.whole if type(f) is Component else f) is variable for f, _ in monomial):
                 yield coefficient
     elif type(expr) is Op:
         yield from _op_coefficients(expr, variable)

@@ -16,7 +16,7 @@ from siren.syntax.shapes import find_shape_errors
 from siren.syntax.traverse import children, walk
 
 if TYPE_CHECKING:
-    from siren.distributions import Distribution
+    from siren.distributions import Distribution, Parameter
 
 # What other languages call our distributions and functions.
 _OTHER_NAMES: Final = {
@@ -168,26 +168,26 @@ class _NameChecker:
                 callee,
                 hint or f"there are: {', '.join(self.distributions)}",
             )
-        elif len(distribution.arguments) != len(info.parameters):
+        elif (form := info.form(len(distribution.arguments))) is None:
             names = tuple(parameter.name for parameter in info.parameters)
             self._report(_count_message(name, names, len(distribution.arguments)), span)
         else:
-            self._constants(distribution, info)
+            self._constants(distribution, form)
         for argument in distribution.arguments:
             self._expr(argument, scope)
 
-    def _constants(self, distribution: ast.Distribution, info: Distribution) -> None:
+    def _constants(self, distribution: ast.Distribution, form: tuple[Parameter, ...]) -> None:
         """Arguments that are written as numbers can be judged now."""
-        for parameter, argument in zip(info.parameters, distribution.arguments, strict=True):
+        for parameter, argument in zip(form, distribution.arguments, strict=True):
             value = _constant(argument)
             bound = parameter.observed or parameter.bound
             if value is None or bound.holds_everywhere(value):
                 continue
             hint = None
             if parameter.name == "variance":
-                hint = f"the second argument of `{info.name}` is a variance, not a standard deviation"
+                hint = f"the second argument of `{distribution.name}` is a variance, not a standard deviation"
             self._report(
-                f"{parameter.name} of `{info.name}` {bound.words}, not {value:g}", argument.span, hint
+                f"{parameter.name} of `{distribution.name}` {bound.words}, not {value:g}", argument.span, hint
             )
 
     def _function_hint(self, name: str) -> str | None:

@@ -16,7 +16,7 @@ from siren.syntax.builtins import OPERATOR_FUNCTIONS
 from siren.syntax.printer import flat_pattern
 
 if TYPE_CHECKING:
-    from siren.distributions import Parameter
+    from siren.distributions import Distribution
 
 _FOLD_ROUNDS: Final = 4
 _MAX_DEPTH: Final = 12
@@ -108,7 +108,7 @@ class _ShapeFinder:
                 scope = scope | self.bind(expr.pattern, shape, expr.pattern.span)
             else:
                 self.distribution(expr.distribution, scope)
-                scope = scope | {expr.name: UNKNOWN if expr.distribution.name == "delta" else SCALAR}
+                scope = scope | {expr.name: self.outcome(expr.distribution)}
             expr = expr.body
         match expr:
             case ast.Number() | ast.Boolean():
@@ -124,7 +124,10 @@ class _ShapeFinder:
             case ast.List(items):
                 return self.list_of(items, scope)
             case ast.Unary(operator, operand):
-                self.expect(SCALAR, operand, scope, f"`{operator}`")
+                shape = self.expr(operand, scope)
+                if operator == "-" and isinstance(shape, ListOf):
+                    return shape
+                self.require(SCALAR, shape, operand.span, f"`{operator}`")
                 return SCALAR
             case ast.Binary(operator, left, right):
                 return self.binary(operator, left, right, scope)
@@ -133,10 +136,11 @@ class _ShapeFinder:
                 return join(self.expr(then, scope), self.expr(otherwise, scope))
             case ast.Observe(distribution, value):
                 self.distribution(distribution, scope)
-                if distribution.name == "delta":
+                outcome = self.outcome(distribution)
+                if outcome == UNKNOWN:
                     self.expr(value, scope)
                 else:
-                    self.expect(SCALAR, value, scope, "`observe`")
+                    self.expect(outcome, value, scope, "`observe`")
                 return UNIT
             case ast.Fold(function, elements, start):
                 return self.fold(function, elements, start, scope, expr.function_span)
@@ -149,10 +153,12 @@ class _ShapeFinder:
 
     def expect(self, wanted: Shape, expr: ast.Expr, scope: Scope, user: str) -> Shape:
         """The shape of an expression that must be a scalar, a list or a string."""
-        shape = self.expr(expr, scope)
+        return self.require(wanted, self.expr(expr, scope), expr.span, user)
+
+    def require(self, wanted: Shape, shape: Shape, span: Span, user: str) -> Shape:
         fits = shape in (UNKNOWN, wanted) or (isinstance(wanted, ListOf) and isinstance(shape, ListOf))
         if not fits:
-            self.report(f"{user} needs {describe(wanted)}, but this is {describe(shape)}", expr.span)
+            self.report(f"{user} needs {describe(wanted)}, but this is {describe(shape)}", span)
             return UNKNOWN
         return shape
 
@@ -168,14 +174,32 @@ class _ShapeFinder:
             head = self.expr(left, scope)
             tail = self.expect(ListOf(None), right, scope, "`::`")
             return join(ListOf(head), tail) if isinstance(tail, ListOf) else ListOf(UNKNOWN)
+        if operator in ("+", "-", "*", "/"):
+            return self.arithmetic(operator, left, right, scope)
         self.expect(SCALAR, left, scope, f"`{operator}`")
         self.expect(SCALAR, right, scope, f"`{operator}`")
         return SCALAR
 
+    def arithmetic(self, operator: str, left: ast.Expr, right: ast.Expr, scope: Scope) -> Shape:
+        """Of numbers, or of lists: sums of equals, multiples, and products of matrices."""
+        a, b = self.expr(left, scope), self.expr(right, scope)
+        lists = isinstance(a, ListOf), isinstance(b, ListOf)
+        if (lists == (True, True) and operator != "/") or (any(lists) and UNKNOWN in (a, b)):
+            return a if operator in "+-" and lists[0] else ListOf(UNKNOWN)
+        if lists == (True, False) and operator in "*/" and b == SCALAR:
+            return a
+        if lists == (False, True) and operator == "*" and a == SCALAR:
+            return b
+        for side, shape in ((left, a), (right, b)):
+            if shape not in (SCALAR, UNKNOWN):
+                self.report(
+                    f"`{operator}` needs {describe(SCALAR)}, but this is {describe(shape)}", side.span
+                )
+        return UNKNOWN if UNKNOWN in (a, b) else SCALAR
+
     def distribution(self, distribution: ast.Distribution, scope: Scope) -> None:
-        for parameter, argument in zip(
-            self.parameters(distribution.name), distribution.arguments, strict=True
-        ):
+        form = _known(distribution.name).form(len(distribution.arguments)) or ()
+        for parameter, argument in zip(form, distribution.arguments, strict=True):
             if parameter.kind == "anything":
                 self.expr(argument, scope)
             else:
@@ -183,10 +207,11 @@ class _ShapeFinder:
                 self.expect(wanted, argument, scope, f"`{distribution.name}`")
 
     @staticmethod
-    def parameters(name: str) -> tuple[Parameter, ...]:
-        from siren.distributions import registered  # brings in SciPy, which parsing need not pay for
-
-        return registered()[name].parameters
+    def outcome(distribution: ast.Distribution) -> Shape:
+        """What is drawn: a number, or a vector as a list."""
+        if distribution.name == "delta":
+            return UNKNOWN
+        return ListOf(SCALAR) if _known(distribution.name).vector else SCALAR
 
     def fold(self, function: str, elements: ast.Expr, start: ast.Expr, scope: Scope, span: Span) -> Shape:
         element = self._element(self.expect(ListOf(None), elements, scope, "`fold`"))
@@ -260,6 +285,13 @@ class _ShapeFinder:
                 return Pair(self.expr(first, scope), self.expr(second, scope))
             case "lst", _:
                 return self.list_of(arguments, scope)
+        if function in ("dot", "transpose", "inverse", "diagonal"):
+            for argument in arguments:
+                self.expect(ListOf(None), argument, scope, label)
+            return SCALAR if function == "dot" else ListOf(ListOf(SCALAR))
+        if function == "identity":
+            self.expect(SCALAR, arguments[0], scope, label)
+            return ListOf(ListOf(SCALAR))
         for argument in arguments:  # exp, log, sqrt, List.range
             self.expect(SCALAR, argument, scope, label)
         return ListOf(SCALAR) if function == "List.range" else SCALAR
@@ -267,6 +299,12 @@ class _ShapeFinder:
     @staticmethod
     def _element(shape: Shape) -> Shape | None:
         return shape.element if isinstance(shape, ListOf) else UNKNOWN
+
+
+def _known(name: str) -> Distribution:
+    from siren.distributions import registered  # brings in SciPy, which parsing need not pay for
+
+    return registered()[name]
 
 
 def _nested(shapes: list[Shape]) -> Shape:
