@@ -22,7 +22,7 @@ from siren.inference.engine import Engine
 from siren.inference.graph import Mixed, Node
 from siren.runtime.values import NIL, Cons, Value
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Expr, Op, Poly, Variable
+from siren.symbolic.expr import Column, Component, Expr, Op, Poly, Variable
 from siren.symbolic.lanes import Generation, Scope
 
 # A state that reaches more variables than this is not worth compiling.
@@ -229,6 +229,8 @@ class Reader:
     # Variables ----------------------------------------------------------------------------------------------
 
     def _variable(self, variable: Variable, source: str) -> None:
+        if type(variable) is Component:
+            raise Untraceable("a vector")
         known = self._indices.get(variable)
         if known is not None:
             self.tokens.append(known)

@@ -169,6 +169,9 @@ class TracedNumber(Scalar):
     def is_exactly(self, value: float) -> bool:
         return bool(self == value)
 
+    def another(self) -> Scalar:
+        raise Untraceable("arithmetic of matrices")
+
     # A number that leaves the tape is a decision ------------------------------------------------------------
 
     def _decided(self, kind: type) -> Any:
