@@ -6,6 +6,8 @@
 1.0
 """
 
+from typing import TYPE_CHECKING, Any
+
 from siren.api import run, stream
 from siren.errors import CheckError, DataError, ParseError, PlanError, RunError, SirenError
 from siren.record import Recorder
@@ -25,7 +27,26 @@ __all__ = [
     "RunError",
     "SirenError",
     "check",
+    "learn",
     "parse",
     "run",
+    "smooth",
     "stream",
 ]
+
+if TYPE_CHECKING:
+    from siren import learn
+    from siren.smoothing import smooth
+
+
+def __getattr__(name: str) -> Any:
+    """What brings in SciPy is imported when it is used."""
+    if name == "learn":
+        import siren.learn
+
+        return siren.learn
+    if name == "smooth":
+        from siren.smoothing import smooth
+
+        return smooth
+    raise AttributeError(f"module 'siren' has no attribute {name!r}")

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from siren import api
+from siren.cli import methods
 from siren.cli.arguments import Method, read_plan
+from siren.cli.methods import Learning, Smoothing
 from siren.cli.progress import Progress
 from siren.cli.show import show_result, show_stream
 from siren.data import read_binding, standard_input, warn_if_headerless
@@ -37,13 +39,16 @@ class Mean(StrEnum):
 def run(
     file: Annotated[Path, typer.Argument(help="The program, a .si file.", exists=True, dir_okay=False)],
     method: Annotated[Method, typer.Option("--method", "-m", help="Inference algorithm.")] = Method.ssi,
-    particles: Annotated[int, typer.Option("--particles", "-p", min=1, help="Number of particles.")] = 1000,
+    particles: Annotated[
+        int | None,
+        typer.Option("--particles", "-p", min=1, help="Number of particles; default 1000, of --learn 128."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Makes the run reproducible; drawn and shown if absent.")
     ] = None,
     resample: Annotated[
-        Resampling, typer.Option(help="How particles are resampled.")
-    ] = Resampling.multinomial,
+        Resampling | None, typer.Option(help="How particles are resampled; default multinomial.")
+    ] = None,
     ess: Annotated[
         float | None,
         typer.Option(
@@ -73,30 +78,55 @@ def run(
         typer.Option("--stream", help="Read rows from standard input in place of File.read; a line per row."),
     ] = False,
     rows: Annotated[int, typer.Option(min=2, help="Rows of a long list shown in the table.")] = 12,
+    learning: Annotated[
+        Learning | None, typer.Option("--learn", help="Learn the parameters, assumed before the loop.")
+    ] = None,
+    parameters: Annotated[
+        str | None, typer.Option(help="Which: a,b. Default: all that are not symbolic.")
+    ] = None,
+    values: Annotated[int | None, typer.Option(min=2, help="Values of the parameters, or chains.")] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Of each chain of pmmh.")] = None,
+    smoothing: Annotated[
+        Smoothing | None, typer.Option("--smooth", help="Smooth what is drawn in the light of later data.")
+    ] = None,
+    lag: Annotated[int, typer.Option(min=0, help="Of --smooth lag: steps until a draw is fixed.")] = 20,
+    trajectories: Annotated[int, typer.Option(min=1, help="Of --smooth backward: how many.")] = 200,
 ) -> None:
     """Run a program and print mean, deviation and quantiles of every output."""
     if stream and (plot or record):
         raise typer.BadParameter("--stream goes with neither --plot nor --record")
+    if sum(map(bool, (stream, learning, smoothing))) > 1:
+        raise typer.BadParameter("only one of --stream, --learn and --smooth")
+    if record and (learning or smoothing):
+        raise typer.BadParameter("--record is of a single filter", param_hint="--record")
+    if parameters and not learning:
+        raise typer.BadParameter("say how: --learn smc2", param_hint="--parameters")
     _check_endings(plot, record)
     program = parse_file(file)
     _warn_about_headers(program, file)
     bindings = dict(read_binding(text) for text in data or [])
     _warn_about_unused(program, bindings)
     chosen = read_plan(plan)
+    given = {"particles": particles, "resample": resample and resample.value, "ess": ess}
+    options: dict[str, Any] = {"data": bindings, "method": method.value, "seed": seed, "plan": chosen}
+    options |= {name: value for name, value in given.items() if value is not None}
+    if learning:
+        if parameters:
+            options["parameters"] = [name.strip() for name in parameters.split(",")]
+        learned = methods.learn(program, learning, options, values, iterations)
+        methods.show_learned(learned, file, rows, as_json)
+        _write_extras(learned.result, file, plot, None, None)
+        return
     if stream:
-        results = api.stream(
-            program, standard_input(), data=bindings, particles=particles, method=method.value, seed=seed,
-            resample=resample.value, ess=ess, plan=chosen, mean=mean.value,
-        )  # fmt: skip
+        results = api.stream(program, standard_input(), mean=mean.value, **options)
         show_stream(results, as_json)
         return
     recorder = Recorder() if record else None
-    with Progress() as progress:
-        result = api.run(
-            program, data=bindings, particles=particles, method=method.value, seed=seed,
-            resample=resample.value, ess=ess, plan=chosen, mean=mean.value, progress=progress,
-            recorder=recorder,
-        )  # fmt: skip
+    if smoothing:
+        result = methods.smooth(program, smoothing, options, lag, trajectories)
+    else:
+        with Progress() as progress:
+            result = api.run(program, mean=mean.value, progress=progress, recorder=recorder, **options)
     if as_json:
         typer.echo(json.dumps({"program": str(file), **result.to_json()}, indent=2))
     else:

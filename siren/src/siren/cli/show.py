@@ -46,7 +46,8 @@ def open_console() -> Console:
 def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
     plan = ", ".join(f"{name} {how}" for name, how in result.plan.items())
     yield "plan", plan or "(no random variables)"
-    yield "log evidence", number(result.log_evidence)
+    if result.log_evidence == result.log_evidence:  # not every method has an estimate
+        yield "log evidence", number(result.log_evidence)
     if result.missing:
         yield "missing", ", ".join(f"{count} of `{name}`, skipped" for name, count in result.missing.items())
     if result.ess.size:

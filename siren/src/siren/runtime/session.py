@@ -79,10 +79,10 @@ def run(
     Raises:
     PlanError: a variable annotated `symbolic` has to be sampled.
     """
-    session = _Session(program, method, particles, seed, resample, ess, mean, plan, compiled, recorder)
-    evaluator = session.evaluator(lambda path: _read(base, path), progress)
+    session = make_session(program, method, particles, seed, resample, ess, mean, plan, compiled, recorder)
+    evaluator = session.evaluator(reader(base), progress)
     with session.guarded():
-        return session.result(evaluator.run(_environment(data)))
+        return session.result(evaluator.run(environment(data)))
 
 
 def stream(
@@ -103,10 +103,10 @@ def stream(
 
     The program's main expression must fold over the rows in a `let`, or as its last expression.
     """
-    session = _Session(program, method, particles, seed, resample, ess, mean, plan, compiled)
+    session = make_session(program, method, particles, seed, resample, ess, mean, plan, compiled)
     source = Stream(from_python(row) for row in rows)
     evaluator = session.evaluator(lambda path: source)
-    env = {"data": source, **_environment(data)}
+    env = {"data": source, **environment(data)}
     node: ast.Expr = program.body
     with session.guarded():
         while True:
@@ -146,38 +146,55 @@ def stream(
 _END = object()
 
 
-class _Session:
-    """One run: its generator, its particles and the clock."""
+def make_session(
+    program: ast.Program,
+    method: str,
+    particles: int,
+    seed: int | None,
+    resample: str,
+    ess: float | None,
+    mean: Mean,
+    plan: Mapping[str, str] | None,
+    compiled: bool = True,
+    recorder: Recorder | None = None,
+) -> Session:
+    """A session of one particle filter."""
+    if method not in METHODS:
+        raise RunError(f"unknown method `{method}`", hint=f"one of {', '.join(METHODS)}")
+    if particles < 1:
+        raise RunError(f"the number of particles must be positive, not {particles}")
+    seed = secrets.randbits(32) if seed is None else seed
+    rng = np.random.default_rng(seed)
+    graph = Graph(particles)
+    population = Population(graph, rng, resample, ess, recorder)
+    engine = METHODS[method](graph, rng)
+    return Session(program, engine, population, plan, particles, seed, mean, compiled)
+
+
+class Session:
+    """One run: its particles, their engine and the clock."""
 
     def __init__(
         self,
         program: ast.Program,
-        method: str,
-        particles: int,
-        seed: int | None,
-        resample: str,
-        ess: float | None,
-        mean: Mean,
+        engine: Engine,
+        population: Population,
         plan: Mapping[str, str] | None,
-        compiled: bool,
-        recorder: Recorder | None = None,
+        particles: int,
+        seed: int,
+        mean: Mean = "exact",
+        compiled: bool = False,
     ) -> None:
-        if method not in METHODS:
-            raise RunError(f"unknown method `{method}`", hint=f"one of {', '.join(METHODS)}")
-        if particles < 1:
-            raise RunError(f"the number of particles must be positive, not {particles}")
         self.program = program
         self.started = time.perf_counter()
-        self.seed = secrets.randbits(32) if seed is None else seed
-        self.particles = particles
-        self.mean: Mean = mean
+        self.engine = engine
+        self.population = population
         self.plan = dict(plan or {})
-        self._missing: dict[str, set[int]] = {}
+        self.particles = particles
+        self.seed = seed
+        self.mean: Mean = mean
         self.compiled = compiled
-        rng = np.random.default_rng(self.seed)
-        graph = Graph(particles)
-        self.engine = METHODS[method](graph, rng)
-        self.population = Population(graph, rng, resample, ess, recorder)
+        self._missing: dict[str, set[int]] = {}
 
     def evaluator(self, read: Callable[[str], Value], progress: Progress | None = None) -> Evaluator:
         evaluator = Evaluator(
@@ -233,9 +250,10 @@ class _Session:
             sys.setrecursionlimit(limit)
 
 
-def _environment(data: Mapping[str, Any] | None) -> Env:
+def environment(data: Mapping[str, Any] | None) -> Env:
     return {name: from_python(value) for name, value in (data or {}).items()}
 
 
-def _read(base: Path | None, path: str) -> Value:
-    return from_python(read_csv((base or Path()) / path))
+def reader(base: Path | None) -> Callable[[str], Value]:
+    """What `File.read` does: paths are relative to this folder."""
+    return lambda path: from_python(read_csv((base or Path()) / path))

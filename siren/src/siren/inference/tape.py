@@ -1,0 +1,161 @@
+"""What a run draws, step by step: written down, and played again.
+
+A `Tape` stands between an engine and its generator. It keeps every number that is drawn, by the step, the
+name of the variable and how often that name was drawn in the step; where it was given numbers for a step, it
+hands those out instead, and adds up how likely they were. Played over the same data, the same draws make the
+same particles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from siren.inference.engine import Engine
+from siren.inference.graph import Graph
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Column, Expr, Variable, fresh, lift
+from siren.symbolic.lanes import Array, Index, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One draw of all particles, in the lanes at the end of its step; `present` None means in all of them."""
+
+    values: Array
+    present: Array | None = None
+
+    def take(self, lanes: Index) -> Drawn:
+        return Drawn(self.values[lanes], None if self.present is None else self.present[lanes])
+
+
+# By the name of the variable: its first draw of the step, its second, ...
+Step = Mapping[str, tuple[Drawn, ...]]
+
+
+class Tape:
+    """`given` are the steps to be played; draws that they do not have are made. Step 0 is what comes before
+    the loop; where its draws are impossible, those of `instead` are played."""
+
+    def __init__(self, graph: Graph, given: Iterable[Step] = (), instead: Step | None = None) -> None:
+        self.root = graph.scope
+        self.steps: list[Step] = []
+        # The log density of what was played, and which particles drew something that was not there to play.
+        self.log_density = np.zeros(self.root.size)
+        self.strayed = np.zeros(self.root.size, dtype=bool)
+        self._given = list(given)
+        self._instead = instead
+        self._now: dict[str, list[tuple[Column, Column | None]]] = {}
+        self._counts: dict[str, Array] = {}
+
+    def end_step(self) -> None:
+        """Draws are kept in the lanes as they are now: after the step's resampling."""
+        kept = {}
+        for name, draws in self._now.items():
+            kept[name] = tuple(
+                Drawn(_data(values, self.root), None if present is None else _data(present, self.root))
+                for values, present in draws
+            )
+        self.steps.append(kept)
+        self._now, self._counts = {}, {}
+
+    def draw(self, name: str, dist: Dist, scope: Scope, rng: Any) -> Array:
+        """A number for each lane of the scope."""
+        lanes = _lanes_of(scope)
+        counts = self._counts.setdefault(name, np.zeros(self.root.size, dtype=np.intp))
+        number = int(counts[lanes[0]]) if len(lanes) else 0
+        counts[lanes] += 1
+        values = self._played(name, number, dist, lanes, rng)
+        self._keep(name, number, values, lanes)
+        return values
+
+    def _played(self, name: str, number: int, dist: Dist, lanes: Index, rng: Any) -> Array:
+        if len(self.steps) >= len(self._given):
+            return dist.sample(rng, len(lanes))
+        draws = self._given[len(self.steps)].get(name, ())
+        if number >= len(draws):
+            self.strayed[lanes] = True
+            return dist.sample(rng, len(lanes))
+        drawn = draws[number].take(lanes)
+        values = drawn.values
+        if drawn.present is not None and not drawn.present.all():
+            self.strayed[lanes[~drawn.present]] = True
+            values = np.where(drawn.present, values, dist.sample(rng, len(lanes)))
+        density = np.broadcast_to(dist.logpdf(values), len(lanes))
+        if not self.steps and self._instead is not None:
+            possible = np.isfinite(density)
+            self.strayed[lanes[~possible]] = True
+            values = np.where(possible, values, self._instead[name][number].values[lanes])
+        self.log_density[lanes] += density
+        return values
+
+    def _keep(self, name: str, number: int, values: Array, lanes: Index) -> None:
+        draws = self._now.setdefault(name, [])
+        size, now = self.root.size, self.root.now
+        if len(lanes) == size:
+            draws.append((Column(values, now), None))
+            return
+        if number >= len(draws):
+            empty = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
+            draws.append((Column(empty, now), Column(np.zeros(size, dtype=bool), now)))
+        before, present = draws[number]
+        filled, marked = _data(before, self.root).copy(), _data(present, self.root).copy()  # type: ignore[arg-type]
+        filled[lanes], marked[lanes] = values, True
+        draws[number] = (Column(filled, now), Column(marked, now))
+
+
+class Taped:
+    """Mixed into an engine: its draws go through a tape, if there is one."""
+
+    tape: Tape | None = None
+
+    def assume(self, name: str, *rest: Any) -> Expr:
+        with _Naming(self, name):
+            return super().assume(name, *rest)  # type: ignore[misc,no-any-return]
+
+    def _draw_settled(self, variable: Variable) -> None:
+        with _Naming(self, variable.name or ""):
+            super()._draw_settled(variable)  # type: ignore[misc]
+
+    def _sample(self: Any, dist: Dist) -> Expr:
+        if self.tape is None:
+            return super()._sample(dist)  # type: ignore[misc,no-any-return]
+        scope = self.graph.scope
+        return lift(self.tape.draw(self.naming, dist, scope, self.rng), scope.now)
+
+
+class _Naming:
+    """Whose value is being drawn. Settling one variable may draw another first."""
+
+    def __init__(self, engine: Any, name: str) -> None:
+        self.engine, self.name = engine, name
+
+    def __enter__(self) -> None:
+        self.before = getattr(self.engine, "naming", "")
+        self.engine.naming = self.name
+
+    def __exit__(self, *error: object) -> None:
+        self.engine.naming = self.before
+
+
+def taped(kind: type[Engine]) -> Any:
+    """The engine with a place for a tape."""
+    return type(f"Taped{kind.__name__}", (Taped, kind), {})
+
+
+def _lanes_of(scope: Scope) -> Index:
+    """The particles that the lanes of a scope are."""
+    lanes = np.arange(scope.size)
+    while scope.parent is not None:
+        assert scope.index is not None
+        lanes, scope = scope.index[lanes], scope.parent
+    return lanes
+
+
+def _data(column: Column, scope: Scope) -> Array:
+    while scope.parent is not None:
+        scope = scope.parent
+    return fresh(column, scope).data  # type: ignore[union-attr]

@@ -1,0 +1,56 @@
+"""What the methods of this room give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siren.result import Result
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """`result` is the program's answer under the posterior of the parameters, like that of any run.
+
+    `draws` has, for each parameter, an array of its draws with a row for each chain; those of a method with
+    weights are one chain, resampled. `acceptance` is the share of proposed moves that were taken.
+    """
+
+    method: str
+    result: Result
+    draws: dict[str, Array]
+    acceptance: float
+    log_evidence: float
+    filters: int  # particle filters run over all data, counting partial ones as their share
+
+    def mean(self, name: str) -> float:
+        return float(self.draws[name].mean())
+
+    def sd(self, name: str) -> float:
+        return float(self.draws[name].std())
+
+    def to_json(self) -> dict[str, Any]:
+        about = {"learn": self.method, "acceptance": self.acceptance, "filters": self.filters}
+        return {
+            **self.result.to_json(),
+            **about,
+            "parameters": {n: summary(d) for n, d in self.draws.items()},
+        }
+
+    def to_arviz(self) -> Any:
+        """The parameters as ArviZ `InferenceData`. Needs `pip install siren-ppl[arviz]`."""
+        from siren.inference_data import from_draws
+
+        attributes = {"method": self.method, "log_evidence": self.log_evidence}
+        return from_draws(self.draws, attributes)
+
+
+def summary(draws: Array) -> dict[str, Any]:
+    low, middle, high = np.quantile(draws, (0.05, 0.5, 0.95))
+    quantiles = {"0.05": float(low), "0.5": float(middle), "0.95": float(high)}
+    return {"mean": float(draws.mean()), "sd": float(draws.std()), "quantiles": quantiles}

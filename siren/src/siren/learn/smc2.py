@@ -1,0 +1,88 @@
+"""SMC²: parameters learnt as the data come in (Chopin, Jacob, Papaspiliopoulos 2013).
+
+Each particle is a value of the parameters with a particle filter of its own. The evidence that a filter sees
+in a step is the weight of its value; when few values carry the weight, they are resampled and walk.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from siren.learn.filters import Filters
+from siren.learn.learned import Learned
+from siren.learn.walk import effective, from_filters, from_prior, move, normalised, resampled, root_of
+from siren.model import Progress, make_model
+from siren.options import whole
+from siren.result import make_result
+from siren.syntax import ast
+
+
+def smc2(
+    program: str | Path | ast.Program,
+    *,
+    data: Any = None,
+    parameters: Sequence[str] | None = None,
+    values: int = 256,
+    particles: int = 128,
+    moves: int = 3,
+    threshold: float = 0.5,
+    method: str = "ssi",
+    seed: int | None = None,
+    resample: str = "systematic",
+    ess: float | None = 0.5,
+    plan: Mapping[str, str] | None = None,
+    progress: Progress = None,
+) -> Learned:
+    """The posterior of the parameters: those variables that the main expression assumes before its loop.
+
+    `values` of the parameters are followed, each by a filter of so many `particles`. When the effective
+    number of values falls below the share `threshold`, they are resampled and make so many `moves`.
+    """
+    whole("values", values, at_least=2)
+    whole("moves", moves, at_least=1)
+    model = make_model(
+        program, data=data, parameters=parameters, particles=particles, method=method, seed=seed,
+        resample=resample, ess=ess, plan=plan,
+    )  # fmt: skip
+    seed = secrets.randbits(32) if seed is None else seed
+    rng = np.random.default_rng(seed)
+    started = time.perf_counter()
+    filters = from_prior(model, values, rng)
+    log_weights, before = np.zeros(values), filters.log_evidence()
+    log_evidence, taken, proposed, work = 0.0, 0, 0, 0
+    while filters.steps.done != filters.steps.total:
+        filters.advance(step := filters.steps.done + 1)
+        work += 1
+        now = filters.log_evidence()
+        log_weights, before = log_weights + now - before, now
+        if progress is not None:
+            progress(step, filters.steps.total)
+        if effective(log_weights) >= threshold * values:
+            continue
+        weights, total = normalised(log_weights)
+        log_evidence += total - np.log(values)
+        root = root_of(filters.theta, weights)
+        cloud = from_filters(filters).take(resampled(weights, rng))
+        for _ in range(moves):
+            cloud, moved = move(model, cloud, root, rng, step)
+            taken, proposed, work = taken + int(moved.sum()), proposed + values, work + step
+        filters = Filters(model, cloud.seeds, cloud.theta).advance(step)
+        work += step
+        log_weights, before = np.zeros(values), filters.log_evidence()
+    filters.advance()
+    log_weights = log_weights + filters.log_evidence() - before
+    weights, total = normalised(log_weights)
+    log_evidence += total - np.log(values)
+    raw = filters.result(weights, float(log_evidence), seed, time.perf_counter() - started)
+    rows = resampled(weights, rng)
+    draws = {name: filters.theta[rows, place][None] for place, name in enumerate(model.parameters)}
+    share = values * work // max(1, filters.steps.total or 1)
+    return Learned(
+        "smc2", make_result(model.given, raw), draws, taken / max(1, proposed), log_evidence, share
+    )
