@@ -17,6 +17,7 @@ from pasta.decoding.api import Decoder, generate, generate_all, make_request
 from pasta.engine.base import Decoded
 from pasta.engine.native import NativeEngine
 from pasta.models.tags import add_tags
+from recording import Recorded
 from support import byte_tokenizer, tiny_model
 
 pytestmark = [
@@ -254,3 +255,56 @@ def test_prompts_in_parts() -> None:
         gpu.close(thread)
     assert cached >= 64
     assert chosen[0] == chosen[1]
+
+
+def test_requests_that_are_computed_again() -> None:
+    """Closed at any step and fed again beside the others: the same choices, in graphs of no more than 256 rows."""
+    from pasta.engine.cuda.engine import GRAPH_ROWS, CudaEngine
+
+    class RecordedEngine(Recorded, CudaEngine):
+        pass
+
+    model, vocabulary = tiny_trained_model("llama", Positions.parse("predicted").unit)
+    first = RecordedEngine(model.cuda(), vocabulary, slots=8192)
+    prompts = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
+    generate_all(first, prompts, max_new_tokens=160, max_thread_tokens=40, max_depth=2, parallelism=6.0)
+    again = CudaEngine(first.model, vocabulary, slots=8192)
+    again.chunk = 24  # of prompts
+    several = 0
+    for back in range(1, 150, 7):
+        steps = {told: len(told.steps) - back for told in first.told.values() if len(told.steps) >= back}
+        mains = {told: told.tell(again, step)[()] for told, step in steps.items()}
+        chosen: dict[object, dict[tuple[int, ...], int]] = {main.request: {} for main in mains.values()}
+        while any(main.request.waiting for main in mains.values()):
+            for thread, token, _ in again.step():
+                chosen[thread.request][thread.path] = token
+        for told, main in mains.items():
+            assert chosen[main.request] == told.chosen[steps[told]]
+            several += len(chosen[main.request]) > 3
+            again.close(main)
+    assert several > 10
+    assert max(shape.rows for shape in again._graphs) == GRAPH_ROWS
+    assert again.pool.free_slots == again.pool.slots
+
+
+def test_logprobs() -> None:
+    """Of prompts, and of what the graph runs; and a thread that asks for none is chosen for as ever beside it."""
+    from pasta.engine.cuda.engine import CudaEngine
+
+    model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    prompt = vocabulary.encode("Why is the sky blue?")
+    found = []
+    for engine in (NativeEngine(copy.deepcopy(model), vocabulary), CudaEngine(model.cuda(), vocabulary, slots=1024)):
+        asked = engine.open(prompt, Expect.TEXT, SamplingParams(logprobs=3))
+        plain = engine.open(prompt, Expect.TEXT, SamplingParams())
+        for place in range(len(prompt), len(prompt) + 3):
+            decoded = {each.thread: each for each in engine.step()}
+            assert decoded[plain].logprobs is None and decoded[plain].token == decoded[asked].token
+            found.append(decoded[asked].logprobs)
+            for thread in (asked, plain):
+                engine.feed(thread, 70, place, Expect.TEXT)
+    for here, there in zip(found[:3], found[3:], strict=True):
+        assert here is not None and there is not None
+        assert there.logprob == pytest.approx(here.logprob, abs=1e-4)
+        assert [token for token, _ in there.top] == [token for token, _ in here.top]

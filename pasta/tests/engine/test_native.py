@@ -7,11 +7,13 @@ import torch
 import transformers
 
 from dense import check_against_dense, pilot
+from pasta.core.grammar import Expect
+from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay
 from pasta.engine.base import OutOfSlots
 from pasta.engine.native import NativeEngine
-from pasta.errors import UnsupportedModel, UsageError
+from pasta.errors import PastaError, UnsupportedModel, UsageError
 from support import FAMILIES, SIZES, byte_tokenizer, tiny_engine, tiny_model
 
 PROMPT = "Compare cats and dogs."
@@ -100,6 +102,43 @@ def test_out_of_slots_ends_one_request_and_frees_it() -> None:
     with pytest.raises(OutOfSlots, match="KV pool of 128 slots is full"):
         long.result()
     assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_room_is_known_beforehand() -> None:
+    engine = tiny_engine(tags=False, slots=128)
+    assert engine.can_allocate(128) and not engine.can_allocate(129)
+    thread = engine.open([65] * 100, None, SamplingParams())
+    assert not engine.can_allocate(1), "the rest of its last block is the request's own"
+    assert engine.can_allocate(28, thread) and not engine.can_allocate(29, thread)
+    for place in range(100, 128):
+        engine.feed(thread, 65, place, None)
+    with pytest.raises(OutOfSlots):
+        engine.feed(thread, 65, 128, Expect.TEXT)
+    assert thread.request.waiting == 128 and not thread.request.deciding, "a refusal takes nothing"
+    while thread.request.waiting:
+        assert engine.step() == []
+    engine.close(thread)
+    assert engine.can_allocate(128)
+
+
+def test_a_prompt_is_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not token by token: a long one would keep everybody waiting for the lock."""
+    engine = tiny_engine(tags=False, slots=8192)
+    monkeypatch.setattr(engine, "feed", None)
+    thread = engine.open(list(range(200)) * 20, Expect.TEXT, SamplingParams())
+    assert (thread.request.waiting, thread.request.backlog) == (4000, 3999)
+    engine.close(thread)
+
+
+def test_segments_are_limited_before_anything_changes() -> None:
+    engine = tiny_engine()
+    engine.max_segments = 5
+    thread = engine.open([65], None, SamplingParams())
+    children = [engine.fork(thread), engine.fork(thread)]
+    for too_many in (lambda: engine.fork(thread), lambda: engine.join(thread, children)):
+        with pytest.raises(PastaError, match="an answer may have 5 segments"):
+            too_many()
+    assert len(thread.request.table.sees) == 5 and thread.forks == 2
 
 
 def test_a_prompt_larger_than_the_pool_leaves_nothing_behind() -> None:

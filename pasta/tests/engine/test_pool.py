@@ -38,6 +38,8 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(data=st.data(), tokens=st.integers(1, 3 * BLOCK_SIZE))
     def grow(self, data: st.DataObject, tokens: int) -> None:
         table, slots = data.draw(st.sampled_from(list(self.held.items())))
+        fits = table.can_append(tokens)
+        before = table.used
         for _ in range(tokens):
             room = table.used % BLOCK_SIZE != 0 or self.pool.free_slots > 0
             if room:
@@ -46,6 +48,7 @@ class PoolMachine(RuleBasedStateMachine):
                 with pytest.raises(OutOfSlots):
                     table.append()
                 assert table.used == len(slots), "a refusal takes nothing"
+        assert fits == (table.used == before + tokens)
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
@@ -86,6 +89,34 @@ def test_a_request_alone_lies_together() -> None:
     for _ in range(3 * BLOCK_SIZE):
         table.append()
     assert table.select() == slice(0, 3 * BLOCK_SIZE)
+
+
+def test_one_request_may_hold_so_many_blocks() -> None:
+    pool = pool_of(8 * BLOCK_SIZE)
+    pool.blocks_each = 2
+    table = BlockTable(pool)
+    table.extend(BLOCK_SIZE)
+    assert table.can_append(BLOCK_SIZE) and not table.can_append(BLOCK_SIZE + 1)
+    with pytest.raises(OutOfSlots, match=f"one request may hold {2 * BLOCK_SIZE} slots"):
+        table.extend(2 * BLOCK_SIZE)
+    assert table.used == BLOCK_SIZE
+    table.extend(BLOCK_SIZE)
+    table.free()
+    assert pool.free_blocks == 8
+
+
+def test_idle_blocks_are_room() -> None:
+    pool = pool_of(4 * BLOCK_SIZE)
+    first = BlockTable(pool)
+    first.extend(3 * BLOCK_SIZE)
+    pool.prefix_cache.insert("", [1] * 3 * BLOCK_SIZE, first.blocks)
+    other = BlockTable(pool)
+    assert not other.can_append(BLOCK_SIZE + 1), "what a request holds is not"
+    first.free()
+    assert pool.kept_slots == 3 * BLOCK_SIZE
+    assert other.can_append(4 * BLOCK_SIZE) and not other.can_append(4 * BLOCK_SIZE + 1)
+    other.extend(4 * BLOCK_SIZE)
+    assert pool.kept_slots == 0
 
 
 def test_layers_have_their_own_shapes() -> None:

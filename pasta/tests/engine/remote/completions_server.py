@@ -28,6 +28,7 @@ class Seen:
     headers: dict[str, str]
     cached: int
     tokens: list[int] = field(default_factory=list)
+    logprobs: list[torch.Tensor] = field(default_factory=list)  # of the model, before each token
     ended: str = ""  # as the server says, or "aborted" where the client left
 
 
@@ -35,7 +36,7 @@ class CompletionsServer(ThreadingHTTPServer):
     """What `quirks` may name, and what such a server does:
 
     no-ids: returns none. no-bias: ignores it. no-tokenize: lacks that path. pairs: sends tokens two by two.
-    no-penalty: ignores it.
+    no-penalty: ignores it. no-logprobs: likewise.
     quiet-stop: withholds the token that stops, and names it; matched-stop: as SGLang names it; mute-stop: not at all.
     drop: breaks off after 5 tokens. refuse: answers 503.
     """
@@ -79,6 +80,7 @@ class CompletionsServer(ThreadingHTTPServer):
             time.sleep(self.pause)
             with torch.no_grad():
                 logits = self.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+            seen.logprobs.append(logits.log_softmax(-1))
             logits[biased] += by
             seen_logits = logits[ids]
             logits[ids] = torch.where(seen_logits > 0, seen_logits / penalty, seen_logits * penalty)
@@ -136,7 +138,10 @@ class Handler(BaseHTTPRequestHandler):
         if body.get("repetition_penalty", 1.0) <= 0 and "no-penalty" not in self.server.quirks:
             return self._reply(400, {"error": {"message": "repetition_penalty must be greater than zero"}})
         if not body.get("stream"):
-            return self._reply(200, {"choices": [{"text": "…", "finish_reason": "length"}]})
+            choice: dict[str, Any] = {"text": "…", "finish_reason": "length"}
+            if "logprobs" in body and "no-logprobs" not in self.server.quirks:
+                choice["logprobs"] = {"token_logprobs": [-1.0], "top_logprobs": [{"token_id:1": -1.0}]}
+            return self._reply(200, {"choices": [choice]})
         return self._stream(body)
 
     def _stream(self, body: dict[str, Any]) -> None:
@@ -159,17 +164,20 @@ class Handler(BaseHTTPRequestHandler):
                     continue
                 held.append(token)
                 if "pairs" not in server.quirks or count % 2 == 0:
-                    self._send_tokens(held, None)
+                    self._send_tokens(seen, held, None)
                     held = []
-            self._send_tokens(held, seen.ended, reason)
+            self._send_tokens(seen, held, seen.ended, reason)
             usage = {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": seen.cached}}
             self._send({"choices": [], "usage": usage})
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
             seen.ended = "aborted"
 
-    def _send_tokens(self, tokens: list[int], finish: str | None, reason: int | None = None) -> None:
+    def _send_tokens(self, seen: Seen, tokens: list[int], finish: str | None, reason: int | None = None) -> None:
         choice: dict[str, Any] = {"text": "…", "finish_reason": finish, "token_ids": tokens}
+        if "logprobs" in seen.body and tokens:
+            assert seen.body["return_tokens_as_token_ids"]
+            choice["logprobs"] = as_vllm(seen, tokens)
         if "mute-stop" not in self.server.quirks:
             choice["matched_stop" if "matched-stop" in self.server.quirks else "stop_reason"] = reason
         if "no-ids" in self.server.quirks:
@@ -187,6 +195,17 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def as_vllm(seen: Seen, tokens: list[int]) -> dict[str, Any]:
+    """The logprobs of the last tokens as vLLM gives them: the token's own among the likeliest, whether it is or not."""
+    given: dict[str, Any] = {"tokens": [], "token_logprobs": [], "top_logprobs": []}
+    for token, logprobs in zip(tokens, seen.logprobs[len(seen.tokens) - len(tokens) : len(seen.tokens)], strict=True):
+        best = logprobs.topk(seen.body["logprobs"]).indices.tolist()
+        given["tokens"].append(f"token_id:{token}")
+        given["token_logprobs"].append(float(logprobs[token]))
+        given["top_logprobs"].append({f"token_id:{each}": float(logprobs[each]) for each in {token, *best}})
+    return given
 
 
 def shared(first: list[int], second: tuple[int, ...]) -> int:

@@ -106,6 +106,34 @@ def test_the_repetition_penalty_is_the_servers(remote: RemoteEngine, server: Com
     assert {seen.body.get("repetition_penalty") for seen in server.seen} == {1.3, None}
 
 
+def test_logprobs_are_the_servers(remote: RemoteEngine, native: NativeEngine) -> None:
+    """Those of the native engine, corrections included, and as many as are asked for."""
+    prompt = encode_prompt(remote, ROWS[0]["prompt"])
+    for count, expect in ((0, Expect.TEXT), (3, Expect.TEXT_PROMISE), (3, Expect.LENGTH)):
+        params = SamplingParams(logprobs=count)
+        found = []
+        for engine in (remote, native):
+            thread = engine.open(prompt, expect, params)
+            while not (step := engine.step()):
+                pass
+            engine.close(thread)
+            found.append(step[0])
+        there, here = found
+        assert there.token == here.token
+        assert there.logprobs is not None and here.logprobs is not None
+        assert there.logprobs.logprob == pytest.approx(here.logprobs.logprob, abs=1e-4)
+        assert [token for token, _ in there.logprobs.top] == [token for token, _ in here.logprobs.top]
+        assert len(there.logprobs.top) == count
+
+
+def test_a_server_without_logprobs(native: NativeEngine, folder: str) -> None:
+    with served(native, folder, "no-logprobs") as server:
+        engine = connect(server.url)
+        with pytest.raises(UsageError, match="returns no logprobs"):
+            engine.open([65], Expect.TEXT, SamplingParams(logprobs=0))
+        assert not engine._waiting
+
+
 def test_a_seed_draws_the_same_answer(remote: RemoteEngine) -> None:
     def draw(seed: int) -> str:
         return generate(remote, "red?", temperature=1.5, seed=seed, max_new_tokens=80, max_threads=1).annotated
