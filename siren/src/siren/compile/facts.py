@@ -17,6 +17,8 @@ import numpy as np
 from siren.compile.tape import FUNCTION, METHOD, REDUCE, UFUNC, Operation, Slot
 
 FINITE, POSITIVE, NONNEGATIVE, NONZERO = "finite", "positive", "nonnegative", "nonzero"
+# Half of being finite: a number above minus infinity, or below infinity.
+ABOVE, BELOW = "above", "below"
 Fact = tuple[str, int]  # what is so of a slot, in all lanes
 Definitions = Mapping[int, Operation]
 
@@ -28,7 +30,8 @@ def implied_by(definitions: Definitions, slot: int, outcome: object) -> Fact | N
         left, right = operation.arguments
         if left == right and isinstance(left, Slot):
             return FINITE, left.number  # it is a number at all
-    return established(definitions, slot, outcome)
+    fact = established(definitions, slot, outcome)
+    return (FINITE, fact[1]) if fact is not None and fact[0] in (ABOVE, BELOW) else fact
 
 
 def established(definitions: Definitions, slot: int, outcome: object) -> Fact | None:
@@ -49,8 +52,11 @@ def established(definitions: Definitions, slot: int, outcome: object) -> Fact | 
     inner = definitions.get(subject)
     reduced = inner.function if inner is not None and inner.form == REDUCE else None
     inside = _slot(inner.arguments[0]) if inner is not None and reduced is not None else subject
-    if abs(bound) == math.inf and operation.function in (np.less, np.greater) and outcome:
-        return (FINITE, inside) if reduced in (None, np.add) else None
+    if outcome and reduced in (None, np.add):
+        if operation.function is np.greater and bound == -math.inf:
+            return ABOVE, inside
+        if operation.function is np.less and bound == math.inf:
+            return BELOW, inside
     if bound == 0 and reduced in (None, np.minimum):
         if operation.function is np.less_equal and not outcome:
             return POSITIVE, inside
@@ -61,10 +67,13 @@ def established(definitions: Definitions, slot: int, outcome: object) -> Fact | 
     return None
 
 
-def consequences(definitions: Definitions, fact: Fact) -> set[Fact]:
-    """What must have been so of the operands for this to be so of the result."""
+def consequences(definitions: Definitions, facts: set[Fact], fact: Fact) -> set[Fact]:
+    """What one more fact adds: what must have been so of the operands for this to be so of the result."""
     found: set[Fact] = set()
+    what, slot = fact
     todo = [fact]
+    if (what == ABOVE and (BELOW, slot) in facts) or (what == BELOW and (ABOVE, slot) in facts):
+        todo.append((FINITE, slot))
     while todo:
         fact = todo.pop()
         if fact not in found:

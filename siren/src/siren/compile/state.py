@@ -86,8 +86,9 @@ class Reader:
         self.tape = tape
         self.places = Places()
         self.tokens: list[Hashable] = []
-        # The numbers and arrays of the state, in the order of the walk.
+        # The numbers and arrays of the state, in the order of the walk, and their slots.
         self.leaves: list[Any] = []
+        self.slots: list[int] = []
         # By identity of the copy: its place, and what it was like when it was made.
         self.copies: dict[int, tuple[str, Any, Any]] = {}
         self.variables: dict[Variable, str] = {}
@@ -217,6 +218,7 @@ class Reader:
         if self.tape is None:
             return value
         slot = self.tape.record(INPUT, source, pure=False)
+        self.slots.append(slot)
         return TracedArray.make(self.tape, slot, value, False)
 
     def _number(self, value: Any, source: str) -> Any:
@@ -224,7 +226,9 @@ class Reader:
         self.leaves.append(value)
         if self.tape is None:
             return value
-        return TracedNumber(self.tape, self.tape.record(INPUT, source, pure=False), value)
+        slot = self.tape.record(INPUT, source, pure=False)
+        self.slots.append(slot)
+        return TracedNumber(self.tape, slot, value)
 
     # Variables ----------------------------------------------------------------------------------------------
 

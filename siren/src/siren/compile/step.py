@@ -8,7 +8,6 @@ it if something is.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Protocol
 
@@ -19,6 +18,7 @@ from siren.compile.tree import Tree
 from siren.inference.engine import Engine
 from siren.runtime.values import Value
 from siren.syntax import ast
+from siren.syntax.memo import Memo
 
 # A structure is worth a tape when it is met again.
 _HOT: Final = 2
@@ -51,15 +51,13 @@ class Compiled:
         )
 
 
-_CACHE: dict[int, dict[Hashable, Compiled]] = {}
+_MEMO: Final = Memo()
 
 
 def compiled(program: ast.Program, about: Hashable) -> Compiled:
-    """What is compiled of a program so far; forgotten with the program."""
-    if id(program) not in _CACHE:
-        _CACHE[id(program)] = {}
-        weakref.finalize(program, _CACHE.pop, id(program), None)
-    return _CACHE[id(program)].setdefault(about, Compiled())
+    """What is compiled of a program so far."""
+    found: Compiled = _MEMO.of(program).setdefault(about, Compiled())
+    return found
 
 
 class Interpreter(Protocol):
@@ -83,6 +81,8 @@ class Steps:
         self.shared = shared
         # The key of the present state, unless somebody else may have changed it.
         self._key: Hashable | None = None
+        # What the last step has worked out for the next, and the tree that can use it.
+        self._carried: tuple[Tree, Any] | None = None
 
     def step(self, row: Value, accumulator: Value) -> Value:
         if self.compiled.hopeless or not self.engine.graph.at_top:
@@ -99,7 +99,9 @@ class Steps:
             if visits < _HOT:
                 return self.body(row, accumulator)
             tree = self.compiled.trees[key] = Tree()
-        outcome = self._run(tree, row, accumulator)
+        carried = self._carried[1] if self._carried is not None and self._carried[0] is tree else None
+        self._carried = None
+        outcome = self._run(tree, row, accumulator, carried)
         if outcome is not None:
             self.compiled.hits += 1
         else:
@@ -107,9 +109,9 @@ class Steps:
             outcome = self._learn(tree, row, accumulator)
         if outcome is None:
             return self.body(row, accumulator)
-        accumulator, key = outcome
+        accumulator, key, carried = outcome
         if not self.shared:
-            self._key = key
+            self._key, self._carried = key, (tree, carried)
         return accumulator
 
     def _read(self, walk: Callable[[Reader], Any]) -> Hashable | None:
@@ -121,12 +123,14 @@ class Steps:
             return None
         return reader.key()
 
-    def _run(self, tree: Tree, row: Value, accumulator: Value) -> Any:
+    def _run(self, tree: Tree, row: Value, accumulator: Value, carried: Any) -> Any:
         engine, graph = self.engine, self.engine.graph
         generator = engine.rng.bit_generator
         before = generator.state
         try:
-            outcome = tree.run(row, accumulator, self.interpreter, engine, graph, graph.scope, engine.rng)
+            outcome = tree.run(
+                row, accumulator, carried, self.interpreter, engine, graph, graph.scope, engine.rng
+            )
         except Exception:
             outcome = None  # the interpreter will say what is wrong
         if outcome is None:
@@ -154,7 +158,7 @@ class Steps:
         if tree.too_wide():
             self._fail("a number that is different at every step")
             return None
-        return self._run(tree, row, accumulator)
+        return self._run(tree, row, accumulator, None)
 
     def _fail(self, reason: object) -> None:
         self.compiled.failures += 1

@@ -64,6 +64,8 @@ class Tape:
     def __init__(self, particles: int) -> None:
         self.particles = particles
         self.path: list[Operation | Decision] = []
+        # Slots that choose between two constants: the lanes that choose, and the constants.
+        self.choices: dict[int, Any] = {}
         self._known: dict[Hashable, int] = {}
         self._decided: set[tuple[int, type]] = set()
         self._next = 0
@@ -87,6 +89,9 @@ class Tape:
         self.path.append(operation)
         self._next += 1
         return operation.out
+
+    def operations(self) -> list[Operation]:
+        return [entry for entry in self.path if isinstance(entry, Operation)]
 
     def decide(self, slot: int, kind: type, outcome: bool | int | float) -> None:
         if (slot, kind) not in self._decided:

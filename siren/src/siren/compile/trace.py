@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from siren.compile.branch import Leaf
 from siren.compile.state import Reader
-from siren.compile.tape import RESAMPLE, Slot, Tape, Untraceable
+from siren.compile.tape import METHOD, RESAMPLE, Slot, Tape, Untraceable
 from siren.compile.traced import TracedArray, TracedGenerator, TracedNumber
-from siren.compile.tree import Leaf, Tree
+from siren.compile.tree import Tree
 from siren.compile.writer import Writer
 from siren.inference.population import Population
 from siren.runtime.values import Value
@@ -26,8 +27,10 @@ def trace(
     reader = Reader(engine, engine.graph.scope, whole_lists, tape)
     with _apart(interpreter, reader, tape) as deferred:
         accumulator, engine.graph.log_weight, engine._drawn = reader.read(accumulator)
+        state = reader.key()
         result = body(reader.read_row(row), accumulator)
-        key = _key_of(Reader(engine, engine.graph.scope, whole_lists), result)
+        after_reader = Reader(engine, engine.graph.scope, whole_lists)
+        key = _key_of(after_reader, result)
         drawn, engine._drawn = engine._drawn, drawn_before
         writer = Writer(reader, tree.constants)
         expression = writer.write(result, engine.graph.log_weight, drawn)
@@ -39,7 +42,13 @@ def trace(
             f"engine.draws += {engine.draws - draws_before}",
             "graph.changed()",
         )
-        leaf = Leaf(lines, f"{expression}, {after}", frozenset(writer.uses | deferred.uses))
+        leaf = Leaf(
+            lines,
+            f"{expression}, {after}",
+            frozenset(writer.uses | deferred.uses),
+            _unchanged(tape, reader, after_reader, deferred.ancestors) if key == state else frozenset(),
+            deferred.ancestors,
+        )
     tree.add(tape.path, leaf, reader.places)
 
 
@@ -50,6 +59,18 @@ def _key_of(reader: Reader, result: Value) -> Hashable | None:
     except Untraceable:
         return None
     return reader.key()
+
+
+def _unchanged(tape: Tape, before: Reader, after: Reader, ancestors: int | None) -> frozenset[int]:
+    """The slots of arrays that the step left as they were, but for the lanes: r becomes r.take(ancestors)."""
+    if ancestors is None:
+        return frozenset()
+    taken = {op.out: op.arguments for op in tape.operations() if (op.form, op.function) == (METHOD, "take")}
+    return frozenset(
+        slot
+        for slot, leaf in zip(before.slots, after.leaves, strict=False)
+        if isinstance(leaf, TracedArray) and taken.get(leaf.slot) == (Slot(slot), Slot(ancestors))
+    )
 
 
 @contextmanager
@@ -82,6 +103,8 @@ class Deferred:
         self._reader = reader
         self._tape = tape
         self._moves = 0
+        # The slot of the ancestors, if there is one resampling.
+        self.ancestors: int | None = None
 
     def add(self, line: str) -> None:
         self.lines.append(line)
@@ -112,5 +135,6 @@ class Deferred:
         ancestors = tape.record(RESAMPLE, "ancestors", (Slot(slot),))
         graph.scope.advance(TracedArray.make(tape, ancestors, choice.ancestors, False))
         self._moves += 1
+        self.ancestors = ancestors if self._moves == 1 else None
         self._reader.gens[id(graph.scope.now)] = f"g{self._moves}"
         self.add(f"g{self._moves} = scope.now")

@@ -300,6 +300,8 @@ def _apply_ufunc(tape: Tape, ufunc: np.ufunc, method: str, inputs: Any, options:
     if method != "__call__" or options or ufunc.nout != 1:
         raise Untraceable(f"{ufunc.__name__}.{method} with options")
     same = _unchanged(ufunc, inputs)
+    if same is None and len(inputs) == 1:
+        same = _of_choice(tape, ufunc, inputs[0])
     if same is None:
         slot = tape.record(UFUNC, ufunc, tuple(_argument(arg) for arg in inputs))
         values = [_value(arg) for arg in inputs]
@@ -326,6 +328,15 @@ def _unchanged(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     return None
 
 
+def _of_choice(tape: Tape, ufunc: np.ufunc, value: Any) -> Any:
+    """A function of a choice between two constants is a choice between two constants."""
+    choice = tape.choices.get(value.slot) if isinstance(value, TracedArray) else None
+    if choice is None:
+        return None
+    lanes, then, otherwise = choice
+    return _apply_function(tape, np.where, (lanes, float(ufunc(then)), float(ufunc(otherwise))), {})
+
+
 def _again(value: Any) -> Any:
     """The same array in an object of its own, which may be written to."""
     if isinstance(value, TracedNumber):
@@ -349,6 +360,8 @@ def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
     keywords = tuple((key, _argument(value)) for key, value in kwargs.items())
     slot = tape.record(FUNCTION, function, arguments, keywords, pure=not fresh)
     value = function(*map(_value, args), **{key: _value(value) for key, value in kwargs.items()})
+    if function is np.where and type(args[1]) is float and type(args[2]) is float:
+        tape.choices[slot] = args
     shape = kwargs.get("shape")
     dynamic = function is np.flatnonzero or (
         _any_dynamic(args) if shape is None else shape.__class__ is not int

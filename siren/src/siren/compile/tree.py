@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
+from siren.compile.branch import Branch, Leaf
+from siren.compile.carry import Carried, find_carried
 from siren.compile.facts import Fact, consequences, established, holds, implied_by
 from siren.compile.state import Places
 from siren.compile.tape import (
@@ -39,27 +40,9 @@ _MOST_OUTCOMES: Final = 4
 _EFFECTS: Final = (DRAW, RESAMPLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """The end of a path: lines that make the new state, and the expression of accumulator and key."""
-
-    lines: tuple[str, ...]
-    result: str
-    uses: frozenset[int]
-
-
-@dataclass(slots=True)
-class Branch:
-    """Operations up to a decision or to the end."""
-
-    operations: list[Operation] = field(default_factory=list)
-    question: tuple[int, type] | None = None
-    children: dict[bool | int | float, Branch] = field(default_factory=dict)
-    leaf: Leaf | None = None
-
-
 class Tree:
-    """`run(row, accumulator, ...)` gives the next accumulator and the key of the state after, or None."""
+    """`run(row, accumulator, carried, ...)` gives the next accumulator, the key of the state after, and what
+    the next step of this tree may use again; or None."""
 
     def __init__(self) -> None:
         self.root = Branch()
@@ -134,17 +117,32 @@ class _Emitter:
         self.constants = constants
         self.sources = sources
         self.functions: dict[str, Any] = {}
+        self._carried: tuple[int, ...] = ()
         self._answered: set[int] = set()
         self._needed: set[int] = set()
         self._places: dict[str, None] = {}
 
     def function(self, root: Branch) -> str:
         self._drop_checks(root, {})
+        carried = find_carried(root)
+        self._carried = carried.slots
         self._mark(root)
-        body = list(self._branch(root, 1))
-        head = ["def step(row, accumulator, interpreter, engine, graph, scope, rng):"]
+        body = [*self._carry(carried), *self._branch(root, 1)]
+        head = ["def step(row, accumulator, carried, interpreter, engine, graph, scope, rng):"]
         head += [f"    {place} = {self.sources[place]}" for place in self._places]
         return "\n".join([*head, *body, ""])
+
+    def _carry(self, carried: Carried) -> Iterator[str]:
+        """Have what is carried from the step before, or work it out."""
+        if not carried.slots:
+            return
+        for operation in carried.inputs:
+            yield f"    v{operation.out} = {self._operation(operation)}"
+        yield "    if carried is None:"
+        for operation in carried.operations:
+            yield f"        v{operation.out} = {self._operation(operation)}"
+        yield "    else:"
+        yield f"        {''.join(f'v{slot}, ' for slot in carried.slots)} = carried"
 
     def _drop_checks(self, branch: Branch, before: dict[int, Operation]) -> set[Fact]:
         """Finds the questions of which the answer follows from what is asked later, and gives the facts that
@@ -162,17 +160,23 @@ class _Emitter:
                 return facts
             fact = established(definitions, *answer)
             if fact is not None:
-                facts |= consequences(definitions, fact)
+                facts |= consequences(definitions, facts, fact)
         return facts
 
     def _mark(self, branch: Branch) -> set[int]:
         """The slots that a branch needs from before; `_needed` gets the operations it needs."""
-        live: set[int] = set(branch.leaf.uses) if branch.leaf is not None else set()
+        live: set[int] = set()
+        if branch.leaf is not None:
+            live |= branch.leaf.uses
+            if self._carried and branch.leaf.unchanged:
+                live |= {branch.leaf.ancestors}  # type: ignore[arg-type]
         for child in branch.children.values():
             live |= self._mark(child)
         if branch.question is not None and id(branch) not in self._answered:
             live.add(branch.question[0])
         for operation in reversed(branch.operations):
+            if operation.out in self._carried:
+                continue
             if operation.out in live or operation.form in _EFFECTS:
                 self._needed.add(id(operation))
                 live |= operation.slots()
@@ -184,7 +188,10 @@ class _Emitter:
             if id(operation) in self._needed:
                 yield f"{margin}v{operation.out} = {self._operation(operation)}"
         if branch.leaf is not None:
-            for line in (*branch.leaf.lines, f"return {branch.leaf.result}"):
+            again = "None"
+            if self._carried and branch.leaf.unchanged:
+                again = f"({''.join(f'v{slot}.take(v{branch.leaf.ancestors}), ' for slot in self._carried)})"
+            for line in (*branch.leaf.lines, f"return {branch.leaf.result}, {again}"):
                 self._use(line)
                 yield margin + line
             return

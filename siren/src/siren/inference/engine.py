@@ -110,7 +110,7 @@ class Engine:
                 return self._condition(variable, graph.fresh(value))
 
             score = graph.lanewise(condition, join_numbers)
-        graph.log_weight = graph.log_weight + score
+        graph.add_weight(score)
         guard.require_possible(self)
 
     def value(self, expr: Expr) -> Expr:

@@ -143,6 +143,12 @@ class Graph:
         """Whether all particles run together, and what happens to nodes is there to stay."""
         return self.scope.parent is None and not self._layers
 
+    def add_weight(self, score: Raw) -> None:
+        """Lanes gain these log densities."""
+        weight = self.log_weight
+        even = not isinstance(weight, np.ndarray) and weight == 0
+        self.log_weight = score if even else weight + score
+
     def changed(self) -> None:
         """Nodes were set from outside: what was simplified before may simplify again."""
         self._changes += 1

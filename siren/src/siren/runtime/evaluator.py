@@ -19,11 +19,13 @@ from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Component, Expr, Op, Poly, Scalar, Variable, components, of
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
+from siren.syntax.memo import Memo
 from siren.syntax.printer import flat
 
 if TYPE_CHECKING:
     from siren.compile.trace import Deferred
 
+_MEMO = Memo()
 Env = dict[str, Value]
 Read = Callable[[str], Value]
 
@@ -47,7 +49,7 @@ class Evaluator:
         self.engine = engine
         self.graph = engine.graph
         self.population = population
-        self.effects = Effects(program)
+        self.effects = _MEMO.once(program, Effects)
         self._functions = {function.name: function for function in program.functions}
         self._read = read
         self._plan = plan

@@ -12,6 +12,7 @@ from siren.errors import CheckError, CheckErrors, Span, did_you_mean
 from siren.syntax import ast
 from siren.syntax.builtins import FUNCTIONS
 from siren.syntax.depth import deep_recursion
+from siren.syntax.memo import Memo
 from siren.syntax.shapes import find_shape_errors
 from siren.syntax.traverse import children, walk
 
@@ -26,6 +27,9 @@ _OTHER_NAMES: Final = {
     "read": "File.read", "ln": "log", "List.length": "List.len", "List.head": "List.hd",
     "List.tail": "List.tl", "List.fold": "fold",
 }  # fmt: skip
+
+
+_VALID: Final = Memo()
 
 
 def check(program: ast.Program, data_names: Iterable[str] = ()) -> tuple[CheckError, ...]:
@@ -43,9 +47,12 @@ def check(program: ast.Program, data_names: Iterable[str] = ()) -> tuple[CheckEr
 
 def require_valid(program: ast.Program, data_names: Iterable[str] = ()) -> None:
     """Raise `CheckErrors` with all findings, if there are any."""
-    errors = check(program, data_names)
-    if errors:
-        raise CheckErrors(errors)
+    names, valid = frozenset(data_names), _VALID.of(program)
+    if names not in valid:
+        errors = check(program, names)
+        if errors:
+            raise CheckErrors(errors)
+        valid[names] = True
 
 
 class _NameChecker:

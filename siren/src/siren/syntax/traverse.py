@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from siren.syntax import ast
+from siren.syntax.memo import Memo
 
 
 def children(expr: ast.Expr) -> tuple[ast.Expr, ...]:
@@ -46,5 +47,12 @@ def everything(program: ast.Program) -> Iterator[ast.Expr]:
 
 def random_variables(program: ast.Program) -> tuple[str, ...]:
     """The names of a program's random variables in the order of its text, each once."""
+    return _MEMO.once(program, _random_variables)
+
+
+def _random_variables(program: ast.Program) -> tuple[str, ...]:
     names = (expr.name for expr in everything(program) if isinstance(expr, ast.Assume))
     return tuple(dict.fromkeys(names))
+
+
+_MEMO = Memo()
