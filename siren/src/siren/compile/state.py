@@ -205,10 +205,17 @@ class Reader:
             for j, (variable, power) in enumerate(monomial):
                 self.tokens.append(power)
                 self._variable(variable, f"{entry}[0][{j}][0]")
-            terms[monomial] = self._raw(coefficient, f"{entry}[1]")
+            terms[monomial] = self._coefficient(coefficient, f"{entry}[1]")
         copy = Poly(terms, gen)
         self._remember(poly, copy, place, terms)
         return copy
+
+    def _coefficient(self, value: Any, source: str) -> Any:
+        """Of a term of a polynomial; 1 and -1 say what the expression is, and are part of the key."""
+        if type(value) is float and value in (1.0, -1.0):
+            self.tokens.append(value)
+            return value
+        return self._raw(value, source)
 
     def _raw(self, value: Any, source: str) -> Any:
         if not isinstance(value, np.ndarray):

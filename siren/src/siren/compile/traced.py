@@ -300,8 +300,8 @@ def _apply_ufunc(tape: Tape, ufunc: np.ufunc, method: str, inputs: Any, options:
     if method != "__call__" or options or ufunc.nout != 1:
         raise Untraceable(f"{ufunc.__name__}.{method} with options")
     same = _unchanged(ufunc, inputs)
-    if same is None and len(inputs) == 1:
-        same = _of_choice(tape, ufunc, inputs[0])
+    if same is None:
+        same = _of_choices(tape, ufunc, inputs)
     if same is None:
         slot = tape.record(UFUNC, ufunc, tuple(_argument(arg) for arg in inputs))
         values = [_value(arg) for arg in inputs]
@@ -328,13 +328,33 @@ def _unchanged(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     return None
 
 
-def _of_choice(tape: Tape, ufunc: np.ufunc, value: Any) -> Any:
-    """A function of a choice between two constants is a choice between two constants."""
-    choice = tape.choices.get(value.slot) if isinstance(value, TracedArray) else None
-    if choice is None:
+def _of_choices(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    """A function of choices between constants by the same lanes is a choice between constants."""
+    lanes: int | None = None
+    sides: tuple[list[Any], list[Any]] = [], []
+    for value in inputs:
+        choice = tape.choices.get(value.slot) if isinstance(value, TracedArray) else None
+        if choice is None:
+            if not isinstance(value, (float, int)):
+                return None
+            choice = (-1 if lanes is None else lanes), value, value
+        elif lanes not in (None, choice[0]):
+            return None
+        else:
+            lanes = choice[0]
+        sides[0].append(choice[1])
+        sides[1].append(choice[2])
+    if lanes is None:
         return None
-    lanes, then, otherwise = choice
-    return _apply_function(tape, np.where, (lanes, float(ufunc(then)), float(ufunc(otherwise))), {})
+    with np.errstate(all="ignore"):
+        return _choice(tape, lanes, ufunc(*sides[0]).item(), ufunc(*sides[1]).item(), inputs)
+
+
+def _choice(tape: Tape, lanes: int, then: Any, otherwise: Any, inputs: tuple[Any, ...]) -> TracedArray:
+    slot = tape.record(FUNCTION, np.where, (Slot(lanes), then, otherwise))
+    tape.choices[slot] = lanes, then, otherwise
+    like = next(value for value in inputs if isinstance(value, TracedArray))
+    return TracedArray.make(tape, slot, np.where(tape.lanes[lanes], then, otherwise), like.dynamic)
 
 
 def _again(value: Any) -> Any:
@@ -355,13 +375,15 @@ def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
         return args[0] if isinstance(args[0], TracedNumber) else _reduce(tape, _LOGICAL[function], args[0])
     if function not in FUNCTIONS:
         raise Untraceable(f"np.{function.__name__}")
+    if function is np.count_nonzero and tape.choices.get(args[0].slot, (0, 1, 1))[1:] == (False, False):
+        return 0
     fresh = function in (np.zeros_like, np.empty_like, np.full_like)
     arguments = tuple(_argument(arg) for arg in args)
     keywords = tuple((key, _argument(value)) for key, value in kwargs.items())
     slot = tape.record(FUNCTION, function, arguments, keywords, pure=not fresh)
     value = function(*map(_value, args), **{key: _value(value) for key, value in kwargs.items()})
-    if function is np.where and type(args[1]) is float and type(args[2]) is float:
-        tape.choices[slot] = args
+    if function is np.where and isinstance(args[0], TracedArray):
+        _note_choice(tape, slot, *args)
     shape = kwargs.get("shape")
     dynamic = function is np.flatnonzero or (
         _any_dynamic(args) if shape is None else shape.__class__ is not int
@@ -369,7 +391,16 @@ def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
     return _wrap(tape, slot, value, dynamic)
 
 
-def _reduce(tape: Tape, ufunc: np.ufunc, array: TracedArray) -> TracedNumber:
+def _note_choice(tape: Tape, slot: int, lanes: TracedArray, then: Any, otherwise: Any) -> None:
+    if isinstance(then, (float, bool)) and isinstance(otherwise, (float, bool)):
+        tape.choices[slot] = lanes.slot, then, otherwise
+        tape.lanes[lanes.slot] = lanes.value
+
+
+def _reduce(tape: Tape, ufunc: np.ufunc, array: TracedArray) -> Any:
+    choice = tape.choices.get(array.slot)
+    if choice is not None and ufunc is not np.add and (choice[1] == choice[2] or tape.is_mixed(choice[0])):
+        return ufunc.reduce(np.array(choice[1:]))  # known without looking
     slot = tape.record(REDUCE, ufunc, (Slot(array.slot),))
     return TracedNumber(tape, slot, ufunc.reduce(array.value))
 

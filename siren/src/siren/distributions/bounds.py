@@ -56,6 +56,10 @@ class Bound:
             return bool(x <= self.high + self.slack) and (not self.whole or bool(x == np.floor(x)))
         if self.whole or x.dtype == bool:
             return bool(np.all(self.holds(x)))
+        if -math.inf < self.low and self.high < math.inf:  # which nan is not between
+            least, most = np.minimum.reduce(x, axis=None), np.maximum.reduce(x, axis=None)
+            above = least > self.low if self.open else least >= self.low - self.slack
+            return bool(above) and bool(most <= self.high + self.slack)
         if not -math.inf < np.add.reduce(x, axis=None) < math.inf:
             return bool(self.holds(x).all())
         if self.low > -math.inf:
