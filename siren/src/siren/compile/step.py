@@ -31,10 +31,17 @@ _WORTH: Final = 4
 Body = Callable[[Value, Value], Value]
 
 
+class Structure:
+    """Stands for a key, which is long, and slow to look up."""
+
+    __slots__ = ()
+
+
 class Compiled:
     """The trees of one fold under one plan, method and number of particles. They outlive a run."""
 
     def __init__(self) -> None:
+        self.structures: dict[Hashable, Structure] = {}
         self.trees: dict[Hashable, Tree] = {}
         self.visits: dict[Hashable, int] = {}
         self.tapes = 0
@@ -42,6 +49,9 @@ class Compiled:
         self.whole_lists = False
         self.failures = 0
         self.reasons: list[str] = []
+
+    def structure(self, key: Hashable) -> Structure:
+        return self.structures.setdefault(key, Structure())
 
     @property
     def hopeless(self) -> bool:
@@ -79,53 +89,64 @@ class Steps:
         self.engine = interpreter.engine
         self.body = body
         self.shared = shared
-        # The key of the present state, unless somebody else may have changed it.
-        self._key: Hashable | None = None
+        # The structure of the present state, unless somebody else may have changed it.
+        self._structure: Structure | None = None
         # What the last step has worked out for the next, and the tree that can use it.
         self._carried: tuple[Tree, Any] | None = None
 
     def step(self, row: Value, accumulator: Value) -> Value:
-        if self.compiled.hopeless or not self.engine.graph.at_top:
-            return self.body(row, accumulator)
-        state = self._key or self._read(lambda reader: reader.read(accumulator))
-        kind = "number" if type(row) is float else self._read(lambda reader: reader.read_row(row))
-        self._key = None
-        if state is None or kind is None:
-            return self.body(row, accumulator)
-        key = state, kind
-        tree = self.compiled.trees.get(key)
+        tree = self._tree(row, accumulator)
         if tree is None:
-            visits = self.compiled.visits[key] = self.compiled.visits.get(key, 0) + 1
-            if visits < _HOT:
-                return self.body(row, accumulator)
-            tree = self.compiled.trees[key] = Tree()
+            return self.body(row, accumulator)
         carried = self._carried[1] if self._carried is not None and self._carried[0] is tree else None
-        self._carried = None
         outcome = self._run(tree, row, accumulator, carried)
         if outcome is not None:
             self.compiled.hits += 1
         else:
             self.compiled.tapes += 1
             outcome = self._learn(tree, row, accumulator)
+        self._structure = self._carried = None
         if outcome is None:
             return self.body(row, accumulator)
-        accumulator, key, carried = outcome
+        accumulator, structure, carried = outcome
         if not self.shared:
-            self._key, self._carried = key, (tree, carried)
+            self._structure, self._carried = structure, (tree, carried)
         return accumulator
 
-    def _read(self, walk: Callable[[Reader], Any]) -> Hashable | None:
+    def _tree(self, row: Value, accumulator: Value) -> Tree | None:
+        """The tree of the present structure, if there is one, or will be."""
+        compiled, structure = self.compiled, self._structure
+        kind: Hashable = "number" if type(row) is float else None
+        tree = compiled.trees.get((structure, kind)) if structure is not None and kind is not None else None
+        if tree is not None:
+            return tree
+        if compiled.hopeless or not self.engine.graph.at_top:
+            self._structure = None
+            return None
+        structure = structure or self._read(lambda reader: reader.read(accumulator))
+        kind = kind or self._read(lambda reader: reader.read_row(row))
+        if structure is None or kind is None:
+            return None
+        tree = compiled.trees.get((structure, kind))
+        if tree is None:
+            visits = compiled.visits[structure, kind] = compiled.visits.get((structure, kind), 0) + 1
+            if visits >= _HOT:
+                tree = compiled.trees[structure, kind] = Tree()
+        self._structure = None
+        return tree
+
+    def _read(self, walk: Callable[[Reader], Any]) -> Structure | None:
         reader = Reader(self.engine, self.engine.graph.scope, self.compiled.whole_lists)
         try:
             walk(reader)
         except Untraceable as reason:
             self._fail(reason)
             return None
-        return reader.key()
+        return self.compiled.structure(reader.key())
 
     def _run(self, tree: Tree, row: Value, accumulator: Value, carried: Any) -> Any:
         engine, graph = self.engine, self.engine.graph
-        generator = engine.rng.bit_generator
+        generator, sweeps = engine.rng.bit_generator, graph.sweeps
         before = generator.state
         try:
             outcome = tree.run(
@@ -135,17 +156,20 @@ class Steps:
             outcome = None  # the interpreter will say what is wrong
         if outcome is None:
             generator.state = before
+        elif graph.sweeps != sweeps:  # which may have made nodes simpler
+            return outcome[0], None, None
         return outcome
 
     def _learn(self, tree: Tree, row: Value, accumulator: Value) -> Any:
         generator = self.engine.rng.bit_generator
         before = generator.state
         try:
-            trace(self.interpreter, self.body, tree, row, accumulator, self.compiled.whole_lists)
+            trace(self.interpreter, self.body, tree, row, accumulator, self.compiled)
         except Unread:
             # The step looks into lists: from now on they are read as a whole.
             self.compiled.trees.clear()
             self.compiled.visits.clear()
+            self.compiled.structures.clear()
             if self.compiled.whole_lists:
                 self._fail("a list of changing length")
             self.compiled.whole_lists = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from siren.compile.branch import Leaf
 from siren.compile.state import Reader
@@ -16,12 +16,20 @@ from siren.inference.population import Population
 from siren.runtime.values import Value
 
 
+class Structures(Protocol):
+    """What is known of the structures of a fold."""
+
+    whole_lists: bool
+
+    def structure(self, key: Hashable) -> Any: ...
+
+
 def trace(
     interpreter: Any, body: Callable[[Value, Value], Value], tree: Tree, row: Value, accumulator: Value,
-    whole_lists: bool,
+    known: Structures,
 ) -> None:  # fmt: skip
     """Add the path that this step takes to the tree. The state and the run stay as they are."""
-    engine = interpreter.engine
+    engine, whole_lists = interpreter.engine, known.whole_lists
     drawn_before, draws_before = engine._drawn, engine.draws
     tape = Tape(engine.graph.scope.size)
     reader = Reader(engine, engine.graph.scope, whole_lists, tape)
@@ -33,8 +41,8 @@ def trace(
         key = _key_of(after_reader, result)
         drawn, engine._drawn = engine._drawn, drawn_before
         writer = Writer(reader, tree.constants)
-        expression = writer.write(result, engine.graph.log_weight, drawn)
-        after = "None" if key is None else writer.constant(key)
+        expression = writer.write(result, engine.graph.log_weight, drawn, engine.graph.joined())
+        after = "None" if key is None else writer.constant(known.structure(key))
         lines = (
             "g0 = scope.now",
             *deferred.lines,

@@ -33,7 +33,9 @@ class Writer:
         self._waiting: list[tuple[Variable, str]] = []
         self._count = 0
 
-    def write(self, accumulator: Value, log_weight: Any, drawn: dict[str, Any]) -> str:
+    def write(
+        self, accumulator: Value, log_weight: Any, drawn: dict[str, Any], joined: list[Variable]
+    ) -> str:
         """The expression of the new accumulator, after the lines."""
         result = self._value(accumulator)
         for variable, place in self.reader.variables.items():
@@ -48,6 +50,10 @@ class Writer:
             if variable.origins:
                 pairs = [f"({self._value(lanes)}, {self._variable(x)})" for lanes, x in variable.origins]
                 self.lines.append(f"{name}.origins = ({', '.join(pairs)},)")
+        for variable in joined:
+            known = self.reader.variables.get(variable) or self._created.get(variable)
+            if known is not None:
+                self.lines.append(f"graph.note_joined({known})")
         creations = []
         for variable, name in sorted(self._created.items(), key=lambda item: item[0].serial):
             span = self.constant(variable.span)

@@ -137,6 +137,7 @@ class Graph:
         # Variables whose nodes were put together from different lanes, for `sweep`.
         self._joined: weakref.WeakSet[Variable] = weakref.WeakSet()
         self._sweep_at = 32
+        self.sweeps = 0
 
     @property
     def at_top(self) -> bool:
@@ -306,13 +307,21 @@ class Graph:
                     parts.append((index, node))
             self.set(variable, self._join(parts))
             if not self._layers:
-                self._joined.add(variable)
+                self.note_joined(variable)
+
+    def note_joined(self, variable: Variable) -> None:
+        """A node was put together from different lanes."""
+        self._joined.add(variable)
+
+    def joined(self) -> list[Variable]:
+        return list(self._joined)
 
     def sweep(self) -> None:
         """Look at nodes that were put together from different lanes, when there are many. Lanes that have
         died out since may be all that keeps other variables alive.
         """
         if len(self._joined) >= self._sweep_at:
+            self.sweeps += 1
             for variable in list(self._joined):
                 node = self.peek(variable)
                 if type(node) is Node and node.dist.known:
@@ -430,6 +439,8 @@ def lanes_with(exprs: Sequence[Expr], variable: Variable) -> Array | None:
     for expr in exprs:
         for coefficient in coefficients(expr, variable):
             if not isinstance(coefficient, np.ndarray):
+                return None
+            if coefficient.all():
                 return None
             used = coefficient != 0
             lanes = used if lanes is None else lanes | used

@@ -16,7 +16,16 @@ from siren.runtime.effects import Effects
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, join, list_of
 from siren.symbolic.algebra import ite, select
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Component, Expr, Op, Poly, Scalar, Variable, components, of
+from siren.symbolic.expr import (
+    Column,
+    Expr,
+    Op,
+    Poly,
+    Scalar,
+    components,
+    of,
+    sole_variable,
+)
 from siren.syntax import ast
 from siren.syntax.builtins import OPERATOR_FUNCTIONS
 from siren.syntax.memo import Memo
@@ -449,23 +458,13 @@ class Evaluator:
         names = [side.name for side in (node.then, node.otherwise) if isinstance(side, ast.Name)]
         if len(names) < 2 or needed & set(names):
             return None
-        x, y = (_variable(side) for side in sides)
+        x, y = (sole_variable(side) for side in sides)
         united = self.engine.unite(lanes, x, y) if x is not None and y is not None else None
         return of(united) if united is not None else None
 
     def _both(self, node: ast.If, env: Env) -> tuple[Value, Value]:
         then = self.eval(node.then, env)
         return then, self.eval(node.otherwise, env)
-
-
-def _variable(value: Value) -> Variable | None:
-    """The variable that an expression is, if it is just one."""
-    if type(value) is Poly and len(value.terms) == 1:
-        ((monomial, coefficient),) = value.terms.items()
-        if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(coefficient, float) and coefficient == 1:
-            variable = monomial[0][0]
-            return None if type(variable) is Component else variable
-    return None
 
 
 def _nest(items: list[Value]) -> Value:

@@ -10,8 +10,9 @@ import numpy as np
 
 from siren.distributions.base import Distribution
 from siren.distributions.finite import BERNOULLI
+from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.engine import Engine
-from siren.inference.graph import Diverge, lanes_with, split_by
+from siren.inference.graph import Diverge, Node, lanes_with, split_by
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
 from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, squared
@@ -29,6 +30,7 @@ from siren.symbolic.expr import (
     lift,
     raw,
     restrict,
+    sole_variable,
     standing_for,
     variables,
 )
@@ -69,6 +71,17 @@ class Summary:
         return Estimate(mean, posterior.kind, self.weights, posterior, joint, place)
 
     def _posterior(self, expr: Expr) -> Posterior:
+        variable = sole_variable(expr)
+        if variable is not None and not self.plugin:
+            # Nearly every entry of a history: one gaussian, of which only the distribution is asked for.
+            node, draws = self.graph.peek(variable), self.engine.draws
+            if type(node) is Node and node.dist.family is GAUSSIAN:
+                dist = self.engine.marginalize(variable)
+                if self.engine.draws == draws and dist.family.has_moments:
+                    return _of_affine(dist.mean(), dist, 1.0, 0.0)
+        return self._general(expr)
+
+    def _general(self, expr: Expr) -> Posterior:
         expr, dists = self._settled(expr)
         if isinstance(expr, NUMBERS):
             return _of_number(raw(expr))
@@ -201,7 +214,7 @@ def _of_affine(mean: Any, dist: Dist, slope: Any, offset: Any) -> Posterior:
     family, numbers = dist.family, dist.numbers()
     cdf: Callable[[float], Any] | None = None
     below = family.cdf
-    if below is not None and np.all(np.asarray(slope) > 0):
+    if below is not None and (np.all(slope > 0) if isinstance(slope, np.ndarray) else slope > 0):
         cdf = lambda x: below((x - offset) / slope, *numbers)  # noqa: E731
     return Posterior(
         mean,

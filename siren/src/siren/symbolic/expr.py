@@ -160,6 +160,16 @@ def standing_for(variable: Variable, values: Sequence[Expr]) -> dict[Variable, E
     return {Component(variable, place): value for place, value in enumerate(values)}
 
 
+def sole_variable(expr: Any) -> Variable | None:
+    """The variable that an expression is, if it is just one."""
+    if type(expr) is Poly and len(expr.terms) == 1:
+        ((monomial, coefficient),) = expr.terms.items()
+        if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(coefficient, float) and coefficient == 1:
+            variable = monomial[0][0]
+            return None if type(variable) is Component else variable
+    return None
+
+
 def raw(number: Expr) -> Raw:
     """The array or scalar of a number."""
     return number.data if type(number) is Column else number
