@@ -68,7 +68,7 @@ def test_fragmented_blocks_change_nothing() -> None:
     engine = tiny_engine(slots=2048)
     pilot(engine, 2, 12)
     expected = generate(engine, PROMPT).annotated
-    held = [engine.pool.allocate() for _ in range(engine.pool.blocks)]
+    held = engine.pool.allocate(engine.pool.blocks)
     engine.pool.release(held[::2])
     assert generate(engine, PROMPT).annotated == expected
 

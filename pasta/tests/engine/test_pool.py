@@ -18,7 +18,7 @@ def pool_of(slots: int) -> KvPool:
 
 
 def slots_of(table: BlockTable) -> list[int]:
-    chosen = table.select()
+    chosen = table.select(len(table.slots))
     return list(range(chosen.start, chosen.stop)) if isinstance(chosen, slice) else chosen.tolist()
 
 
@@ -28,27 +28,27 @@ class PoolMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.pool = pool_of(9 * BLOCK_SIZE)
-        self.held: dict[BlockTable, list[int]] = {}
+        self.held: dict[BlockTable, int] = {}  # and how many tokens they hold
 
     @rule()
     def come(self) -> None:
-        self.held[BlockTable(self.pool)] = []
+        self.held[BlockTable(self.pool)] = 0
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), tokens=st.integers(1, 3 * BLOCK_SIZE))
     def grow(self, data: st.DataObject, tokens: int) -> None:
-        table, slots = data.draw(st.sampled_from(list(self.held.items())))
-        fits = table.can_append(tokens)
-        before = table.used
-        for _ in range(tokens):
-            room = table.used % BLOCK_SIZE != 0 or self.pool.free_slots > 0
-            if room:
-                slots.append(table.append())
-            else:
-                with pytest.raises(OutOfSlots):
-                    table.append()
-                assert table.used == len(slots), "a refusal takes nothing"
-        assert fits == (table.used == before + tokens)
+        table, held = data.draw(st.sampled_from(list(self.held.items())))
+        before = table.slots.tolist()
+        fits = held + tokens <= len(before) + self.pool.free_slots
+        assert table.can_hold(held + tokens) == fits
+        if fits:
+            table.reserve(held + tokens)
+            self.held[table] = held + tokens
+            assert table.slots.tolist()[: len(before)] == before, "what lies there stays there"
+        else:
+            with pytest.raises(OutOfSlots, match="KV pool of 576 slots is full"):
+                table.reserve(held + tokens)
+            assert table.slots.tolist() == before, "a refusal takes nothing"
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
@@ -60,20 +60,20 @@ class PoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_slot_is_shared(self) -> None:
-        taken = [slot for slots in self.held.values() for slot in slots]
+        taken = [slot for table in self.held for slot in table.slots]
         assert len(set(taken)) == len(taken)
         assert all(0 <= slot < self.pool.slots for slot in taken)
 
     @invariant()
     def what_is_read_is_what_was_written_in_order(self) -> None:
-        for table, slots in self.held.items():
-            if slots:
-                assert slots_of(table) == slots
+        for table in self.held:
+            if table.slots:
+                assert slots_of(table) == table.slots.tolist()
 
     @invariant()
     def none_is_lost(self) -> None:
-        table = sum(-(-len(slots) // BLOCK_SIZE) for slots in self.held.values())
-        assert self.pool.free_slots == self.pool.slots - BLOCK_SIZE * table
+        blocks = sum(-(-tokens // BLOCK_SIZE) for tokens in self.held.values())
+        assert self.pool.free_slots == self.pool.slots - BLOCK_SIZE * blocks
 
 
 PoolMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
@@ -86,21 +86,21 @@ def test_a_pool_is_whole_blocks() -> None:
 
 def test_a_request_alone_lies_together() -> None:
     table = BlockTable(pool_of(4 * BLOCK_SIZE))
-    for _ in range(3 * BLOCK_SIZE):
-        table.append()
-    assert table.select() == slice(0, 3 * BLOCK_SIZE)
+    for tokens in range(3 * BLOCK_SIZE - 5):
+        table.reserve(tokens)
+    assert table.select(100) == slice(0, 100)
+    assert len(table.blocks) == 3
 
 
 def test_one_request_may_hold_so_many_blocks() -> None:
     pool = pool_of(8 * BLOCK_SIZE)
     pool.blocks_each = 2
     table = BlockTable(pool)
-    table.extend(BLOCK_SIZE)
-    assert table.can_append(BLOCK_SIZE) and not table.can_append(BLOCK_SIZE + 1)
-    with pytest.raises(OutOfSlots, match=f"one request may hold {2 * BLOCK_SIZE} slots"):
-        table.extend(2 * BLOCK_SIZE)
-    assert table.used == BLOCK_SIZE
-    table.extend(BLOCK_SIZE)
+    assert table.can_hold(2 * BLOCK_SIZE) and not table.can_hold(2 * BLOCK_SIZE + 1)
+    with pytest.raises(OutOfSlots, match=f"one request may hold {2 * BLOCK_SIZE} slots, and this one needs 129"):
+        table.reserve(2 * BLOCK_SIZE + 1)
+    assert not table.blocks
+    table.reserve(2 * BLOCK_SIZE)
     table.free()
     assert pool.free_blocks == 8
 
@@ -108,14 +108,14 @@ def test_one_request_may_hold_so_many_blocks() -> None:
 def test_idle_blocks_are_room() -> None:
     pool = pool_of(4 * BLOCK_SIZE)
     first = BlockTable(pool)
-    first.extend(3 * BLOCK_SIZE)
+    first.reserve(3 * BLOCK_SIZE)
     pool.prefix_cache.insert("", [1] * 3 * BLOCK_SIZE, first.blocks)
     other = BlockTable(pool)
-    assert not other.can_append(BLOCK_SIZE + 1), "what a request holds is not"
+    assert not other.can_hold(BLOCK_SIZE + 1), "what a request holds is not"
     first.free()
     assert pool.kept_slots == 3 * BLOCK_SIZE
-    assert other.can_append(4 * BLOCK_SIZE) and not other.can_append(4 * BLOCK_SIZE + 1)
-    other.extend(4 * BLOCK_SIZE)
+    assert other.can_hold(4 * BLOCK_SIZE) and not other.can_hold(4 * BLOCK_SIZE + 1)
+    other.reserve(4 * BLOCK_SIZE)
     assert pool.kept_slots == 0
 
 

@@ -30,22 +30,22 @@ class SharingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.pool = KvPool(7 * BLOCK_SIZE, torch.device("cpu"))
-        self.written: dict[int, tuple[str, tuple[int, ...]]] = {}  # slot -> scope, and all tokens up to this one
+        self.written: dict[int, tuple[str, tuple[int, ...]]] = {}  # slot -> salt, and all tokens up to this one
         self.requests: dict[BlockTable, tuple[str, list[int]]] = {}
 
-    @rule(scope=st.sampled_from("ab"), blocks=st.lists(st.integers(0, 1), min_size=1, max_size=4), data=st.data())
-    def come(self, scope: str, blocks: list[int], data: st.DataObject) -> None:
+    @rule(salt=st.sampled_from("ab"), blocks=st.lists(st.integers(0, 1), min_size=1, max_size=4), data=st.data())
+    def come(self, salt: str, blocks: list[int], data: st.DataObject) -> None:
         rest = data.draw(st.integers(0, BLOCK_SIZE - 1))
         prompt = [block for block in blocks for _ in range(BLOCK_SIZE)] + [9] * rest
         table = BlockTable(self.pool)
-        found = self.pool.prefix_cache.find(scope, prompt)
+        found = self.pool.prefix_cache.find(salt, prompt)
         assert len(found) * BLOCK_SIZE < len(prompt), "something is left to decode after"
         table.adopt(found)
-        tokens = prompt[: table.used]
-        for place, slot in enumerate(slots_of(table)):
-            assert self.written[slot] == (scope, tuple(tokens[: place + 1]))
-        self.requests[table] = scope, tokens
-        self.write(table, prompt[table.used :])
+        tokens = prompt[: len(table.slots)]
+        for place, slot in enumerate(table.slots):
+            assert self.written[slot] == (salt, tuple(tokens[: place + 1]))
+        self.requests[table] = salt, tokens
+        self.write(table, prompt[len(tokens) :])
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data(), tokens=st.lists(st.integers(0, 1), min_size=1, max_size=2 * BLOCK_SIZE))
@@ -53,19 +53,19 @@ class SharingMachine(RuleBasedStateMachine):
         self.write(data.draw(st.sampled_from(list(self.requests))), tokens)
 
     def write(self, table: BlockTable, more: list[int]) -> None:
-        scope, tokens = self.requests[table]
+        salt, tokens = self.requests[table]
         shared = {block for other in self.requests if other is not table for block in other.blocks}
         for token in more:
-            full = table.used % BLOCK_SIZE == 0 and self.pool.free_slots == 0
-            if full:
+            if not table.can_hold(len(tokens) + 1):
                 with pytest.raises(OutOfSlots):
-                    table.append()
+                    table.reserve(len(tokens) + 1)
                 break
-            slot = table.append()
+            table.reserve(len(tokens) + 1)
+            slot = table.slots[len(tokens)]
             assert slot // BLOCK_SIZE not in shared, "a shared block is never written to"
             tokens.append(token)
-            self.written[slot] = scope, tuple(tokens)
-        self.pool.prefix_cache.insert(scope, tokens, table.blocks)
+            self.written[slot] = salt, tuple(tokens)
+        self.pool.prefix_cache.insert(salt, tokens, table.blocks)
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())
@@ -77,21 +77,14 @@ class SharingMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_request_reads_what_it_wrote(self) -> None:
-        for table, (scope, tokens) in self.requests.items():
-            for place, slot in enumerate(slots_of(table)):
-                assert self.written[slot] == (scope, tuple(tokens[: place + 1]))
+        for table, (salt, tokens) in self.requests.items():
+            for place, slot in enumerate(table.slots[: len(tokens)]):
+                assert self.written[slot] == (salt, tuple(tokens[: place + 1]))
 
     @invariant()
     def none_is_lost(self) -> None:
         held = {block for table in self.requests for block in table.blocks}
         assert self.pool.free_slots == self.pool.slots - BLOCK_SIZE * len(held)
-
-
-def slots_of(table: BlockTable) -> list[int]:
-    if not table.used:
-        return []
-    chosen = table.select()
-    return list(range(chosen.start, chosen.stop)) if isinstance(chosen, slice) else chosen.tolist()
 
 
 SharingMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
@@ -103,18 +96,17 @@ def test_what_was_let_go_first_goes_first_and_ends_before_beginnings() -> None:
     old, new = [1] * 2 * BLOCK_SIZE, [2] * 2 * BLOCK_SIZE
     for tokens in (old, new):
         table = BlockTable(pool)
-        for _ in tokens:
-            table.append()
+        table.reserve(len(tokens))
         pool.prefix_cache.insert("", tokens, table.blocks)
         table.free()
     assert pool.free_slots == pool.kept_slots == pool.slots
     found = []
     for _ in range(4):
         found.append([len(pool.prefix_cache.find("", [*tokens, 0])) for tokens in (old, new)])
-        pool.allocate()
+        pool.allocate(1)
     assert found == [[2, 2], [1, 2], [0, 2], [0, 1]]
     with pytest.raises(OutOfSlots):
-        pool.allocate()
+        pool.allocate(1)
 
 
 # -- the engine ---------------------------------------------------------------------------------------
@@ -230,7 +222,7 @@ def test_thousands_of_requests_under_pressure() -> None:
     assert done > 70 and cached > 10 * BLOCK_SIZE, (done, cached)
     assert engine.pool.kept_slots > 0
     assert engine.pool.free_slots == engine.pool.slots
-    assert sorted(engine.pool.allocate() for _ in range(12)) == list(range(12))
+    assert engine.pool.allocate(12) == list(range(12))
 
 
 # -- long prompts -------------------------------------------------------------------------------------

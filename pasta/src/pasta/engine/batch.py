@@ -29,7 +29,7 @@ def gather(chunks: Sequence[Chunk]) -> Batch:
         shift = len(tokens) - start
         tokens += request.tokens[start:end]
         positions += request.positions[start:end]
-        slots += request.slots[start:end]
+        slots += request.blocks.slots[start:end]
         segments += request.segments[start:end]
         places.extend(range(start, end))
         deciding += [row.place + shift for row in decided]

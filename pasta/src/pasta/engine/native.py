@@ -64,8 +64,9 @@ class NativeEngine:
     # -- threads --------------------------------------------------------------------------------------
 
     def can_allocate(self, tokens: int, thread: Handle | None = None) -> bool:
-        blocks = BlockTable(self.pool) if thread is None else thread.request.blocks
-        return blocks.can_append(tokens)
+        if thread is None:
+            return BlockTable(self.pool).can_hold(tokens)
+        return thread.request.blocks.can_hold(len(thread.request.tokens) + tokens)
 
     def open(
         self, prompt: Sequence[int], expect: Expect | None, params: SamplingParams, cache_salt: str | None = None
@@ -155,7 +156,7 @@ class NativeEngine:
         chunks = []
         for request, backlog in zip(waiting, self._shares(list(waiting)), strict=True):
             chunk = request.take(backlog)
-            if request.waiting:
+            if request.ran < len(request.tokens):
                 self._waiting[request] = None
             if chunk.end > chunk.start:
                 chunks.append(chunk)

@@ -78,13 +78,19 @@ class KvPool:
         # Zeros, not garbage: a masked slot is still multiplied by its weight of 0, and 0 * nan is nan.
         return torch.zeros(heads, self.slots, size, dtype=like.dtype, device=self.device)
 
-    def allocate(self) -> int:
-        """A block that is nobody's, for one request."""
-        if not self._free:
+    def allocate(self, count: int) -> list[int]:
+        """So many blocks that are nobody's, for one request; all or none."""
+        if count > self.free_blocks:
+            raise OutOfSlots(
+                f"the KV pool of {self.slots} slots is full",
+                hint="lower max_tokens, run fewer requests at once, or give the engine more slots",
+            )
+        while len(self._free) < count:
             self._evict()
-        block = heapq.heappop(self._free)
-        self._holders[block] = 1
-        return block
+        blocks = [heapq.heappop(self._free) for _ in range(count)]
+        for block in blocks:
+            self._holders[block] = 1
+        return blocks
 
     def retain(self, blocks: Sequence[int]) -> None:
         """One more request holds these blocks, which are cached."""
@@ -104,11 +110,6 @@ class KvPool:
 
     def _evict(self) -> None:
         """Frees the block that has been idle longest, and the idle ones that can only be found through it."""
-        if not self._idle:
-            raise OutOfSlots(
-                f"the KV pool of {self.slots} slots is full",
-                hint="lower max_tokens, run fewer requests at once, or give the engine more slots",
-            )
         for block in self.prefix_cache.evict(next(iter(self._idle))):
             if self._holders[block] == 0:  # else it is free when its request releases it
                 del self._idle[block]

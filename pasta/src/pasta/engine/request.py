@@ -55,7 +55,7 @@ class Request:
         self.cache_salt = cache_salt  # who may share with it; None: nobody
         self.needs_logits = not params.greedy or params.logprobs is not None  # the likeliest token alone will not do
         self.blocks = BlockTable(pool)
-        self.tokens, self.positions, self.slots, self.segments = (array("i") for _ in range(4))  # by place
+        self.tokens, self.positions, self.segments = (array("i") for _ in range(3))  # by place
         self.prompt_length = 0
         self.cached = 0  # places that another request computed
         self.ran = 0  # places whose keys and values are in the pool, those of the step at hand included
@@ -67,21 +67,21 @@ class Request:
     # -- tokens that come ------------------------------------------------------------------------------
 
     def open(self, prompt: Sequence[int], found: Sequence[int]) -> None:
-        """Takes the prompt in; these blocks hold its beginning already. A refusal takes nothing but blocks."""
+        """Takes the prompt in; these blocks hold its beginning already."""
         self.blocks.adopt(found)
-        self.cached = self.ran = self.blocks.used
+        self.cached = self.ran = len(self.blocks.slots)
         count = self.prompt_length = len(prompt)
-        self.blocks.extend(count - self.cached)
-        self.tokens, self.positions, self.slots = array("i", prompt), array("i", range(count)), self.blocks.slots()
+        self.blocks.reserve(count)
+        self.tokens, self.positions = array("i", prompt), array("i", range(count))
         self.segments = array("i", bytes(4 * count))
 
     def append(self, token: int, position: int, segment: int) -> int:
         """Takes in a token of this segment; returns its place. A refusal takes nothing."""
-        slot = self.blocks.append()
         place = len(self.tokens)
+        if place == len(self.blocks.slots):
+            self.blocks.reserve(place + 1)
         self.tokens.append(token)
         self.positions.append(position)
-        self.slots.append(slot)
         self.segments.append(segment)
         return place
 
@@ -108,10 +108,10 @@ class Request:
 
     def take(self, backlog: int) -> Chunk:
         """The next to run: so many tokens that decide nothing, and those that decide among and right after them."""
-        start, rows = self.ran, self.deciding
-        if backlog == self.backlog:
-            self.ran, self.deciding = len(self.tokens), []
-            return Chunk(self, start, self.ran, rows)
+        start, rows, end = self.ran, self.deciding, len(self.tokens)
+        if backlog == end - start - len(rows):
+            self.ran, self.deciding = end, []
+            return Chunk(self, start, end, rows)
         count = sum(row.place - start - index <= backlog for index, row in enumerate(rows))
         self.ran, self.deciding = start + backlog + count, rows[count:]
         return Chunk(self, start, self.ran, rows[:count])

@@ -51,6 +51,7 @@ class StepInFlight:
     prefills: list[Prefill]
     graph: StepGraph | None
     batch: Batch | None  # what the graph runs
+    greedy: bool  # whether the tokens that the graph chose are those that are wanted
 
 
 class CudaEngine(NativeEngine):
@@ -136,7 +137,13 @@ class CudaEngine(NativeEngine):
         parts: list[Chunk] = []
         decoding: list[Chunk] = []
         for chunk in chunks:
-            self._send_blocks(chunk.request)
+            request = chunk.request
+            assert isinstance(request, CudaRequest)
+            if request.blocks_sent < len(request.blocks.blocks):
+                self._send_blocks(request)
+            if chunk.start >= request.prompt_length:
+                decoding.append(chunk)
+                continue
             prompt, rest = split(chunk)
             if prompt is not None:
                 (whole if prompt.start == 0 else parts).append(prompt)
@@ -147,7 +154,8 @@ class CudaEngine(NativeEngine):
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
         graph = self._launch_graph(decoding, batch) if batch is not None else None
-        self._in_flight = StepInFlight(prefills, graph, batch)
+        greedy = not any(chunk.request.needs_logits for chunk in decoding)
+        self._in_flight = StepInFlight(prefills, graph, batch, greedy)
 
     @torch.inference_mode()
     def step(self) -> list[Decoded]:
@@ -160,30 +168,25 @@ class CudaEngine(NativeEngine):
             out += self._decide(prefill.logits, prefill.rows)
         if step.graph is not None and step.batch is not None:
             step.graph.done.synchronize()  # even if nothing decides: its plan is written again next
-            out += self._decide_graph(step.graph, step.batch)
+            if step.greedy:
+                tokens = step.graph.tokens[step.batch.deciding].tolist()
+                out += [Decoded(row.handle, token) for row, token in zip(step.batch.rows, tokens, strict=True)]
+            else:
+                out += self._decide(step.graph.logits[step.batch.deciding], step.batch.rows)
         return out
-
-    def _decide_graph(self, graph: StepGraph, batch: Batch) -> list[Decoded]:
-        """The graph chooses greedily; what is rare is chosen from its logits."""
-        if any(row.handle.request.needs_logits for row in batch.rows):
-            return self._decide(graph.logits[batch.deciding], batch.rows)
-        tokens = graph.tokens[batch.deciding].tolist()
-        return [Decoded(row.handle, token) for row, token in zip(batch.rows, tokens, strict=True)]
 
     def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> StepGraph:
         shape, tiles = self._shape(chunks, len(batch.tokens))
         graph = self._graphs.get(shape)
         if graph is None:
             graph = self._graphs[shape] = self._capture(shape)
-        graph.fill(batch, tiles)
-        plan = graph.plan
-        row = 0
+        sees: list[bytes] = []
+        bias: list[float] = []
         for request, start, end, _ in chunks:
             assert isinstance(request, CudaRequest)
-            rows = slice(row, row + end - start)
-            plan.sees[rows] = request.bits(plan.segments[rows])
-            plan.bias[rows] = request.params.parallelism
-            row = rows.stop
+            sees += request.words(start, end)
+            bias += [request.params.parallelism] * (end - start)
+        graph.fill(batch, tiles, sees, bias)
         graph.launch()
         return graph
 
@@ -229,15 +232,13 @@ class CudaEngine(NativeEngine):
 
         return StepGraph(shape, run, padding_slot=self.padding_slot, device=device, memory=self._graph_memory)
 
-    def _send_blocks(self, request: Request) -> None:
+    def _send_blocks(self, request: CudaRequest) -> None:
         """Brings the device's block table up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
-        assert isinstance(request, CudaRequest)
         held = request.blocks.blocks
-        if request.blocks_sent < len(held):
-            fresh = torch.tensor(held[request.blocks_sent :], dtype=torch.int32)
-            places = slice(request.blocks_sent, len(held))
-            self.block_tables[request.index, places] = fresh.to(self.block_tables.device, non_blocking=True)
-            request.blocks_sent = len(held)
+        fresh = torch.tensor(held[request.blocks_sent :], dtype=torch.int32)
+        places = slice(request.blocks_sent, len(held))
+        self.block_tables[request.index, places] = fresh.to(self.block_tables.device, non_blocking=True)
+        request.blocks_sent = len(held)
 
     # -- prompts ---------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ All that changes from step to step travels in one small buffer: the host fills i
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -47,30 +48,32 @@ class Plan(Generic[Array]):
     tokens: Array
     positions: Array
     slots: Array  # where each row's keys and values go
+    segments: Array
     places: Array  # of each row in its request
     states: Array  # what may come after it: a row of the grammar's table
-    segments: Array
     bias: Array  # on the token that opens a promise; float32
     sees: Array  # (rows, WORDS): each row's set of segments
     tiles: Array  # (4, tiles): the fields of `Tile`, one after another
+    columns: Array  # (5, rows): those that a `Batch` begins with, in its order
 
     @classmethod
     def over(cls, buffer: Array, shape: Shape) -> Plan[Array]:
         """The views of a buffer of 32-bit integers."""
         rows = shape.rows
-        tokens, positions, slots, places, states, segments, bias = (
+        tokens, positions, slots, segments, places, states, bias = (
             buffer[index * rows : (index + 1) * rows] for index in range(7)
         )
         return cls(
             tokens=tokens,
             positions=positions,
             slots=slots,
+            segments=segments,
             places=places,
             states=states,
-            segments=segments,
             bias=bias.view(np.float32 if isinstance(buffer, np.ndarray) else torch.float32),
             sees=buffer[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS),
             tiles=buffer[(7 + WORDS) * rows :].reshape(len(Tile._fields), shape.tiles),
+            columns=buffer[: 5 * rows].reshape(5, rows),
         )
 
 
@@ -117,16 +120,14 @@ class StepGraph:
             self.logits = whole()  # overwritten by the next launch
         self._kept = whole  # a graph does not hold the tensors that it reads and writes
 
-    def fill(self, batch: Batch, tiles: list[Tile]) -> None:
-        """Writes a step into the plan, but for what each row sees."""
+    def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], bias: list[float]) -> None:
+        """Writes a step into the plan; `sees` and `bias` have an entry for each row."""
         plan, count = self.plan, len(batch.tokens)
-        plan.tokens[:count] = batch.tokens
-        plan.positions[:count] = batch.positions
-        plan.slots[:count] = batch.slots
+        plan.columns[:, :count] = np.frombuffer(b"".join(batch[:5]), dtype=np.int32).reshape(5, count)
         plan.slots[count:] = self._padding_slot  # rows that are not used write where nobody reads
-        plan.places[:count] = batch.places
-        plan.segments[:count] = batch.segments
-        plan.states[batch.deciding] = [row.expect for row in batch.rows]  # any will do for those that decide nothing
+        plan.states[batch.deciding] = array("i", [row.expect for row in batch.rows])  # elsewhere any will do
+        plan.bias[:count] = bias
+        plan.sees[:count] = np.frombuffer(b"".join(sees), dtype=np.int32).reshape(count, WORDS)
         plan.tiles[:, : len(tiles)] = np.array(tiles, dtype=np.int32).T
         plan.tiles[Tile._fields.index("rows"), len(tiles) :] = 0
 

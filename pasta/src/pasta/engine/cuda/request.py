@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pasta.core.params import SamplingParams
 from pasta.engine.pool import KvPool
 from pasta.engine.request import Chunk, Request
@@ -19,20 +17,14 @@ class CudaRequest(Request):
         super().__init__(pool, params, cache_salt)
         self.index = index  # its row of the device's block tables; -1 once it is closed
         self.blocks_sent = 0  # how many of its blocks stand there
-        self._words = np.zeros((8, WORDS), dtype=np.int32)
-        self._words_known = 0
+        self._words: list[bytes] = []  # by segment
 
-    def bits(self, segments: np.ndarray) -> np.ndarray:
-        """The sets of segments that these segments see, (n, WORDS)."""
-        sees = self.table.sees
-        if len(sees) > self._words_known:
-            while len(sees) > len(self._words):
-                self._words = np.concatenate([self._words, np.zeros_like(self._words)])
-            for segment in range(self._words_known, len(sees)):
-                data = sees[segment].to_bytes(4 * WORDS, "little")
-                self._words[segment] = np.frombuffer(data, dtype=np.int32)
-            self._words_known = len(sees)
-        return self._words[segments]
+    def words(self, start: int, end: int) -> list[bytes]:
+        """For each of these tokens, the bit set of segments that it sees: `WORDS` words."""
+        words, sees = self._words, self.table.sees
+        if len(sees) > len(words):
+            words += [seen.to_bytes(4 * WORDS, "little") for seen in sees[len(words) :]]
+        return [words[segment] for segment in self.segments[start:end]]
 
 
 def split(chunk: Chunk) -> tuple[Chunk | None, Chunk | None]:
