@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from siren.data import read_binding, read_csv, stream_rows, warn_if_headerless
+from siren.data import read_axis, read_binding, read_csv, stream_rows, warn_if_headerless
 from siren.errors import DataError
 from siren.frames import plain
 
@@ -107,3 +107,10 @@ def test_streams_with_dates_and_missing_cells() -> None:
     rows = list(stream_rows(["when,y\n", "2024-03-01,\n", "2024-03-02,3\n"]))
     assert [row[0] for row in rows] == [19783 * 86400.0, 19784 * 86400.0]
     assert np.isnan(rows[0][1]) and rows[1][1] == 3.0
+
+
+def test_an_axis_keeps_dates(tmp_path) -> None:
+    path = tmp_path / "messy.csv"
+    path.write_text("when,t\n2024-03-01,1\n2024-03-02,2\n", encoding="utf-8")
+    assert [day.day for day in read_axis(f"{path}:when")] == [1, 2]
+    assert read_axis(f"{path}:t") == [1.0, 2.0] and read_axis(None) is None

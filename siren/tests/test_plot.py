@@ -1,3 +1,6 @@
+from datetime import date
+
+import numpy as np
 import pytest
 
 from siren import SirenError, run
@@ -8,7 +11,7 @@ pytest.importorskip("matplotlib")
 
 def test_series_and_numbers(tmp_path) -> None:
     result = run("let x <- gaussian(0, 1) in let y <- gaussian(x, 1) in ([x, y, x + y], x, 3 * y)", seed=0)
-    assert len(draw(result).axes) == 2
+    assert len(draw(result).axes) == 3
     plot(result, tmp_path / "p.png", "title")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
@@ -22,3 +25,41 @@ def test_booleans_are_shown_as_probabilities() -> None:
 def test_nothing_to_plot() -> None:
     with pytest.raises(SirenError, match="nothing to plot"):
         draw(run("()"))
+
+
+def test_a_constant_is_a_point_and_a_number_has_an_axis() -> None:
+    result = run("let x <- gaussian(5, 1) in (3, x)", seed=0)
+    constant, number = draw(result).axes
+    assert [line.get_xdata().tolist() for line in constant.lines] == [[3.0]] and not constant.patches
+    assert constant.texts[0].get_text() == "3"
+    low, high = number.get_xlim()
+    assert low < 3.4 and high > 6.6 and len(number.get_xticks()) > 2
+
+
+def test_nested_lists_are_drawn() -> None:
+    result = run("let x <- gaussian(0, 1) in [[x, 1], [2 * x, 2], [3 * x, 3]]", seed=0)
+    (axis,) = draw(result).axes
+    assert [len(line.get_xdata()) for line in axis.lines] == [3, 3]
+    np.testing.assert_allclose(axis.lines[1].get_ydata(), [1, 2, 3])
+    pairs = run("let x <- gaussian(0, 1) in [(x, 1), (x, 4)]", seed=0)
+    np.testing.assert_allclose(draw(pairs).axes[0].lines[1].get_ydata(), [1, 4])
+    many = run("let x <- gaussian(0, 1) in [[x, 1, 2, 3, 4, 5, 6], [x, 1, 2, 3, 4, 5, 6]]", seed=0)
+    assert draw(many).axes[0].images[0].get_array().shape == (7, 2)
+
+
+def test_data_and_axis() -> None:
+    result = run("let x <- gaussian(0, 1) in let xs = [x, x + 1, x + 2] in xs", seed=0)
+    days = [date(2024, 1, 1), date(2024, 1, 2)]
+    (axis,) = draw(result, axis=days, data={"xs": [0.9, np.nan, 2.1]}).axes
+    shown = {line.get_label(): line for line in axis.lines}
+    np.testing.assert_allclose(shown["data"].get_ydata(), [0.9, np.nan, 2.1])
+    # The list began one step before the axis does.
+    assert str(shown["mean"].get_xdata()[0]).startswith("2023-12-31")
+    with pytest.raises(SirenError, match="no list `ys` to draw data over"):
+        draw(result, data={"ys": [1.0]})
+
+
+def test_wild_data_do_not_press_the_rest_into_a_line() -> None:
+    result = run("let x <- gaussian(0, 1) in let xs = [x, x] in xs", seed=0)
+    (axis,) = draw(result, data={"xs": [0.1, 1e6]}).axes
+    assert axis.get_ylim()[1] < 10 and "1 data outside" in axis.texts[0].get_text()

@@ -6,6 +6,7 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from siren.cells import Cell, from_text, is_missing
@@ -74,6 +75,21 @@ def read_target(target: str) -> Value:
     if colon and not Path(target).exists():
         return list(read_column(path, column))
     return [list(row) for row in read_csv(target)]
+
+
+def read_axis(target: str | None) -> list[datetime] | Row | None:
+    """`FILE:column` as what a picture runs along; dates stay dates."""
+    if target is None:
+        return None
+    path, _, column = target.rpartition(":")
+    table = read_table(path)
+    numbers = table.column(column, path)
+    index = table.names.index(column)
+    texts = [cells[index].strip() for _, cells in _records(path)[1:]]
+    try:
+        return [datetime.fromisoformat(text) for text in texts]
+    except ValueError:
+        return numbers
 
 
 def stream_rows(lines: Iterable[str], name: str = "<stdin>") -> Iterator[Row]:

@@ -1,51 +1,82 @@
-"""A picture of a result: every list over its index with its intervals, the single numbers side by side."""
+"""A picture of a result: every list over its axis with its intervals and the data, every number with its
+posterior."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from siren.errors import SirenError
-from siren.result import Output, Result
+from siren.errors import SirenError, did_you_mean
+from siren.result import Leaf, Output, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _BAND = "#1f4e79", "#5b9bd5"
+_INK, _BAND, _DATA = "#1f4e79", "#5b9bd5", "#c0504d"
+_COLOURS: Final = ("#1f4e79", "#c0504d", "#4f7f3a", "#7a4f9a", "#b5761f", "#2f8f8f")
+# A list of more lists than can be told apart as lines is shown as an image of its means.
+_LINES: Final = len(_COLOURS)
+_IN_A_ROW: Final = 3
+_DRAWS: Final = 4000
 
 
-def plot(result: Result, path: str | Path, title: str = "") -> None:
+def plot(
+    result: Result,
+    path: str | Path,
+    title: str = "",
+    axis: Sequence[Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> None:
     """Draw the result into a file; the ending (.png, .svg, .pdf) says how. Needs `siren-ppl[plot]`."""
-    figure = draw(result, title)
+    figure = draw(result, title, axis, data)
     try:
         figure.savefig(Path(path), dpi=150)
     except (OSError, ValueError) as error:
         raise SirenError(f"cannot write {path}: {error}") from None
 
 
-def draw(result: Result, title: str = "") -> Figure:
-    """The figure itself, for notebooks."""
+def draw(
+    result: Result,
+    title: str = "",
+    axis: Sequence[Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> Figure:
+    """The figure itself, for notebooks.
+
+    `axis` has a number or a date for each element of the lists; a list that is longer, by what it began with,
+    ends where the axis ends. `data` has, by the name of an output, values to be drawn over it as points.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise SirenError("Matplotlib is not installed", hint="pip install 'siren-ppl[plot]'") from None
-    series = [output for output in result if output.is_series]
+    lists = [output for output in result if _series(output.value)]
     numbers = [output for output in result if output.is_number]
-    panels = len(series) + bool(numbers)
-    if not panels:
+    points = {name: np.asarray(values, dtype=float) for name, values in (data or {}).items()}
+    for name in points:
+        if name not in {output.name for output in lists}:
+            known = [output.name for output in lists]
+            hint = did_you_mean(name, known) or f"there are: {', '.join(known) or 'none'}"
+            raise SirenError(f"there is no list `{name}` to draw data over", hint=hint)
+    rows = -(-len(numbers) // _IN_A_ROW)
+    if not lists and not rows:
         raise SirenError("nothing to plot: the program returns no numbers and no list of numbers")
     # No pyplot: the figure must neither need a display nor stay behind in global state.
-    heights = [3.0] * len(series) + ([0.7 + 0.45 * len(numbers)] if numbers else [])
+    heights = [3.2] * len(lists) + [1.9] * rows
     figure = Figure(figsize=(9, sum(heights) + 0.6), layout="constrained")
-    axes = figure.subplots(panels, 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
-    for axis, output in zip(axes, series, strict=False):
-        _series(axis, output)
-    if numbers:
-        _numbers(axes[-1], numbers)
+    grid = figure.add_gridspec(len(heights), 12, height_ratios=heights)
+    for place, output in enumerate(lists):
+        _list(figure.add_subplot(grid[place, :]), output, axis, points.get(output.name))
+    for place, output in enumerate(numbers):
+        row, column = divmod(place, _IN_A_ROW)
+        width = 12 // min(_IN_A_ROW, len(numbers) - row * _IN_A_ROW)
+        cell = grid[len(lists) + row, column * width : (column + 1) * width]
+        _number(figure.add_subplot(cell), output)
     kept = ", ".join(f"{name} {how}" for name, how in result.plan.items())
     about = f"{result.method} · {result.particles} particles · seed {result.seed}"
     lines = [title, about, *textwrap.wrap(kept, 110)]
@@ -53,49 +84,117 @@ def draw(result: Result, title: str = "") -> Figure:
     return figure
 
 
-def _series(axis: Axes, output: Output) -> None:
-    index = np.arange(len(output.value))
-    axis.margins(x=0.01)
-    _plain(axis)
-    if output.is_boolean:
-        axis.fill_between(index, output.mean, step="mid", color=_BAND, alpha=0.6, lw=0)
-        axis.set_ylim(0, 1)
-        axis.set_ylabel(f"probability of {output.name}")
+def _series(value: Any) -> list[list[Leaf]]:
+    """The lists of numbers in a list: itself, or the parts of its elements one by one. A list of rows that
+    differ in length has as many as all rows have."""
+    if not isinstance(value, list) or not value:
+        return []
+    rows = [_flat(item) for item in value]
+    width = min(len(row) for row in rows)
+    return [[row[place] for row in rows] for place in range(width)]
+
+
+def _flat(value: Any) -> list[Leaf]:
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [value] if hasattr(value, "quantile") else []
+
+
+def _along(axis: Sequence[Any] | None, length: int) -> Any:
+    """Where the elements of a list stand. Steps before the axis begins are as far apart as its first two."""
+    if axis is None:
+        return np.arange(length)
+    places = np.asarray(axis)
+    if places.dtype.kind in "OU":
+        places = np.asarray([str(place) for place in axis], dtype="datetime64")
+    if places.dtype.kind == "M":
+        places = places.astype("datetime64[us]")
+    if len(places) >= length:
+        return places[len(places) - length :]
+    gap = places[1] - places[0] if len(places) > 1 else places[0] - places[0]
+    before = [places[0] - gap * step for step in range(length - len(places), 0, -1)]
+    return np.concatenate([np.asarray(before, dtype=places.dtype), places])
+
+
+def _list(panel: Axes, output: Output, axis: Sequence[Any] | None, data: Any) -> None:
+    series = _series(output.value)
+    places = _along(axis, len(series[0]))
+    panel.margins(x=0.01)
+    _plain(panel)
+    panel.set_ylabel(output.name)
+    if axis is None:
+        panel.set_xlabel("step")
+    if len(series) > _LINES:
+        means = np.array([[leaf.mean for leaf in line] for line in series])
+        image = panel.imshow(means, aspect="auto", origin="lower", cmap="viridis", interpolation="nearest")
+        panel.figure.colorbar(image, ax=panel, label="mean")
         return
-    axis.fill_between(
-        index, output.quantile(0.05), output.quantile(0.95), color=_BAND, alpha=0.25, lw=0, label="90 %"
-    )
-    axis.fill_between(
-        index, output.quantile(0.25), output.quantile(0.75), color=_BAND, alpha=0.45, lw=0, label="50 %"
-    )
-    axis.plot(index, output.mean, color=_INK, lw=1.4, marker="o" if len(index) < 3 else "", label="mean")
-    axis.set_ylabel(output.name)
-    axis.legend(loc="upper right", fontsize=8, frameon=False, ncols=3)
+    if output.is_boolean and len(series) == 1:
+        panel.fill_between(places, output.mean, step="mid", color=_BAND, alpha=0.6, lw=0)
+        panel.set_ylim(0, 1)
+        panel.set_ylabel(f"probability of {output.name}")
+        return
+    for number, line in enumerate(series):
+        _line(panel, places, line, _COLOURS[number], f"[{number}] " if len(series) > 1 else "")
+    if data is not None:
+        shown = min(len(data), len(places))
+        panel.plot(
+            places[-shown:], data[-shown:], "o", color=_DATA, ms=3.5, alpha=0.8, zorder=4, label="data"
+        )
+        _focus(panel, series, data)
+    panel.legend(loc="best", fontsize=8, frameon=False, ncols=4)
 
 
-def _numbers(axis: Axes, outputs: list[Output]) -> None:
-    """One row a number, each scaled to its own interval: they need not share a unit."""
-    for row, output in enumerate(reversed(outputs)):
-        low, high = output.quantile(0.05), output.quantile(0.95)
-        width = (high - low) or 1.0
-        inner = [(output.quantile(q) - low) / width for q in (0.25, 0.75)]
-        axis.plot([0, 1], [row, row], color=_BAND, alpha=0.6, lw=3, solid_capstyle="round")
-        axis.plot(inner, [row, row], color=_BAND, lw=7, solid_capstyle="round")
-        axis.plot((output.mean - low) / width, row, "o", color=_INK, ms=6)
-        axis.annotate(f"{low:.4g} ", (0, row), ha="right", va="center", fontsize=8)
-        axis.annotate(f" {high:.4g}", (1, row), ha="left", va="center", fontsize=8)
-        axis.annotate(
-            f"{output.mean:.4g}", ((output.mean - low) / width, row), (0, 7), textcoords="offset points",
-            ha="center", fontsize=8,
-        )  # fmt: skip
-    axis.set_yticks(range(len(outputs)), [output.name for output in reversed(outputs)])
-    axis.set_xticks([])
-    axis.set_xlim(-0.15, 1.15)
-    axis.set_ylim(-0.6, len(outputs) - 0.3)
-    _plain(axis)
-    axis.spines["bottom"].set_visible(False)
+def _line(panel: Axes, places: Any, line: list[Leaf], colour: str, label: str) -> None:
+    band = _BAND if not label else colour
+    for outer, alpha, name in ((0.05, 0.25, "90 %"), (0.25, 0.45, "50 %")):
+        low, high = ([leaf.quantile(q) for leaf in line] for q in (outer, 1 - outer))
+        panel.fill_between(places, low, high, color=band, alpha=alpha, lw=0, label=None if label else name)
+    means = [leaf.mean for leaf in line]
+    marker = "o" if len(places) < 3 else ""
+    panel.plot(places, means, color=colour, lw=1.4, marker=marker, label=f"{label}mean")
 
 
-def _plain(axis: Any) -> None:
+def _focus(panel: Axes, series: list[list[Leaf]], data: Any) -> None:
+    """A few wild data must not press the rest into a line: they are marked at the edge."""
+    low = min(leaf.quantile(0.05) for line in series for leaf in line)
+    high = max(leaf.quantile(0.95) for line in series for leaf in line)
+    width = max(high - low, 1e-12)
+    outside = (data < low - width) | (data > high + width)
+    if not outside.any():
+        return
+    panel.set_ylim(low - 0.6 * width, high + 0.6 * width)
+    panel.annotate(
+        f"{int(outside.sum())} data outside of the picture", (0.99, 0.02), xycoords="axes fraction",
+        ha="right", fontsize=8, color=_DATA,
+    )  # fmt: skip
+
+
+def _number(panel: Axes, output: Output) -> None:
+    """The posterior on its own axis; a number that is certain as just that."""
+    _plain(panel)
+    panel.set_yticks([])
+    panel.spines["left"].set_visible(False)
+    panel.set_xlabel(output.name)
+    if output.is_boolean:
+        panel.barh([0], [output.mean], color=_BAND, alpha=0.6)
+        panel.set_xlim(0, 1)
+        panel.set_xlabel(f"probability of {output.name}: {output.mean:.3g}")
+        return
+    low, middle, high = (output.quantile(q) for q in (0.05, 0.5, 0.95))
+    if not high > low:
+        panel.plot([middle], [0], "o", color=_INK, ms=6)
+        panel.annotate(f"{middle:.5g}", (middle, 0), (0, 8), textcoords="offset points", ha="center")
+        return
+    draws = output.draws(_DRAWS)
+    width = high - low
+    inside = draws[(draws > low - width) & (draws < high + width)]
+    panel.hist(inside, bins=60, density=True, color=_BAND, alpha=0.45)
+    for place, style in ((low, ":"), (middle, "-"), (high, ":")):
+        panel.axvline(place, color=_INK, lw=1.2, ls=style)
+    panel.set_title(f"{middle:.4g}  ({low:.4g} to {high:.4g})", fontsize=9)
+
+
+def _plain(panel: Any) -> None:
     for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+        panel.spines[side].set_visible(False)

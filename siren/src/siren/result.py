@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -148,6 +148,14 @@ class Result:
             "ess_min": finite(float(self.ess.min())) if self.ess.size else None,
             "outputs": {output.name: _summary(output) for output in self},
         }
+
+    def plot(
+        self, title: str = "", axis: Sequence[Any] | None = None, data: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The Matplotlib figure of `siren.plot.draw`, which a notebook shows."""
+        from siren.plot import draw  # imports Matplotlib, which is optional
+
+        return draw(self, title, axis, data)
 
     def to_arviz(self, draws: int = 1000, seed: int = 0) -> Any:
         """ArviZ `InferenceData` with one chain of weighted draws. Needs `pip install siren-ppl[arviz]`."""

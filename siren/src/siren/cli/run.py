@@ -17,7 +17,7 @@ from siren.cli.arguments import Method, read_plan
 from siren.cli.methods import Learning, Smoothing
 from siren.cli.progress import Progress
 from siren.cli.show import show_result, show_stream
-from siren.data import read_binding, standard_input, warn_if_headerless
+from siren.data import read_axis, read_binding, read_target, standard_input, warn_if_headerless
 from siren.record import Recorder
 from siren.result import Result
 from siren.syntax import ast, parse_file
@@ -70,6 +70,12 @@ def run(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the outputs with their intervals (.png, .svg, .pdf).")
     ] = None,
+    plot_axis: Annotated[
+        str | None, typer.Option(help="What the lists run along: FILE:column, of numbers or dates.")
+    ] = None,
+    plot_data: Annotated[
+        list[str] | None, typer.Option(help="Points over a list: output=FILE:column; may be repeated.")
+    ] = None,
     record: Annotated[
         Path | None, typer.Option(help="Record the particle genealogy (.html page or .json).")
     ] = None,
@@ -102,6 +108,9 @@ def run(
     if parameters and not learning:
         raise typer.BadParameter("say how: --learn smc2", param_hint="--parameters")
     _check_endings(plot, record)
+    if (plot_axis or plot_data) and not plot:
+        raise typer.BadParameter("say where to: --plot FILE.png")
+    drawn = {"axis": read_axis(plot_axis), "data": _read_points(plot_data or [])}
     program = parse_file(file)
     _warn_about_headers(program, file)
     bindings = dict(read_binding(text) for text in data or [])
@@ -115,7 +124,7 @@ def run(
             options["parameters"] = [name.strip() for name in parameters.split(",")]
         learned = methods.learn(program, learning, options, values, iterations)
         methods.show_learned(learned, file, rows, as_json)
-        _write_extras(learned.result, file, plot, None, None)
+        _write_extras(learned.result, file, plot, drawn, None, None)
         return
     if stream:
         results = api.stream(program, standard_input(), mean=mean.value, **options)
@@ -131,22 +140,40 @@ def run(
         typer.echo(json.dumps({"program": str(file), **result.to_json()}, indent=2))
     else:
         show_result(result, rows)
-    _write_extras(result, file, plot, record, recorder)
+    _write_extras(result, file, plot, drawn, record, recorder)
 
 
 def _write_extras(
-    result: Result, file: Path, plot: Path | None, record: Path | None, recorder: Recorder | None
+    result: Result,
+    file: Path,
+    plot: Path | None,
+    drawn: dict[str, Any],
+    record: Path | None,
+    recorder: Recorder | None,
 ) -> None:
     if plot:
         from siren.plot import plot as draw
 
-        draw(result, plot, file.name)
+        draw(result, plot, file.name, **drawn)
     if record and recorder:
         about = {"program": file.name, "method": result.method, "seed": result.seed}
         recorder.save(record, {**about, "log evidence": result.log_evidence})
     for path in (plot, record):
         if path:
             print(f"wrote {path}", file=sys.stderr)
+
+
+def _read_points(texts: Iterable[str]) -> dict[str, Any]:
+    """Data to be drawn, by the name of an output, which may be any text without `=`."""
+    found = {}
+    for text in texts:
+        name, equals, target = text.rpartition("=")
+        if not equals:
+            raise typer.BadParameter(
+                f"cannot read `{text}`; write output=FILE:column", param_hint="--plot-data"
+            )
+        found[name.strip()] = read_target(target)
+    return found
 
 
 def _check_endings(plot: Path | None, record: Path | None) -> None:
