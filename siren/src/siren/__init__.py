@@ -12,6 +12,7 @@ from siren.api import run, stream
 from siren.errors import CheckError, DataError, ParseError, PlanError, RunError, SirenError
 from siren.record import Recorder
 from siren.result import Output, Result
+from siren.streams import Stream
 from siren.syntax import check, parse
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "Result",
     "RunError",
     "SirenError",
+    "Stream",
     "check",
     "learn",
     "parse",

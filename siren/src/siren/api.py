@@ -74,24 +74,18 @@ def stream(
     plan: Mapping[str, Literal["symbolic", "sample"]] | None = None,
     mean: Literal["exact", "plugin"] = "exact",
 ) -> Iterator[Result]:
-    """A result after each row. Rows stand in for the program's one `File.read`, or its free name `data`."""
-    from siren import runtime
+    """A result after each row. Rows stand in for the program's one `File.read`, or its free name `data`.
 
-    require_options(
-        particles=particles, method=method, seed=seed, resample=resample, ess=ess, plan=plan, mean=mean
-    )
-    tree, _ = load(program)
-    values = bindings(data)
-    try:
-        require_valid(tree, {"data", *values})
-        require_known(tree, plan)
-        for raw in runtime.stream(
-            tree, iter(rows), data=values, method=method, particles=particles, seed=seed,
-            resample=resample, ess=ess, plan=plan, mean=mean,
-        ):  # fmt: skip
-            yield make_result(tree, raw)
-    except SirenError as error:
-        raise error.with_source(tree.source) from None
+    `siren.Stream` is the same to be fed by hand, saved and taken up again.
+    """
+    from siren.streams import Stream
+
+    online = Stream(
+        program, data=data, particles=particles, method=method, seed=seed, resample=resample, ess=ess,
+        plan=plan, mean=mean,
+    )  # fmt: skip
+    for row in rows:
+        yield online.push(row)
 
 
 def load(program: str | Path | ast.Program) -> tuple[ast.Program, Path]:

@@ -18,8 +18,10 @@ from siren.cli.methods import Learning, Smoothing
 from siren.cli.progress import Progress
 from siren.cli.show import show_result, show_stream
 from siren.data import read_axis, read_binding, read_target, standard_input, warn_if_headerless
+from siren.errors import SirenError
 from siren.record import Recorder
 from siren.result import Result
+from siren.streams import Stream
 from siren.syntax import ast, parse_file
 from siren.syntax.traverse import everything, walk
 
@@ -83,6 +85,12 @@ def run(
         bool,
         typer.Option("--stream", help="Read rows from standard input in place of File.read; a line per row."),
     ] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Of --stream: keep the particles in this file when the rows end.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Of --stream: go on with the particles of this file.", exists=True)
+    ] = None,
     rows: Annotated[int, typer.Option(min=2, help="Rows of a long list shown in the table.")] = 12,
     learning: Annotated[
         Learning | None, typer.Option("--learn", help="Learn the parameters, assumed before the loop.")
@@ -99,6 +107,8 @@ def run(
     trajectories: Annotated[int, typer.Option(min=1, help="Of --smooth backward: how many.")] = 200,
 ) -> None:
     """Run a program and print mean, deviation and quantiles of every output."""
+    if (save or resume) and not stream:
+        raise typer.BadParameter("--save and --resume go with --stream")
     if stream and (plot or record):
         raise typer.BadParameter("--stream goes with neither --plot nor --record")
     if sum(map(bool, (stream, learning, smoothing))) > 1:
@@ -127,8 +137,15 @@ def run(
         _write_extras(learned.result, file, plot, drawn, None, None)
         return
     if stream:
-        results = api.stream(program, standard_input(), mean=mean.value, **options)
-        show_stream(results, as_json)
+        online = Stream.resume(resume) if resume else Stream(program, mean=mean.value, **options)
+        if resume and online.program != program:
+            raise SirenError(f"{resume} was saved by another program than {file}")
+        try:
+            show_stream(map(online.push, standard_input()), as_json, online.rows)
+        finally:  # an interruption is an end of the rows, too
+            if save:
+                online.save(save)
+                print(f"wrote {save} after {online.rows} rows", file=sys.stderr)
         return
     recorder = Recorder() if record else None
     if smoothing:

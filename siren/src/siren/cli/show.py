@@ -56,15 +56,15 @@ def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
     yield "run", f"{result.method}, {particles}, seed {result.seed}, {result.seconds:.3g} s"
 
 
-def show_stream(results: Iterable[Result], as_json: bool) -> None:
-    """A line per row: numbers as they are, of a list its last element."""
-    for count, result in enumerate(results, start=1):
+def show_stream(results: Iterable[Result], as_json: bool, before: int = 0) -> None:
+    """A line per row: numbers as they are, of a list its last element. `before` rows came earlier."""
+    for count, result in enumerate(results, start=before + 1):
         current = [(output.name, *newest) for output in result if (newest := _last(output))]
         if as_json:
             values = {name: {"mean": finite(leaf.mean), "sd": finite(leaf.sd)} for name, _, leaf in current}
             typer.echo(json.dumps({"row": count, **values}))
             continue
-        if count == 1:
+        if count == before + 1:
             typer.echo("\t".join(["row", *(f"{label}\tsd" for _, label, _ in current)]))
         cells = (f"{number(leaf.mean)}\t{number(leaf.sd)}" for _, _, leaf in current)
         typer.echo("\t".join([str(count), *cells]))

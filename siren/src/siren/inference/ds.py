@@ -25,7 +25,7 @@ INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
 
 
 @cache
-def _stand_in(size: int) -> Variable:
+def stand_in(size: int) -> Variable:
     """For the parent in what it remembers of its child, which would hold the parent itself in a cycle."""
     return Variable("parent", size=size)
 
@@ -153,7 +153,7 @@ class DS(Forest):
             self._draw(parent, result.reason)
             self._node(x)
         else:
-            standing = standing_for(parent, parts(_stand_in(parent.size)))
+            standing = standing_for(parent, parts(stand_in(parent.size)))
             self.graph.set(x, Node(result.marginal, MARGINALIZED))
             self.graph.set(parent, Node(above.dist, above.state, node.dist.substitute(standing), x))
 
@@ -165,7 +165,7 @@ class DS(Forest):
         child = self.graph.node(node.child)
         if child.state != REALIZED:
             return node
-        result = exchange(_stand_in(variable.size), node.dist, node.condition)
+        result = exchange(stand_in(variable.size), node.dist, node.condition)
         assert isinstance(result, Exchange)
         node = Node(result.posterior(*child.dist.params), node.state)
         self.graph.set(variable, node)

@@ -1,6 +1,7 @@
 """Runs programs: `run` over a whole data set, `stream` row by row."""
 
 from siren.runtime.estimate import Estimate
-from siren.runtime.session import METHODS, RunResult, run, stream
+from siren.runtime.online import Online, stream
+from siren.runtime.session import METHODS, RunResult, run
 
-__all__ = ["METHODS", "Estimate", "RunResult", "run", "stream"]
+__all__ = ["METHODS", "Estimate", "Online", "RunResult", "run", "stream"]

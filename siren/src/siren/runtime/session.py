@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from siren.data import Row, read_csv
+from siren.data import read_csv
 from siren.errors import RunError, SirenError
 from siren.inference.bp import BP
 from siren.inference.ds import DS
@@ -23,7 +23,7 @@ from siren.inference.population import Population, Recorder
 from siren.inference.ssi import SSI
 from siren.runtime.evaluator import Env, Evaluator
 from siren.runtime.summary import Mean, Summary
-from siren.runtime.values import Stream, Value, from_python
+from siren.runtime.values import Value, from_python
 from siren.syntax import ast
 
 METHODS: dict[str, type[Engine]] = {"ssi": SSI, "ds": DS, "bp": BP}
@@ -83,67 +83,6 @@ def run(
     evaluator = session.evaluator(reader(base), progress)
     with session.guarded():
         return session.result(evaluator.run(environment(data)))
-
-
-def stream(
-    program: ast.Program,
-    rows: Iterator[Row],
-    *,
-    data: Mapping[str, Any] | None = None,
-    method: str = "ssi",
-    particles: int = 1000,
-    seed: int | None = None,
-    resample: str = "multinomial",
-    ess: float | None = None,
-    mean: Mean = "exact",
-    plan: Mapping[str, str] | None = None,
-    compiled: bool = True,
-) -> Iterator[RunResult]:
-    """The answer after each row. Rows come in place of the one `File.read`, or of the free name `data`.
-
-    The program's main expression must fold over the rows in a `let`, or as its last expression.
-    """
-    session = make_session(program, method, particles, seed, resample, ess, mean, plan, compiled)
-    source = Stream(from_python(row) for row in rows)
-    evaluator = session.evaluator(lambda path: source)
-    env = {"data": source, **environment(data)}
-    node: ast.Expr = program.body
-    with session.guarded():
-        while True:
-            value_node = node.value if isinstance(node, ast.Let) else node
-            if isinstance(value_node, ast.Fold):
-                items = evaluator.eval(value_node.list, env)
-                if isinstance(items, Stream):
-                    break
-            if not isinstance(node, (ast.Let, ast.Assume)):
-                raise RunError("no `fold` over the rows in the main expression", node.span)
-            env = evaluator.bind_next(node, env)
-            node = node.body
-    rest = node.body if isinstance(node, ast.Let) else None
-    with session.guarded():
-        held = [items, evaluator.eval(value_node.start, env)]
-        items = None
-        evaluator.forget(env, rest)
-        steps = evaluator.fold_steps(value_node, held, shared=True)
-        next(steps)  # the start, before any row
-    while True:
-        with session.guarded():
-            accumulator = next(steps, _END)
-            if accumulator is _END:
-                return
-            session.forget_history()
-            with session.tentatively():
-                answer = accumulator
-                if isinstance(node, ast.Let):
-                    local = dict(env)
-                    evaluator.bind(node.pattern, accumulator, local)
-                    answer = evaluator.eval(node.body, local)
-                outcome = session.result(answer, goes_on=True)
-            del accumulator, answer
-        yield outcome
-
-
-_END = object()
 
 
 def make_session(

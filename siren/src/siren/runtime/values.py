@@ -45,6 +45,10 @@ class Stream:
     def __init__(self, rows: Iterator[Value]) -> None:
         self.rows = rows
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Saved, it is an empty place for rows that come later."""
+        return Stream, (iter(()),)
+
     def map(self, function: Callable[[Value], Value]) -> Stream:
         return Stream(function(row) for row in self.rows)
 
