@@ -6,14 +6,9 @@ first occurs. Prompts run beside it, with flash attention.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from torch.nn.attention.bias import causal_lower_right
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
 from pasta.core.params import SamplingParams
@@ -24,28 +19,19 @@ from pasta.engine.cuda import kernels
 from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.graph import Plan, Shape, StepGraph, Tile
 from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
+from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
 from pasta.engine.cuda.request import WORDS, CudaRequest, split
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
-from pasta.engine.request import Chunk, Handle, Request, Row
+from pasta.engine.request import Chunk, Handle, Request
 
 MAX_REQUESTS = 4096
 MAX_BLOCKS = 2048  # of one request
-PREFILL = 16_384  # tokens of prompts that run together
 GRAPH_ROWS = 256  # of a step, unless more threads decide
 LEAST_BACKLOG = 64  # of them, for tokens that decide nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Prefill:
-    """Prompts under way: those of their last tokens that decide, and the logits after these."""
-
-    rows: list[Row]
-    logits: torch.Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class StepInFlight:
+class StepInFlight(NamedTuple):
     """A step that was launched and whose tokens were not taken yet."""
 
     prefills: list[Prefill]
@@ -86,6 +72,7 @@ class CudaEngine(NativeEngine):
         self.slot_segments = torch.zeros(shape[0], dtype=torch.int32, device=device)
         self.block_tables = torch.zeros(MAX_REQUESTS, self.pool.blocks_each, dtype=torch.int32, device=device)
         self._forbidden_bytes = None if self._forbidden is None else self._forbidden.to(torch.uint8)
+        self._prefiller = Prefiller(self.decoder, self.store, self.slot_segments)
         self._graph_memory = torch.cuda.graph_pool_handle()
         self._graphs: dict[Shape, StepGraph] = {}
         self._free_indices = list(range(MAX_REQUESTS))
@@ -133,8 +120,7 @@ class CudaEngine(NativeEngine):
         if self._in_flight is not None or not self._waiting:
             return
         chunks = self._take()
-        whole: list[Chunk] = []
-        parts: list[Chunk] = []
+        prompts: list[Chunk] = []
         decoding: list[Chunk] = []
         for chunk in chunks:
             request = chunk.request
@@ -146,11 +132,10 @@ class CudaEngine(NativeEngine):
                 continue
             prompt, rest = split(chunk)
             if prompt is not None:
-                (whole if prompt.start == 0 else parts).append(prompt)
+                prompts.append(prompt)
             if rest is not None:
                 decoding.append(rest)
-        prefills = [self._prefill(group) for group in in_groups(whole)]
-        prefills += [self._prefill_part(part) for part in parts]
+        prefills = self._prefiller.run(prompts) if prompts else []
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
         graph = self._launch_graph(decoding, batch) if batch is not None else None
@@ -239,82 +224,6 @@ class CudaEngine(NativeEngine):
         places = slice(request.blocks_sent, len(held))
         self.block_tables[request.index, places] = fresh.to(self.block_tables.device, non_blocking=True)
         request.blocks_sent = len(held)
-
-    # -- prompts ---------------------------------------------------------------------------------------
-
-    def _prefill(self, prompts: Sequence[Chunk]) -> Prefill:
-        """Runs beginnings of prompts together."""
-        device = self.model.device
-        batch = gather(prompts)
-        tokens, positions, slots = self._send(batch)
-        # The projections take the tokens side by side; attention wants a rectangle, the prompts' ends filled up.
-        # It is causal, so that nothing real looks at what fills.
-        lengths = torch.tensor([prompt.end for prompt in prompts], device=device)
-        across = torch.arange(max(prompt.end for prompt in prompts), device=device)
-        starts = lengths.cumsum(0) - lengths
-        spread = starts[:, None] + across.minimum(lengths[:, None] - 1)
-        gathered = (across < lengths[:, None]).flatten().nonzero()[:, 0]
-        places = slots.long()[spread]
-
-        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
-            keys, values = (part[places].transpose(1, 2) for part in self.store[layer])
-            out = scaled_dot_product_attention(
-                query[spread].transpose(1, 2),
-                keys,
-                values,
-                is_causal=True,
-                enable_gqa=self.decoder.heads > self.decoder.kv_heads,
-                scale=self.decoder.scale,
-            )
-            return out.transpose(1, 2).flatten(0, 1)[gathered].flatten(1)
-
-        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
-        return Prefill(batch.rows, self.decoder.logits(hidden[batch.deciding]))
-
-    def _prefill_part(self, part: Chunk) -> Prefill:
-        """Runs a part of a prompt whose beginning is in the pool."""
-        batch = gather([part])
-        tokens, positions, slots = self._send(batch)
-        held = part.request.blocks.select(part.end)
-        mask = causal_lower_right(part.end - part.start, part.end)
-
-        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
-            keys, values = (stored[held].transpose(0, 1)[None] for stored in self.store[layer])
-            out = scaled_dot_product_attention(
-                query.transpose(0, 1)[None],
-                keys,
-                values,
-                attn_mask=mask,
-                enable_gqa=self.decoder.heads > self.decoder.kv_heads,
-                scale=self.decoder.scale,
-            )
-            return out[0].transpose(0, 1).flatten(1)
-
-        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
-        return Prefill(batch.rows, self.decoder.logits(hidden[batch.deciding]))
-
-    def _send(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Tokens, positions and slots on the device, where the slots' segments are noted."""
-        columns = np.array([as_int32(column) for column in batch[:4]])
-        tokens, positions, slots, segments = torch.from_numpy(columns).to(self.model.device).unbind()
-        kernels.scatter_segments(self.slot_segments, slots, segments)
-        return tokens, positions, slots
-
-
-def in_groups(prompts: Sequence[Chunk]) -> Iterator[list[Chunk]]:
-    """Beginnings of prompts of like length together, not too many at once."""
-    group: list[Chunk] = []
-    for prompt in sorted(prompts, key=lambda prompt: prompt.end):
-        if group and (len(group) + 1) * prompt.end > PREFILL:
-            yield group
-            group = []
-        group.append(prompt)
-    if group:
-        yield group
-
-
-def as_int32(values: array[int]) -> np.ndarray:
-    return np.frombuffer(values, dtype=np.int32)
 
 
 def power_of_two(count: int) -> int:

@@ -1,0 +1,111 @@
+"""Prompts on a GPU: causal sequences, which run outside the graphs, with flash attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.functional import scaled_dot_product_attention
+
+from pasta.engine.batch import Batch, gather
+from pasta.engine.cuda import kernels
+from pasta.engine.cuda.fused import FusedDecoder
+from pasta.engine.request import Chunk, Row
+
+PREFILL = 16_384  # tokens of prompts that run together
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Prompts under way: those of their last tokens that decide, and the logits after these."""
+
+    rows: list[Row]
+    logits: torch.Tensor
+
+
+class Prefiller:
+    """Runs stretches of prompts. `store` has the keys and values of each layer, `slot_segments` who wrote a slot."""
+
+    def __init__(
+        self, decoder: FusedDecoder, store: list[tuple[torch.Tensor, torch.Tensor]], slot_segments: torch.Tensor
+    ):
+        self.decoder = decoder
+        self.store = store
+        self.slot_segments = slot_segments
+        self._grouped = decoder.heads > decoder.kv_heads
+
+    def run(self, prompts: Sequence[Chunk]) -> list[Prefill]:
+        """Beginnings together, and what follows on tokens that are in the pool one by one."""
+        whole = [self._run_whole(group) for group in in_groups(chunk for chunk in prompts if chunk.start == 0)]
+        return whole + [self._run_part(chunk) for chunk in prompts if chunk.start > 0]
+
+    def _run_whole(self, prompts: Sequence[Chunk]) -> Prefill:
+        device = self.slot_segments.device
+        batch = gather(prompts)
+        tokens, positions, slots = self._send(batch)
+        # The projections take the tokens side by side; attention wants a rectangle, the prompts' ends filled up.
+        # It is causal, so that nothing real looks at what fills.
+        lengths = torch.tensor([prompt.end for prompt in prompts], device=device)
+        across = torch.arange(max(prompt.end for prompt in prompts), device=device)
+        starts = lengths.cumsum(0) - lengths
+        spread = starts[:, None] + across.minimum(lengths[:, None] - 1)
+        gathered = (across < lengths[:, None]).flatten().nonzero()[:, 0]
+        places = slots.long()[spread]
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            keys, values = (part[places].transpose(1, 2) for part in self.store[layer])
+            out = scaled_dot_product_attention(
+                query[spread].transpose(1, 2),
+                keys,
+                values,
+                is_causal=True,
+                enable_gqa=self._grouped,
+                scale=self.decoder.scale,
+            )
+            return out.transpose(1, 2).flatten(0, 1)[gathered].flatten(1)
+
+        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
+        return Prefill(batch.rows, self.decoder.logits(hidden[batch.deciding]))
+
+    def _run_part(self, part: Chunk) -> Prefill:
+        batch = gather([part])
+        tokens, positions, slots = self._send(batch)
+        held = part.request.blocks.select(part.end)
+        mask = causal_lower_right(part.end - part.start, part.end)
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            keys, values = (stored[held].transpose(0, 1)[None] for stored in self.store[layer])
+            out = scaled_dot_product_attention(
+                query.transpose(0, 1)[None],
+                keys,
+                values,
+                attn_mask=mask,
+                enable_gqa=self._grouped,
+                scale=self.decoder.scale,
+            )
+            return out[0].transpose(0, 1).flatten(1)
+
+        hidden = self.decoder.forward(tokens, positions, slots, self.store, attend)
+        return Prefill(batch.rows, self.decoder.logits(hidden[batch.deciding]))
+
+    def _send(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Tokens, positions and slots on the device, where the slots' segments are noted."""
+        columns = np.array([np.frombuffer(column, dtype=np.int32) for column in batch[:4]])
+        tokens, positions, slots, segments = torch.from_numpy(columns).to(self.slot_segments.device).unbind()
+        kernels.scatter_segments(self.slot_segments, slots, segments)
+        return tokens, positions, slots
+
+
+def in_groups(prompts: Iterator[Chunk]) -> Iterator[list[Chunk]]:
+    """Beginnings of like length together, not too many at once."""
+    group: list[Chunk] = []
+    for prompt in sorted(prompts, key=lambda prompt: prompt.end):
+        if group and (len(group) + 1) * prompt.end > PREFILL:
+            yield group
+            group = []
+        group.append(prompt)
+    if group:
+        yield group
