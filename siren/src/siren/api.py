@@ -9,7 +9,7 @@ from typing import Any, Literal
 from siren.data import Row
 from siren.errors import SirenError, did_you_mean
 from siren.frames import bindings
-from siren.options import require_options
+from siren.options import require_backend, require_options
 from siren.record import Recorder
 from siren.result import Result, make_result
 from siren.syntax import ast, parse, parse_file
@@ -34,6 +34,7 @@ def run(
     mean: Literal["exact", "plugin"] = "exact",
     progress: Progress | None = None,
     recorder: Recorder | None = None,
+    backend: Literal["numpy", "jax"] = "numpy",
 ) -> Result:
     """Run a program (its text, the path of a `.si` file, or a parsed tree) and summarise its value.
 
@@ -41,12 +42,15 @@ def run(
     names of its columns. An observation whose datum is missing (NaN, None) is skipped. `ess` resamples only
     when the effective sample size falls below that share of the particles; None resamples every time. `plan`
     overrides the annotations of the named variables. Without a seed one is drawn, and kept in the result.
+    `backend="jax"` has a GPU, or whatever JAX finds, run ahead where a program keeps no history: for very many
+    particles. It draws other numbers than NumPy does.
     """
     from siren import runtime  # brings in SciPy, which `import siren` need not pay for
 
     require_options(
         particles=particles, method=method, seed=seed, resample=resample, ess=ess, plan=plan, mean=mean
     )
+    require_backend(backend)
     tree, base = load(program)
     values = bindings(data)
     try:
@@ -55,6 +59,7 @@ def run(
         raw = runtime.run(
             tree, data=values, base=base, method=method, particles=particles, seed=seed, resample=resample,
             ess=ess, plan=plan, mean=mean, progress=progress, recorder=recorder,
+            compiled="jax" if backend == "jax" else True,
         )  # fmt: skip
         return make_result(tree, raw)
     except SirenError as error:

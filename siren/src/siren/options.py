@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from siren.errors import SirenError, did_you_mean
@@ -11,6 +12,7 @@ from siren.errors import SirenError, did_you_mean
 METHODS = ("ssi", "ds", "bp")
 RESAMPLERS = ("multinomial", "systematic", "stratified", "residual")
 MEANS = ("exact", "plugin")
+BACKENDS = ("numpy", "jax")
 ANNOTATIONS = ("symbolic", "sample")
 
 
@@ -43,6 +45,12 @@ def require_options(
         raise OptionError(f"a plan is a dict such as {{'x': 'symbolic'}}, not {plan!r}")
     for name, annotation in (plan or {}).items():
         one_of(f"the plan of `{name}`", annotation, ANNOTATIONS)
+
+
+def require_backend(backend: Any) -> None:
+    one_of("backend", backend, BACKENDS)
+    if backend == "jax" and find_spec("jax") is None:
+        raise OptionError("backend jax needs JAX", hint="pip install 'siren-ppl[jax]', or JAX for your GPU")
 
 
 def whole(name: str, value: Any, at_least: int) -> int:

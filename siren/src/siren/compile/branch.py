@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from siren.compile.tape import Operation
 
@@ -17,6 +18,8 @@ class Leaf:
     uses: frozenset[int]
     unchanged: frozenset[int]
     ancestors: int | None
+    # Each input of the state at the next step, in terms of this one; None if the structure changes.
+    carry: dict[int, Any] | None = None
 
 
 @dataclass(slots=True)

@@ -89,6 +89,8 @@ class Reader:
         # The numbers and arrays of the state, in the order of the walk, and their slots.
         self.leaves: list[Any] = []
         self.slots: list[int] = []
+        self.routes: list[int] = []
+        self.lists = 0
         # By identity of the copy: its place, and what it was like when it was made.
         self.copies: dict[int, tuple[str, Any, Any]] = {}
         self.variables: dict[Variable, str] = {}
@@ -149,6 +151,7 @@ class Reader:
             self.tokens.append(("same", index))
             return copy  # type: ignore[return-value]
         self.tokens.append("::")
+        self.lists += not whole
         place = self.places.name(source)
         copy = Cons.__new__(Cons)
         self._remember(cell, copy, place)
@@ -336,6 +339,7 @@ class Reader:
             twin = self._twins[gen] = Generation(self.twin)
             route = self.scope.route(gen)
             slot = self.tape.record(INPUT, f"scope.route({place}.gen)", pure=False)
+            self.routes.append(slot)
             twin.ancestors, twin.next = TracedArray.make(self.tape, slot, route, False), self.twin.now
             self.gens[id(twin)] = f"{place}.gen"
         return twin

@@ -113,6 +113,24 @@ class Steps:
             self._structure, self._carried = structure, (tree, carried)
         return accumulator
 
+    def run_ahead(self, rows: list[Value], accumulator: Value) -> tuple[int, Value]:
+        """As many of these rows as the device can do, and the accumulator after them."""
+        from siren.compile.device import CHUNK, Loop
+
+        population = self.interpreter.population
+        tree = self._tree(rows[0], accumulator)
+        if tree is None or not tree.paths or not population.always or population.recorded:
+            return 0, accumulator
+        if tree.loop is None:
+            try:
+                tree.loop = Loop(tree, population.scheme, self.engine.graph.scope.size)
+            except Untraceable as reason:
+                self.compiled.reasons.append(str(reason))
+                tree.loop = False
+        if not tree.loop:
+            return 0, accumulator
+        return tree.loop.run(self.interpreter, rows[:CHUNK], accumulator)  # type: ignore[no-any-return]
+
     def _tree(self, row: Value, accumulator: Value) -> Tree | None:
         """The tree of the present structure, if there is one, or will be."""
         compiled, structure = self.compiled, self._structure

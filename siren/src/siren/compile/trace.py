@@ -56,6 +56,7 @@ def trace(
             frozenset(writer.uses | deferred.uses),
             _unchanged(tape, reader, after_reader, deferred.ancestors) if key == state else frozenset(),
             deferred.ancestors,
+            _carry(reader, after_reader, deferred.ancestors) if key == state else None,
         )
     tree.add(tape.path, leaf, reader.places)
 
@@ -79,6 +80,16 @@ def _unchanged(tape: Tape, before: Reader, after: Reader, ancestors: int | None)
         for slot, leaf in zip(before.slots, after.leaves, strict=False)
         if isinstance(leaf, TracedArray) and taken.get(leaf.slot) == (Slot(slot), Slot(ancestors))
     )
+
+
+def _carry(before: Reader, after: Reader, ancestors: int | None) -> dict[int, Any] | None:
+    """The inputs of the next step: slots and constants. None if that takes more than arrays."""
+    if before.lists or (before.routes and ancestors is None) or len(before.routes) > 1:
+        return None
+    carry: dict[int, Any] = dict.fromkeys(before.routes, Slot(ancestors or 0))
+    for slot, leaf in zip(before.slots, after.leaves, strict=False):
+        carry[slot] = Slot(leaf.slot) if isinstance(leaf, TracedArray | TracedNumber) else leaf
+    return carry
 
 
 @contextmanager

@@ -49,8 +49,9 @@ class Tree:
         self.constants: dict[str, Any] = {}
         self.paths = 0
         self.source = ""
-        self._sources: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
         self.run: Callable[..., Any] = _miss
+        self.loop: Any = None  # on a device, once somebody asks for it
 
     def add(self, path: list[Operation | Decision], leaf: Leaf, places: Places) -> None:
         branch, i = self.root, 0
@@ -75,7 +76,8 @@ class Tree:
             known, i = branch.operations, 0
         branch.leaf = leaf
         self.paths += 1
-        self._sources |= places.sources
+        self.loop = None
+        self.sources |= places.sources
         self._compile()
 
     def too_wide(self) -> bool:
@@ -88,11 +90,54 @@ class Tree:
         return False
 
     def _compile(self) -> None:
-        emitter = _Emitter(self.constants, self._sources)
+        emitter = _Emitter(self.constants, self.sources)
         self.source = emitter.function(self.root)
         space: dict[str, Any] = {**_NAMES, **self.constants, **emitter.functions}
         exec(compile(self.source, "<compiled step>", "exec"), space)
         self.run = space["step"]
+
+
+def answered(root: Branch) -> set[int]:
+    """The branches (by identity) whose questions need not be asked: the answers follow from later ones."""
+    found: set[int] = set()
+
+    def facts_of(branch: Branch, before: dict[int, Operation]) -> set[Fact]:
+        """What is known once all questions from here on have been answered."""
+        definitions = before | {operation.out: operation for operation in branch.operations}
+        if branch.question is None:
+            return set()
+        outcomes = [facts_of(child, definitions) for child in branch.children.values()]
+        facts = {fact for fact in set.intersection(*outcomes) if fact[1] in definitions}
+        if len(branch.children) == 1:
+            answer = branch.question[0], next(iter(branch.children))
+            needed = implied_by(definitions, *answer)
+            if needed is not None and holds(definitions, facts, needed):
+                found.add(id(branch))
+                return facts
+            fact = established(definitions, *answer)
+            if fact is not None:
+                facts |= consequences(definitions, facts, fact)
+        return facts
+
+    facts_of(root, {})
+    return found
+
+
+def reading(tree: Tree, inputs: list[Operation]) -> Callable[..., Any]:
+    """A function from a row and an accumulator to these inputs."""
+    emitter = _Emitter(tree.constants, tree.sources)
+    values = ", ".join(emitter.input(operation) for operation in inputs)
+    return emitter.made("row, accumulator, interpreter, engine, graph, scope", [f"return ({values},)"])
+
+
+def writing(tree: Tree, leaf: Leaf) -> Callable[..., Any]:
+    """A function that puts the state at the end of a path in place, given the values of its slots."""
+    emitter = _Emitter(tree.constants, tree.sources)
+    lines = [f"v{slot} = values[{slot}]" for slot in sorted(leaf.uses)]
+    lines += [*leaf.lines, f"return {leaf.result}"]
+    for line in lines:
+        emitter.use(line)
+    return emitter.made("row, accumulator, interpreter, engine, graph, scope, values", lines)
 
 
 def _miss(*args: Any) -> None:
@@ -123,7 +168,7 @@ class _Emitter:
         self._places: dict[str, None] = {}
 
     def function(self, root: Branch) -> str:
-        self._drop_checks(root, {})
+        self._answered = answered(root)
         carried = find_carried(root)
         self._carried = carried.slots
         self._mark(root)
@@ -143,25 +188,6 @@ class _Emitter:
             yield f"        v{operation.out} = {self._operation(operation)}"
         yield "    else:"
         yield f"        {''.join(f'v{slot}, ' for slot in carried.slots)} = carried"
-
-    def _drop_checks(self, branch: Branch, before: dict[int, Operation]) -> set[Fact]:
-        """Finds the questions of which the answer follows from what is asked later, and gives the facts that
-        are known once all questions from here on have been answered."""
-        definitions = before | {operation.out: operation for operation in branch.operations}
-        if branch.question is None:
-            return set()
-        outcomes = [self._drop_checks(child, definitions) for child in branch.children.values()]
-        facts = {fact for fact in set.intersection(*outcomes) if fact[1] in definitions}
-        if len(branch.children) == 1:
-            answer = branch.question[0], next(iter(branch.children))
-            needed = implied_by(definitions, *answer)
-            if needed is not None and holds(definitions, facts, needed):
-                self._answered.add(id(branch))
-                return facts
-            fact = established(definitions, *answer)
-            if fact is not None:
-                facts |= consequences(definitions, facts, fact)
-        return facts
 
     def _mark(self, branch: Branch) -> set[int]:
         """The slots that a branch needs from before; `_needed` gets the operations it needs."""
@@ -192,7 +218,7 @@ class _Emitter:
             if self._carried and branch.leaf.unchanged:
                 again = f"({''.join(f'v{slot}.take(v{branch.leaf.ancestors}), ' for slot in self._carried)})"
             for line in (*branch.leaf.lines, f"return {branch.leaf.result}, {again}"):
-                self._use(line)
+                self.use(line)
                 yield margin + line
             return
         assert branch.question is not None
@@ -207,18 +233,28 @@ class _Emitter:
             yield f"{margin}    return None"
         yield from self._branch(rest, depth)
 
-    def _use(self, line: str) -> None:
+    def input(self, operation: Operation) -> str:
+        self.use(operation.function)
+        return str(operation.function)
+
+    def made(self, parameters: str, lines: list[str]) -> Callable[..., Any]:
+        head = [f"def made({parameters}):", *(f"    {p} = {self.sources[p]}" for p in self._places)]
+        space: dict[str, Any] = {**_NAMES, **self.constants}
+        exec("\n".join([*head, *(f"    {line}" for line in lines)]), space)
+        return space["made"]  # type: ignore[no-any-return]
+
+    def use(self, line: str) -> None:
         """Have the places in a line named at the head of the function."""
         for word in _words(line):
             if word in self.sources and word not in self._places:
-                self._use(self.sources[word])
+                self.use(self.sources[word])
                 self._places[word] = None
 
     def _operation(self, operation: Operation) -> str:
         function, arguments = operation.function, [self._argument(arg) for arg in operation.arguments]
         keywords = [f"{key}={self._argument(value)}" for key, value in operation.keywords]
         if operation.form == INPUT:
-            self._use(function)
+            self.use(function)
             return str(function)
         if operation.form == UFUNC:
             if function in OPERATORS and len(arguments) == 2:

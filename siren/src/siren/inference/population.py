@@ -55,6 +55,7 @@ class Population:
         self.rng = rng
         self.ess: list[float] = []
         self.frozen = False
+        self.scheme = scheme
         self._choose = SCHEMES[scheme]
         self._threshold = threshold
         self._recorder = recorder
@@ -98,12 +99,26 @@ class Population:
             self.graph.sweep()
         self._record(choice.ancestors, choice.log_weights, choice.ess)
 
+    def count(self, log_mean: float, ess: float) -> None:
+        """A resampling that was done elsewhere."""
+        self._log_evidence += log_mean
+        self.ess.append(ess)
+
     def apply_even(self, log_weight: float) -> None:
         """All particles weigh the same: copying at random would only add noise."""
         size = self.graph.scope.size
         self._log_evidence += float(log_weight)
         self.graph.log_weight = 0.0
         self._record(None, np.zeros(size), float(size))
+
+    @property
+    def always(self) -> bool:
+        """Whether every `resample()` resamples."""
+        return self._threshold is None
+
+    @property
+    def recorded(self) -> bool:
+        return self._recorder is not None
 
     def weights(self) -> Array:
         """The present weights, which sum to 1."""

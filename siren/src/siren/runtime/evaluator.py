@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -32,9 +32,12 @@ from siren.syntax.memo import Memo
 from siren.syntax.printer import flat
 
 if TYPE_CHECKING:
+    from siren.compile.step import Steps
     from siren.compile.trace import Deferred
 
 _MEMO = Memo()
+# Whether steps are compiled, and for what.
+Compiled = bool | Literal["jax"]
 Env = dict[str, Value]
 Read = Callable[[str], Value]
 
@@ -52,7 +55,7 @@ class Evaluator:
         read: Read,
         plan: Mapping[str, str],
         step: Callable[[int, int | None], None] | None = None,
-        compiled: bool = True,
+        compiled: Compiled = True,
     ) -> None:
         self.program = program
         self.engine = engine
@@ -217,11 +220,31 @@ class Evaluator:
 
     def _fold(self, node: ast.Fold, held: list[Value]) -> Value:
         """`held` has the list and the start, and is emptied: no caller must keep old states alive."""
+        if self._compiled == "jax" and self._deferred is None and type(held[0]) is Cons:
+            return self._now(self._fold_on_device(node, held))
         steps = self.fold_steps(node, held)
         accumulator = next(steps)
         for after in steps:
             accumulator = after
         return self._now(accumulator)
+
+    def _fold_on_device(self, node: ast.Fold, held: list[Value]) -> Value:
+        """The device runs ahead wherever it can; the host does the other steps, one by one."""
+        accumulator, rows = held.pop(), list(held.pop())
+        steps, done = self._compiled_steps(node, shared=False), 0
+        while done < len(rows):
+            self._fold_depth += 1
+            count, accumulator = steps.run_ahead(rows[done:], accumulator)
+            if not count:
+                self.engine.step = done + 1
+                count, accumulator = 1, steps.step(rows[done], accumulator)
+            self._folded += count
+            done += count
+            self._fold_depth -= 1
+            if self._step is not None and self._fold_depth == 0:
+                self._step(done, len(rows))
+        self.engine.step = 0
+        return accumulator
 
     def fold_steps(self, node: ast.Fold, held: list[Value], shared: bool = False) -> Iterator[Value]:
         """The accumulator before the first and after each step; `shared` if the caller works with it."""
@@ -250,16 +273,21 @@ class Evaluator:
 
     def _stepper(self, node: ast.Fold, shared: bool) -> Callable[[Value, Value], Value]:
         """What runs a step of the fold: the compiled steps, with the interpreter behind them."""
+        if not self._compiled or self._deferred is not None:
+            return self._interpreted(node)
+        return self._compiled_steps(node, shared).step
 
-        def interpret(item: Value, accumulator: Value) -> Value:
+    def _interpreted(self, node: ast.Fold) -> Callable[[Value, Value], Value]:
+        def step(item: Value, accumulator: Value) -> Value:
             return self._tidy(self.apply(node.function, [item, accumulator], node.span))
 
-        if not self._compiled or self._deferred is not None:
-            return interpret
+        return step
+
+    def _compiled_steps(self, node: ast.Fold, shared: bool) -> Steps:
         from siren.compile.step import Steps, compiled  # which builds on values of the runtime
 
         about = (node.function, self.engine.method, tuple(sorted(self._plan.items())), self.graph.scope.size)
-        return Steps(compiled(self.program, about), self, interpret, shared).step
+        return Steps(compiled(self.program, about), self, self._interpreted(node), shared)
 
     @contextmanager
     def traced(self, deferred: Deferred) -> Iterator[None]:

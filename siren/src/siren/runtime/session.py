@@ -21,7 +21,7 @@ from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
 from siren.inference.population import Population, Recorder
 from siren.inference.ssi import SSI
-from siren.runtime.evaluator import Env, Evaluator
+from siren.runtime.evaluator import Compiled, Env, Evaluator
 from siren.runtime.summary import Mean, Summary
 from siren.runtime.values import Value, from_python
 from siren.syntax import ast
@@ -57,7 +57,7 @@ def run(
     ess: float | None = None,
     mean: Mean = "exact",
     plan: Mapping[str, str] | None = None,
-    compiled: bool = True,
+    compiled: Compiled = True,
     progress: Progress | None = None,
     recorder: Recorder | None = None,
 ) -> RunResult:
@@ -72,7 +72,7 @@ def run(
         ess: None resamples at each `resample()`; else only if the effective sample size is below this share.
         mean: `plugin` gives the published artifact's means of non-linear expressions, not the right ones.
         plan: `symbolic` or `sample` by variable name, over the program's annotations.
-        compiled: False has every step interpreted: slower, for comparison.
+        compiled: False has every step interpreted: slower, for comparison; `jax` has a device run ahead.
         progress: told (steps done, steps in all) of the outermost fold.
         recorder: told of every resampling.
 
@@ -94,7 +94,7 @@ def make_session(
     ess: float | None,
     mean: Mean,
     plan: Mapping[str, str] | None,
-    compiled: bool = True,
+    compiled: Compiled = True,
     recorder: Recorder | None = None,
 ) -> Session:
     """A session of one particle filter."""
@@ -122,7 +122,7 @@ class Session:
         particles: int,
         seed: int,
         mean: Mean = "exact",
-        compiled: bool = False,
+        compiled: Compiled = False,
     ) -> None:
         self.program = program
         self.started = time.perf_counter()
