@@ -42,8 +42,8 @@ def run(
     names of its columns. An observation whose datum is missing (NaN, None) is skipped. `ess` resamples only
     when the effective sample size falls below that share of the particles; None resamples every time. `plan`
     overrides the annotations of the named variables. Without a seed one is drawn, and kept in the result.
-    `backend="jax"` has a GPU, or whatever JAX finds, run ahead where a program keeps no history: for very many
-    particles. It draws other numbers than NumPy does.
+    `backend="jax"` has a GPU, or whatever JAX finds, run ahead where a program keeps no history: for very
+    many particles. It draws other numbers than NumPy does.
     """
     from siren import runtime  # brings in SciPy, which `import siren` need not pay for
 

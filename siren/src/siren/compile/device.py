@@ -2,8 +2,8 @@
 
 It takes a structure that leads to itself by its usual path, so that a step is a function from arrays to
 arrays. All decisions of that path are checked on the device; a row at which one goes another way ends the
-loop, and the host takes over for a step. Draws come from JAX's generator, seeded from the run's: a run is reproducible, but
-draws other numbers than on the host.
+loop, and the host takes over for a step. Draws come from JAX's generator, seeded from the run's: a run is
+reproducible, but draws other numbers than on the host.
 """
 
 from __future__ import annotations
