@@ -93,6 +93,11 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def most_tokens(settings: dict[str, Any]) -> int:
+    """Older runs call it by transformers' name."""
+    return int(settings.get("max_tokens") or settings["max_new_tokens"])
+
+
 def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     title, about = SECTIONS.get(name, (f"Evaluation {name}", ""))
     judges = list(summary["judges"])
@@ -102,7 +107,7 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
         yield about + "\n"
     yield (
         f"`benchmarks/results/eval-{name}.json`: {max(counts)} prompts (`{summary['prompts']}`), "
-        f"at most {summary['settings'].get('max_new_tokens')} tokens, greedy; reference `{summary['against']}`; "
+        f"at most {most_tokens(summary['settings'])} tokens, greedy; reference `{summary['against']}`; "
         f"{'; '.join(machine(key, about) for key, about in summary['machines'].items())}.\n"
     )
     if summary["commands"]:

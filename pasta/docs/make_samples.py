@@ -44,7 +44,7 @@ QUESTIONS = {
 
 def main() -> None:
     model = load(device="cpu")
-    results = generate_all(model, list(QUESTIONS), max_new_tokens=360)
+    results = generate_all(model, list(QUESTIONS), max_tokens=360)
     parts = []
     for (question, remark), result in zip(QUESTIONS.items(), results, strict=True):
         figures = (

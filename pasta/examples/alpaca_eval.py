@@ -27,14 +27,14 @@ async def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=512)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--at-once", type=int, default=8)
-    parser.add_argument("--sequential", action="store_true", help="one thread: the model to compare with")
+    parser.add_argument("--plain", action="store_true", help="without tags, in one thread: the model to compare with")
     options = parser.parse_args()
     questions = json.loads(options.questions.read_text("utf-8"))[: options.limit]
     places = asyncio.Semaphore(options.at_once)
 
     async with AsyncOpenAI(base_url=options.url, api_key=options.api_key, timeout=3600) as client:
         model = (await client.models.list()).data[0].id
-        name = f"{model}-sequential" if options.sequential else model
+        name = f"{model}-plain" if options.plain else model
 
         async def answer(question: dict[str, str]) -> dict[str, str]:
             async with places:
@@ -42,7 +42,7 @@ async def main() -> None:
                     model=model,
                     messages=[{"role": "user", "content": question["instruction"]}],
                     max_tokens=options.max_tokens,
-                    extra_body={"pasta": {"sequential": options.sequential}},
+                    extra_body={"pasta": {"plain": options.plain}},
                 )
             print(".", end="", file=sys.stderr, flush=True)
             kept = {key: question[key] for key in ("dataset", "instruction") if key in question}

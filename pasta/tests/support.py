@@ -14,6 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from pasta.core.grammar import Expect
 from pasta.core.vocabulary import TENS, Vocabulary
+from pasta.decoding.request import Request, RequestState
+from pasta.decoding.scheduler import Scheduler
 from pasta.engine.native import NativeEngine
 from pasta.engine.request import Handle, Row
 from pasta.models.tags import add_tags
@@ -139,3 +141,14 @@ def toy_rows(count: int = 10) -> list[dict[str, str]]:
         {"prompt": f"{a} {b}?", "response": ANSWERS[i % len(ANSWERS)].format(a=a, b=b)}
         for i, (a, b) in enumerate(pairwise(COLOURS[: count + 1]))
     ]
+
+
+class Stepper(Scheduler):
+    """The scheduler, stepped by hand."""
+
+    def submit(self, request: Request, *, watched: bool = True) -> RequestState:
+        """It gets its place in the engine at once, where there is one."""
+        state = RequestState(request, self.engine, watched=watched)
+        self.add(state)
+        self._admit()
+        return state

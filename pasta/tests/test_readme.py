@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pasta import SamplingParams
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
 
@@ -20,6 +22,16 @@ def test_the_example_runs(default_folder: Path, capsys: pytest.CaptureFixture[st
     tokens, steps, threads = map(int, re.search(r"(\d+) tokens in (\d+) steps by (\d+) threads", out).groups())  # type: ignore[union-attr]
     assert threads > 3 and steps < tokens, "the default model decodes in parallel"
     assert len(out.rsplit("threads\n", 1)[1]) > 50, "the stream gave its text"
+
+
+def test_the_examples_of_the_python_page_run(default_folder: Path) -> None:
+    """One after another, as a reader would type them."""
+    page = (ROOT / "pasta" / "docs" / "python.md").read_text("utf-8")
+    names: dict[str, object] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "python.md", "exec"), names)
+    rows = set(re.findall(r"`(\w+)`", page[page.index("| option |") : page.index("```python\nparams")]))
+    assert set(SamplingParams.__dataclass_fields__) <= rows, "the table lists every option"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -12,6 +12,8 @@ from rich.text import Text
 
 from pasta import load, replay
 from pasta.core.tree import spell
+from pasta.decoding.api import Stream
+from pasta.decoding.prompts import make_request, replay_options
 from pasta.display import Board, Screen
 from pasta.examples import EXAMPLES
 from pasta.lang import parse
@@ -27,10 +29,11 @@ THEME = TerminalTheme((24, 26, 33), LIGHT, [GREY, *COLOURS, LIGHT], [GREY, *COLO
 
 def main() -> None:
     example = EXAMPLES[EXAMPLE]
-    engine = load(device="cpu", tags=True)
+    engine = load(device="cpu", tags=True).engine
     tree = spell(parse(example.text), engine.vocabulary)
     replay(engine, example.question, tree)  # warm, so that the seconds are those of an ordinary run
-    result = replay(engine, example.question, tree)
+    script = make_request(engine, example.question, script=tree, **replay_options(tree, {}))
+    result = Stream(engine, script).result
     console = Console(
         file=io.StringIO(),
         record=True,
@@ -41,7 +44,7 @@ def main() -> None:
         highlight=False,
     )
     screen = Screen(console, Board())
-    for output in result.moments[: int(PROGRESS * result.steps)]:
+    for output in result.outputs[: int(PROGRESS * result.steps)]:
         screen.board.take(output)
     settled = Text("".join(span.text for span in screen.board.settled).strip())
     console.print(Text.assemble(("$ ", "dim"), "pasta demo"))

@@ -52,7 +52,7 @@ def run_sample(options: argparse.Namespace) -> None:
 
     sample(
         options.model, need(options, "prompts"), options.out, **given(
-            options, "samples", "batch", "limit", "max_new_tokens", "temperature", "top_p", "min_p",
+            options, "samples", "batch", "limit", "max_tokens", "temperature", "top_p", "min_p",
             "repetition_penalty", "seed", "device",
         ), minutes=options.minutes,
     )  # fmt: skip
@@ -138,7 +138,7 @@ def run_preference(options: argparse.Namespace) -> None:
             "judge": need(options, "judge"),
             "output": str(options.out / "preference"),
             "minutes": options.minutes,
-            **given(options, "limit", "device", "lambdas", "rounds", "seed", "batch", "max_new_tokens"),
+            **given(options, "limit", "device", "lambdas", "rounds", "seed", "batch", "max_tokens"),
         }
     )
     run(config)
@@ -274,7 +274,7 @@ def parser() -> argparse.ArgumentParser:
     sample.add_argument("--prompts", help="JSON lines with `prompt`, `instruction` or `messages` (also .xz, .gz)")
     sample.add_argument("--samples", type=int, help="answers a prompt, where they have parts that could fork (3)")
     sample.add_argument("--batch", type=int, help="answers at once (1024)")
-    sample.add_argument("--max-new-tokens", type=int, help="tokens an answer (600)")
+    sample.add_argument("--max-tokens", "--max-new-tokens", type=int, help="tokens an answer (600)")
     sample.add_argument("--temperature", type=float, help="(0.8)")
     sample.add_argument("--top-p", type=float, help="(1, which is off: it is slow in bulk)")
     sample.add_argument("--min-p", type=float, help="(0.05)")

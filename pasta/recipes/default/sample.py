@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from files import read_prompts, table
 from text import refusal
 
-from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.data.lines import append_lines, read_lines
 from pasta.data.redundancy import kind
+from pasta.decoding.bulk import as_completed
+from pasta.decoding.prompts import make_request
+from pasta.decoding.request import Request, RequestState
 from pasta.engine.base import Engine
 from pasta.engine.load import load_engine
 from pasta.errors import PastaError
-from pasta.train.samples import REFILL
 
-TEXT = Expect.text(child=False, promise=False, sync=False)  # an answer without tags
 SAY_S, WRITE_S = 10.0, 2.0
 RUN, MAX_AGAIN = 8, 24  # tokens in a row, and how many such runs may come again
 
@@ -36,19 +37,13 @@ class Answer:
     prompt_ids: list[int]
     ids: list[int] = field(default_factory=list)
     finished: bool = False
-    _seen: set[tuple[int, ...]] = field(default_factory=set)
-    _again: int = 0
 
-    def add(self, token: int) -> None:
-        self.ids.append(token)
-        run = tuple(self.ids[-RUN:])
-        self._again += run in self._seen
-        self._seen.add(run)
 
-    @property
-    def loops(self) -> bool:
-        """Whether it goes round in circles: it would not be learned from, so its place is given to another."""
-        return self._again > MAX_AGAIN
+def loops(state: RequestState) -> bool:
+    """Whether an answer goes round in circles: it would not be learned from, so its place is given to another."""
+    ids = list(state.interpreter.threads[0].tokens)
+    runs = Counter(tuple(ids[start : start + RUN]) for start in range(len(ids) - RUN + 1))
+    return sum(count - 1 for count in runs.values()) > MAX_AGAIN
 
 
 def sample(
@@ -60,7 +55,7 @@ def sample(
     samples: int = 3,
     batch: int = 1024,
     limit: int = 0,
-    max_new_tokens: int = 600,
+    max_tokens: int = 600,
     max_prompt_tokens: int = 384,
     temperature: float = 0.8,
     top_p: float = 1.0,
@@ -76,7 +71,7 @@ def sample(
     """
     begun = time.monotonic()
     path = out / "samples.jsonl"
-    engine = load_engine(model, slots=batch * (max_prompt_tokens + max_new_tokens + 64), device=device)
+    engine = load_engine(model, slots=batch * (max_prompt_tokens + max_tokens + 64), device=device)
     if not engine.vocabulary.eos:
         raise PastaError("this model's tokenizer has no token that ends a response")
     waiting = still_to_do(engine, read_prompts(prompts, limit), list(read_lines(path)), samples, max_prompt_tokens)
@@ -86,8 +81,11 @@ def sample(
     until = begun + 60 * minutes if minutes else float("inf")
     ended: list[dict[str, Any]] = []
     answers = tokens = 0
-    ways = SamplingParams(temperature, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed)
-    for answer in decode(engine, waiting, batch, max_new_tokens, ways, until):
+    params = SamplingParams(
+        temperature, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed,
+        max_tokens=max_tokens, plain=True,
+    )  # fmt: skip
+    for answer in decode(engine, waiting, batch, params, until):
         ended.append(row := row_of(answer, engine))
         if answer.sample + 1 < samples and is_worth_another(row):
             waiting.append(Answer(answer.index, answer.sample + 1, answer.prompt, answer.prompt_ids))
@@ -103,45 +101,28 @@ def sample(
     return path
 
 
-def decode(
-    engine: Engine, waiting: list[Answer], batch: int, max_new_tokens: int, ways: SamplingParams, until: float
-) -> Iterator[Answer]:
+def decode(engine: Engine, waiting: list[Answer], batch: int, params: SamplingParams, until: float) -> Iterator[Answer]:
     """Decodes `batch` answers at a time, each of which makes room for the next; yields them as they end.
 
     Whoever takes them may put more into `waiting`.
-
-    This drives the engine by itself, without the interpreter: what has no tags has no threads.
     """
-    eos = engine.vocabulary.eos
-    running: dict[Any, Answer] = {}
+
+    def requests() -> Iterator[tuple[Answer, Request]]:
+        for answer in waiting:  # which grows meanwhile
+            seed = hash((params.seed, answer.index, answer.sample))  # of numbers: the same in every run
+            yield answer, make_request(engine, answer.prompt_ids, params, seed=seed)
+
     said = begun = time.monotonic()
-    tokens = taken = ended = 0
-    while (taken < len(waiting) or running) and (now := time.monotonic()) < until:
-        free = batch - len(running)
-        for answer in waiting[taken : taken + free] if free >= max(1, batch // REFILL) else ():
-            seed = hash((ways.seed, answer.index, answer.sample))  # of numbers: the same in every run
-            running[engine.open(answer.prompt_ids, TEXT, replace(ways, seed=seed))] = answer
-            taken += 1
-        for handle, token, _ in engine.step():
-            answer = running[handle]
-            tokens += 1
-            answer.finished = token in eos
-            if not answer.finished:
-                answer.add(token)
-            if answer.finished or len(answer.ids) == max_new_tokens or answer.loops:
-                engine.close(handle)
-                del running[handle]
-                ended += 1
-                yield answer
-            else:
-                engine.feed(handle, token, len(answer.prompt_ids) + len(answer.ids) - 1, TEXT)
-        engine.launch()
-        if now - said > SAY_S:
-            rate = tokens / (now - begun)
-            print(f"{ended}/{len(waiting)} answers, {len(running)} running, {rate:,.0f} tokens/s", flush=True)
+    tokens = 0
+    done = as_completed(engine, requests(), batch, until=until, give_up=loops)
+    for ended, (answer, state) in enumerate(done, start=1):
+        answer.ids = list(state.interpreter.threads[0].tokens)
+        answer.finished = state.interpreter.finish_reason == "stop"
+        tokens += len(answer.ids)
+        yield answer
+        if (now := time.monotonic()) - said > SAY_S:
+            print(f"{ended}/{len(waiting)} answers, {tokens / (now - begun):,.0f} tokens/s", flush=True)
             said = now
-    for handle in running:
-        engine.close(handle)
 
 
 def still_to_do(

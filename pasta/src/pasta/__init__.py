@@ -1,9 +1,9 @@
 """PASTA: a language model marks the independent parts of its answer; they are decoded at the same time.
 
-from pasta import load, generate, stream
+from pasta import load
 
 model = load()
-print(generate(model, "Compare three sorting algorithms.").text)
+print(model.generate("Compare three sorting algorithms.").text)
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,23 +12,46 @@ from pasta._version import __version__
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
-    from pasta.decoding.api import generate, generate_all, replay, stream
+    from pasta.core.params import SamplingParams
+    from pasta.decoding.api import Stream, agenerate, astream, generate, generate_all, replay, stream
+    from pasta.decoding.events import StepOutput
+    from pasta.decoding.model import Model, connect, load
     from pasta.decoding.results import Result
-    from pasta.engine.connect import connect
-    from pasta.engine.load import load_engine as load
 
-__all__ = ["PastaError", "Result", "__version__", "connect", "generate", "generate_all", "load", "replay", "stream"]
-
-# Looked up on first use: `import pasta.lang` needs no torch. "module" or "module:name".
+# Looked up on first use: `import pasta.lang` needs no torch.
 _HOMES = {
+    "Model": "pasta.decoding.model",
     "Result": "pasta.decoding.results",
-    "connect": "pasta.engine.connect",
+    "SamplingParams": "pasta.core.params",
+    "StepOutput": "pasta.decoding.events",
+    "Stream": "pasta.decoding.api",
+    "agenerate": "pasta.decoding.api",
+    "astream": "pasta.decoding.api",
+    "connect": "pasta.decoding.model",
     "generate": "pasta.decoding.api",
     "generate_all": "pasta.decoding.api",
-    "load": "pasta.engine.load:load_engine",
+    "load": "pasta.decoding.model",
     "replay": "pasta.decoding.api",
     "stream": "pasta.decoding.api",
 }
+
+__all__ = [
+    "Model",
+    "PastaError",
+    "Result",
+    "SamplingParams",
+    "StepOutput",
+    "Stream",
+    "__version__",
+    "agenerate",
+    "astream",
+    "connect",
+    "generate",
+    "generate_all",
+    "load",
+    "replay",
+    "stream",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,5 +59,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'pasta' has no attribute {name!r}")
     from importlib import import_module
 
-    module, _, own = _HOMES[name].partition(":")
-    return getattr(import_module(module), own or name)
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

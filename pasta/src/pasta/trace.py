@@ -33,6 +33,8 @@ def timeline(results: Sequence[Result], vocabulary: Vocabulary) -> dict[str, Any
     figures = ("model", "tokens_total", "content_tokens", "critical_path", "steps", "wall_s", "finish_reason")
     events: list[TraceEvent] = []
     for number, result in enumerate(results, start=1):
+        if not result.outputs:
+            raise UsageError("nobody watched this answer, so its steps are not known", "trace a stream's result")
         events += _Writer(number, len(events), result, vocabulary).events()
     return {
         "traceEvents": events,
@@ -126,7 +128,7 @@ class _Reader:
         self._slots = len(result.prompt_ids)
         self._joined: set[int] = set()
         now = 0
-        for output in result.moments:
+        for output in result.outputs:
             begun, now = now, max(now + 1, round(1e6 * output.seconds))  # a step takes time, whatever the clock says
             self.steps.append((begun, now))
             self.counts.append((begun, len(self._decoding), self._slots))

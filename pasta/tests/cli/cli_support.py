@@ -4,7 +4,7 @@ import sys
 
 PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
 # With these the tiny model opens threads, and writes in them.
-OPTIONS = "--max-new-tokens 120 --parallelism 5 --temperature 1 --seed 2".split()
+OPTIONS = "--max-tokens 120 --parallelism 5 --temperature 1 --seed 2".split()
 
 
 def refused(done, code, *words):

@@ -18,7 +18,7 @@ from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
 from support import tiny_engine
 
-ANSWER = {"max_new_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2}
+ANSWER = {"max_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2}
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +60,15 @@ def test_a_model_here_says_the_same(pasta, tiny):
     assert (code, out) == (0, said(first, first, first))
 
 
-def test_sequential_and_system(pasta, server, engine):
+def test_sequential_plain_and_system(pasta, server, engine):
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
-    plain = generate(engine, messages, sequential=True, **ANSWER).text
-    forked = generate(engine, messages, **ANSWER).text
-    arguments = ["chat", f"{server.url}/v1/", "--system", "Be brief.", "--sequential", *OPTIONS]
-    code, out, _ = pasta(*arguments, stdin=b"Why?\n/undo\n/sequential\nWhy?\n")
-    assert (code, out) == (0, said(plain, forked))
+    expected = generate(engine, messages, **ANSWER)
+    plain = generate(engine, messages, plain=True, **ANSWER).text
+    assert len(expected.threads) > 1 and plain != expected.text
+    arguments = ["chat", f"{server.url}/v1/", "--system", "Be brief.", *OPTIONS]
+    code, out, _ = pasta(*arguments, "--sequential", stdin=b"Why?\n/undo\n/sequential\nWhy?\n")
+    assert (code, out) == (0, said(expected.text, expected.text))
+    assert pasta(*arguments, "--plain", stdin=b"Why?\n")[:2] == (0, said(plain))
 
 
 def test_the_repetition_penalty(pasta, server, engine):
@@ -83,7 +85,7 @@ def test_what_goes_wrong_is_one_line(pasta, server):
     refused(pasta("chat", f"{server.url}/nowhere"), 1, "Not Found")
     refused(pasta("chat", server.url, "--dtype", "int8"), 2, "--dtype")
     refused(pasta("chat", server.url, "--temperature", "-1"), 2, "temperature is -1")
-    code, _, err = pasta("chat", server.url, "--max-new-tokens", "999999", stdin=b"Why?\n")
+    code, _, err = pasta("chat", server.url, "--max-tokens", "999999", stdin=b"Why?\n")
     assert code == 1 and "too large: 999999" in err and "Traceback" not in err
 
 
@@ -94,7 +96,7 @@ def test_a_server_that_ends_in_the_middle():
         process = subprocess.Popen([*PASTA, "chat", running.url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdin.write(b"Why?\n")
         process.stdin.close()
-        until(lambda: running.server.scheduler.running == 1)
+        until(lambda: running.server.dispatcher.running == 1)
         running.server.should_exit = True
         slow.set()
         assert process.wait(30) == 1
@@ -106,7 +108,7 @@ def test_keys_in_a_terminal(server):
     """Ctrl-C ends the answer alone and frees the server, Ctrl-C at the prompt clears the line, Ctrl-D leaves."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*PASTA, "chat", server.url, *OPTIONS, "--max-new-tokens", "2000"],
+        [*PASTA, "chat", server.url, *OPTIONS, "--max-tokens", "2000"],
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, close_fds=True,
         preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # so that Ctrl-C reaches it
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"},
@@ -122,7 +124,7 @@ def test_keys_in_a_terminal(server):
             seen += os.read(ours, 4096).decode("utf-8", "replace")
         seen = seen[found.end() :]
 
-    scheduler = server.server.scheduler
+    scheduler = server.server.dispatcher
     try:
         wait_for("tiny-llama at .*Ctrl-D leaves")
         wait_for("> ")

@@ -32,7 +32,7 @@ def test_an_adapter_is_merged(pasta, adapter, tmp_path):
     assert json.loads((out / "config.json").read_text())["pasta"] == {"positions": "stitched"}
     merged, beside = load_engine(str(out), device="cpu"), load_engine(adapter, device="cpu")
     assert merged.positions.stitched
-    options = {"max_new_tokens": 60, "parallelism": 4.0}
+    options = {"max_tokens": 60, "parallelism": 4.0}
     assert generate(merged, "Why?", **options).tree == generate(beside, "Why?", **options).tree
 
 

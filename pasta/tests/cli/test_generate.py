@@ -35,7 +35,7 @@ def test_piped_it_prints_the_answer_alone(pasta, tiny):
 def test_options_reach_the_engine(pasta, tiny, tmp_path):
     trace = tmp_path / "trace.json"
     code, out, _ = pasta(
-        "generate", "Why?", "--model", tiny, "--sequential", "--max-new-tokens", "9", "--temperature", "0.9", "--top-k",
+        "generate", "Why?", "--model", tiny, "--sequential", "--max-tokens", "9", "--temperature", "0.9", "--top-k",
         "50", "--top-p", "0.9", "--min-p", "0.01", "--repetition-penalty", "1.2", "--seed", "7", "--max-threads", "2",
         "--positions", "fixed:20", "--system", "Be brief.", "--device", "cpu", "--dtype", "float32", "--context", "500",
         "--trace", str(trace), "--json",
@@ -50,20 +50,18 @@ def test_the_repetition_penalty(pasta, tiny):
     def answer(*more):
         return pasta("generate", "Why?", "--model", tiny, *OPTIONS, *more)[1].decode()
 
-    way = {"max_new_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2, "repetition_penalty": 1.5}
+    way = {"max_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2, "repetition_penalty": 1.5}
     expected = generate(load_engine(tiny, device="cpu"), "Why?", **way).text
     assert answer("--repetition-penalty", "1.5") == f"{expected}\n" != answer()
 
 
 def test_stop_may_be_repeated(pasta, tiny):
-    _, out, _ = pasta("generate", "Why?", "--model", tiny, "--sequential", "--max-new-tokens", "30", "--json")
+    _, out, _ = pasta("generate", "Why?", "--model", tiny, "--sequential", "--max-tokens", "30", "--json")
     text = json.loads(out)["text"]
     stops = [text[12:14], text[8:10]]
     cut = min((text.find(stop) + len(stop), text.find(stop)) for stop in stops)[1]
     arguments = [argument for stop in stops for argument in ("--stop", stop)]
-    _, out, _ = pasta(
-        "generate", "Why?", "--model", tiny, "--sequential", "--max-new-tokens", "30", "--json", *arguments
-    )
+    _, out, _ = pasta("generate", "Why?", "--model", tiny, "--sequential", "--max-tokens", "30", "--json", *arguments)
     assert json.loads(out)["text"] == text[:cut]
     assert json.loads(out)["finish_reason"] == "stop"
 
@@ -79,7 +77,7 @@ def test_stop_may_be_repeated(pasta, tiny):
         (["x", "--min-p", "-0.1"], "min_p is -0.1"),
         (["x", "--top-k", "-3"], "top_k is -3"),
         (["x", "--repetition-penalty", "0"], "repetition_penalty is 0.0"),
-        (["x", "--max-new-tokens", "0"], "max_new_tokens is 0"),
+        (["x", "--max-tokens", "0"], "max_tokens is 0"),
         (["x", "--max-threads", "0"], "max_threads is 0"),
         (["x", "--context", "-5"], "context is -5"),
         (["x", "--positions", "odd"], "unknown position scheme 'odd'"),
@@ -113,18 +111,23 @@ def test_models_that_cannot_be_run(pasta, tiny, tmp_path):
 
 
 def test_out_of_slots(pasta, tiny, monkeypatch):
+    """The answer is cut where the pool is full; a prompt that fills it is refused."""
     from pasta.engine import load as loading
 
+    question = ("generate", "Why?", "--model", tiny, "--json", "--max-tokens")
+    long = json.loads(pasta(*question, "200")[1])["text"]
     original = loading.load_engine
     monkeypatch.setattr(loading, "load_engine", lambda name, **options: original(name, **options, slots=64))
-    code, _, err = pasta("generate", "Why?", "--model", tiny, "--sequential", "--max-new-tokens", "500")
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert "slots" in err
+    code, out, _ = pasta(*question, "500")
+    cut = json.loads(out)
+    assert (code, cut["finish_reason"]) == (0, "length")
+    assert cut["text"] and long.startswith(cut["text"])
+    refused(pasta("generate", "Why? " * 20, "--model", tiny), 1, "64 slots")
 
 
 def test_ctrl_c_keeps_the_text_so_far(tiny):
     process = subprocess.Popen(
-        [*PASTA, "generate", "Why?", "--model", tiny, "--sequential", "--max-new-tokens", "4000"],
+        [*PASTA, "generate", "Why?", "--model", tiny, "--sequential", "--max-tokens", "4000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -166,9 +169,7 @@ def test_in_a_terminal(tiny, term):
 
 
 def test_real_weights(pasta, default_folder):
-    code, out, _ = pasta(
-        "generate", "What is the capital of France? Answer briefly.", "--max-new-tokens", "12", "--json"
-    )
+    code, out, _ = pasta("generate", "What is the capital of France? Answer briefly.", "--max-tokens", "12", "--json")
     value = json.loads(out)
     assert code == 0
     assert "Paris" in value["text"]

@@ -25,10 +25,12 @@ def test_json(pasta, tiny, file, tmp_path):
     assert code == 0
     assert value["annotated"] == TEXT
     assert value["text"] == "Here: One. Two. Done."
-    assert value["sequential"]["tokens_total"] == 21  # the byte tokenizer
-    assert value["sequential"]["steps"] == 22
+    assert value["sequential"]["tokens_total"] == value["tokens_total"] == 36  # the byte tokenizer's, and tags
+    assert value["decoded_tokens"] == 35  # without two <async>, with the end
+    assert value["sequential"]["steps"] == 33  # at each fork one more token of the parent was already under way
+    assert value["steps"] < value["sequential"]["steps"]
     assert value["speedup"] == pytest.approx(value["sequential"]["wall_s"] / value["wall_s"])
-    assert value["theoretical_speedup"] == pytest.approx(21 / value["critical_path"])
+    assert value["theoretical_speedup"] == pytest.approx(35 / value["critical_path"])
     assert len(json.loads(trace.read_bytes())["otherData"]["requests"]) == 2
 
 
@@ -36,7 +38,7 @@ def test_table(pasta, tiny, file):
     code, out, _ = pasta("replay", file, "--model", tiny, "--prompt", "Why?")
     lines = out.decode().splitlines()
     assert code == 0
-    assert lines[0].split() == ["3", "threads", "one", "sequence"]
+    assert lines[0].split() == ["3", "threads", "one", "at", "a", "time"]
     assert [line.split()[0] for line in lines[1:6]] == ["tokens", "critical", "steps", "time", "wall"]
     assert lines[-1].startswith("speedup: ")
 

@@ -42,7 +42,7 @@ def test_preference(tmp_path: Path, model: str) -> None:
     assert all(f"--{name.replace('_', '-')}" in done.stdout for name in PreferenceConfig.__dataclass_fields__)
     (tmp_path / "p.jsonl").write_text('{"prompt": "Hi?"}\n{"prompt": "Ho?"}\n')
     (tmp_path / "f.yaml").write_text(f"model: {model}\nbaseline: {model}\njudge: length\nsamples: 3\ndevice: cpu\n")
-    flags = ("--prompts", str(tmp_path / "p.jsonl"), "--output", str(tmp_path / "out"), "--max-new-tokens", "20")
+    flags = ("--prompts", str(tmp_path / "p.jsonl"), "--output", str(tmp_path / "out"), "--max-tokens", "20")
     done = run("preference", "--config", str(tmp_path / "f.yaml"), "--steps", "sample,score,pairs", *flags)
     assert done.returncode == 0, done.stderr
     assert "6 samples of 2 prompts" in done.stderr

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from pasta.core.commands import End, Finish, Fork, Join, Put, Wait
 from pasta.core.grammar import Expect, Grammar
-from pasta.core.interpreter import Interpreter, Limits, Status, threads_of
+from pasta.core.interpreter import Interpreter
 from pasta.core.layout import critical_path, lay_out
 from pasta.core.positions import Positions
 from pasta.core.segments import SegmentTable, Thread
-from pasta.core.tree import Block, Tree, flatten, read
+from pasta.core.thread import Limits, Status
+from pasta.core.tree import Block, Tree, flatten, read, threads_of
 from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.results import read_threads
 from pasta.lang import check, parse, print_response
 from support import byte_tokenizer
 
@@ -81,18 +83,19 @@ class Run:
         self.reference, self.tabled = Reference(), Tabled()
         self.order: list[Token] = []
         self.ended: set[int] = set()
+        self.commands: list[object] = []
 
     def play(self, rounds: int) -> None:
         for _ in range(rounds):
-            running = self.interpreter.running
-            if not running:
+            if self.interpreter.finish_reason is not None:
                 break
-            assert len(running) <= self.interpreter.limits.max_threads
+            assert 0 < len(self.interpreter.running) <= self.interpreter.limits.max_threads
+            owed = list(self.expect)  # the threads that the engine decodes
             late = self.data.draw(st.booleans())  # a server answers its threads in any order
-            for thread in [self.data.draw(st.sampled_from(running))] if late else running:
-                if self.interpreter.finish_reason is None and self.interpreter.threads[thread].status is Status.RUNNING:
+            for thread in [self.data.draw(st.sampled_from(owed))] if late else owed:
+                if self.interpreter.finish_reason is None:
                     self.apply(self.interpreter.feed(thread, self.choose(thread)))
-        self.apply(self.interpreter.stop("length"))
+        self.apply(self.interpreter.cut("length"))
 
     def choose(self, thread: int) -> int:
         allowed = GRAMMAR.allowed[self.expect.pop(thread)]
@@ -100,7 +103,12 @@ class Run:
         options = [token for token in likely if allowed[token]] or [int(allowed.nonzero()[0][0])]
         return self.data.draw(st.sampled_from(options))
 
+    @property
+    def puts(self) -> list[Put]:
+        return [command for command in self.commands if isinstance(command, Put)]
+
     def apply(self, commands: list[object]) -> None:
+        self.commands += commands
         for command in commands:
             match command:
                 case Put(thread, _, _, expect):
@@ -127,11 +135,11 @@ class Run:
 
 limits = st.builds(
     Limits,
-    max_new_tokens=st.integers(1, 120),
+    max_tokens=st.integers(1, 120),
     max_threads=st.integers(1, 5),
-    max_thread_tokens=st.integers(1, 60),
-    max_depth=st.integers(0, 3),
-    context=st.sampled_from([1 << 30, 1100, 1040]),
+    max_thread_tokens=st.one_of(st.none(), st.integers(1, 60)),
+    context=st.one_of(st.just(1 << 30), st.integers(PROMPT + 2, PROMPT + 80)),
+    max_segments=st.one_of(st.just(1 << 30), st.integers(1, 9)),
 )
 schemes = st.sampled_from([Positions(), Positions(gap=40), Positions(gap=3)])
 
@@ -148,18 +156,21 @@ def test_random_scripts(data: st.DataObject, limit: Limits, scheme: Positions, r
     assert interpreter.finish_reason is not None
     assert run.ended == {thread.id for thread in interpreter.threads}
     assert all(thread.status is Status.DONE for thread in interpreter.threads)
-    assert len(threads_of(tree)) == len(interpreter.threads)
+    kept = list(read_threads(interpreter))
+    assert len(threads_of(tree)) == len(kept)
 
     # An answer is called whole only if each of its threads is.
-    cut = any(thread.reason == "length" for thread in interpreter.threads)
-    assert interpreter.finish_reason == ("length" if cut else "stop")
+    assert interpreter.finish_reason == ("stop" if interpreter.whole else "length")
+    assert not interpreter.whole or len(kept) == len(interpreter.threads)
 
-    # Budgets are kept.
-    assert interpreter.sampled <= limit.max_new_tokens
+    # Limits are kept.
+    tags = sum(thread.parent is not None and thread.reason != "stop" for thread in kept)  # that a cut put
+    assert sum(token != TAGS.open for token in flatten(tree)) - tags <= limit.max_tokens
     for thread in interpreter.threads:
-        assert thread.parent is None or thread.sampled <= limit.max_thread_tokens
-        assert len(thread.path) <= limit.max_depth
-        assert all(position < limit.context for position in thread.positions)
+        assert thread.parent is None or thread.sampled <= (limit.max_thread_tokens or 1 << 30)
+    assert all(put.position < limit.context for put in run.puts)
+    forks, joins = (sum(isinstance(command, kind) for command in run.commands) for kind in (Fork, Join))
+    assert 1 + 2 * forks + joins <= limit.max_segments
 
     # The merged text parses, says the same, and checks clean.
     response = read(tree, VOCABULARY)
@@ -170,7 +181,8 @@ def test_random_scripts(data: st.DataObject, limit: Limits, scheme: Positions, r
     # The layout gives every token the position that it was decoded at.
     layout = lay_out(range(PROMPT), tree, TAGS, scheme)
     by_path = positions_by_path(tree, layout.positions[PROMPT:])
-    assert by_path == {thread.path: thread.positions for thread in interpreter.threads}
+    assert by_path == {thread.path: thread.positions for thread in kept}
+    event(f"forks {len(interpreter.threads) > 1}")
 
 
 @settings(max_examples=100, deadline=None)
@@ -275,26 +287,62 @@ def test_a_child_that_ends_with_open_children_waits_for_them() -> None:
 
 def test_promises_above_the_limit_wait_their_turn() -> None:
     interpreter = make(max_threads=2)
-    feed(interpreter, 0, [*promise("a"), *promise("b"), *promise("c")])
-    assert interpreter.running == [0, 1]
-    feed(interpreter, 0, [TAGS.sync])
-    assert interpreter.running == [1, 2]
-    feed(interpreter, 1, [TAGS.close])
+    feed(interpreter, 0, [*promise("a"), *promise("b")])
+    assert interpreter.running == [1, 2], "what is read first goes first"
+    assert interpreter.feed(0, TAGS.promise) == [], "its turn is over, and its token is held"
+    commands = feed(interpreter, 1, [TAGS.close])
+    assert interpreter.running == [0, 2]
+    assert commands[-1].token == TAGS.promise, "it goes on with the token that was held"
+    feed(interpreter, 0, promise("c")[1:])
     assert interpreter.running == [2, 3]
 
 
-def test_a_budget_closes_every_thread() -> None:
-    interpreter = make(max_new_tokens=20)
+def test_a_resumed_thread_goes_before_what_is_read_after_it() -> None:
+    interpreter = make(max_threads=1)
+    feed(interpreter, 0, promise("a"))
+    feed(interpreter, 1, promise("b"))
+    assert interpreter.running == [2]
+    interpreter.feed(0, LETTERS[0])
+    interpreter.feed(1, TAGS.sync)
+    feed(interpreter, 2, [TAGS.close])
+    assert interpreter.running == [1], "the inner thread's sync, and not the main thread"
+    assert interpreter.threads[1].tokens[-1] == TAGS.sync
+    feed(interpreter, 1, [TAGS.close])
+    assert interpreter.running == [0] and interpreter.threads[0].tokens[-1] == LETTERS[0]
+
+
+def test_a_budget_cuts_in_reading_order() -> None:
+    interpreter = make(max_tokens=10)
     feed(interpreter, 0, [*promise("a"), *promise("b")])
-    feed(interpreter, 1, [LETTERS[0]] * 13)
-    commands = feed(interpreter, 0, [LETTERS[0]])
+    feed(interpreter, 2, [LETTERS[1]] * 4)  # ten are decoded, of which the last four are read last
+    assert interpreter.finish_reason is None
+    feed(interpreter, 1, [LETTERS[0]] * 6)
+    commands = feed(interpreter, 1, [LETTERS[0]])
     assert commands[-1] == Finish("length")
-    assert list(flatten(interpreter.tree()))[-1] == LETTERS[0]
-    assert [thread.tokens[-1] for thread in interpreter.threads[1:]] == [TAGS.close] * 2
+    block = (TAGS.open, *[LETTERS[0]] * 7, TAGS.close)
+    assert interpreter.tree() == (*promise("a"), Block(block))
+
+
+def test_a_thread_that_is_too_long_ends_the_answer_there() -> None:
+    interpreter = make(max_thread_tokens=3)
+    feed(interpreter, 0, [*promise("a"), LETTERS[0], *promise("b")])
+    feed(interpreter, 2, [LETTERS[1], TAGS.close])
+    commands = feed(interpreter, 1, [LETTERS[0]] * 3)
+    assert commands[-1] == Finish("length")
+    assert interpreter.tree() == (*promise("a"), Block((TAGS.open, *[LETTERS[0]] * 3, TAGS.close)))
+
+
+def test_a_token_that_ends_the_answer_ends_it_where_it_is_read() -> None:
+    interpreter = Interpreter(GRAMMAR, VOCABULARY.eos, Limits(), Positions(), ends=frozenset({LETTERS[7]}))
+    interpreter.begin(PROMPT)
+    feed(interpreter, 0, [*promise("a"), LETTERS[0]])
+    assert feed(interpreter, 1, [LETTERS[1], LETTERS[7]])[-1] == Finish("stop")
+    assert interpreter.tree() == (*promise("a"), Block((TAGS.open, LETTERS[1], TAGS.close)))
+    assert not interpreter.whole
 
 
 def test_a_promise_cut_by_the_budget_leaves_no_trace() -> None:
-    interpreter = make(max_new_tokens=17)
+    interpreter = make(max_tokens=17)
     feed(interpreter, 0, [LETTERS[0], TAGS.promise, *[LETTERS[1]] * 12])
     feed(interpreter, 0, [LETTERS[1]] * 3)
     assert interpreter.finish_reason == "length"

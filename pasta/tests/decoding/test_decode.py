@@ -5,12 +5,13 @@ import json
 import pytest
 
 from pasta.core.tree import spell
-from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay, stream, stream_request
+from pasta.decoding.api import generate, generate_all, replay, stream
 from pasta.decoding.events import Ended, Finished, Forked, Joined, TextWritten, TokenPut
+from pasta.decoding.prompts import make_request
 from pasta.engine.base import OutOfSlots
 from pasta.errors import UsageError
 from pasta.lang import check, parse, plain, print_response
-from support import tiny_engine
+from support import Stepper, tiny_engine
 
 FLAT = (
     'Here:<promise topic="one" tokens=2/><async> One — é.</async><promise topic="two" tokens=2/><async> Two is.</async>'
@@ -37,7 +38,7 @@ def test_a_replay_gives_the_text_back(engine, text, max_threads):
     result = run(engine, text, max_threads=max_threads)
     assert result.annotated == text
     assert result.text == plain(parse(text))
-    assert "".join(moment.text for moment in result.moments) == result.text
+    assert "".join(moment.text for moment in result.outputs) == result.text
     assert result.finish_reason == "stop"
     assert engine.pool.free_slots == engine.pool.slots
 
@@ -45,7 +46,7 @@ def test_a_replay_gives_the_text_back(engine, text, max_threads):
 def test_deltas_are_each_threads_text(engine):
     result = run(engine, NESTED)
     texts = dict.fromkeys(range(len(result.threads)), "")
-    for moment in result.moments:
+    for moment in result.outputs:
         for event in moment.events:
             if isinstance(event, TextWritten):
                 texts[event.thread] += event.text
@@ -61,7 +62,7 @@ def test_no_step_is_off_the_critical_path(engine, text, after):
 
 def test_the_events_tell_each_threads_life(engine):
     result = run(engine, NESTED)
-    events = [event for moment in result.moments for event in moment.events]
+    events = [event for moment in result.outputs for event in moment.events]
     assert [event.child for event in events if isinstance(event, Forked)] == [1, 2, 3, 4]
     assert sorted(event.thread for event in events if isinstance(event, Ended)) == [0, 1, 2, 3, 4]
     assert isinstance(events[-1], Finished)
@@ -87,7 +88,7 @@ def test_the_events_tell_each_threads_life(engine):
 def test_stop_strings(engine, stop, expected):
     result = run(engine, FLAT, stop=stop)
     assert result.text == expected
-    assert "".join(moment.text for moment in result.moments) == expected
+    assert "".join(moment.text for moment in result.outputs) == expected
     assert result.finish_reason == "stop"
     assert not [d for d in check(result.annotated.encode()) if d.is_error]
     assert engine.pool.free_slots == engine.pool.slots
@@ -95,22 +96,23 @@ def test_stop_strings(engine, stop, expected):
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.0, "seed": 3, "top_p": 0.9}, {"parallelism": 8.0}])
 def test_the_stream_is_the_answer(engine, sampling):
-    options = {"max_new_tokens": 60, "max_thread_tokens": 20, **sampling}
+    options = {"max_tokens": 60, "max_thread_tokens": 20, **sampling}
     result = generate(engine, "Why?", **options)
     assert "".join(moment.text for moment in stream(engine, "Why?", **options)) == result.text
-    assert result.text == plain(parse(result.annotated))
+    # A character that a limit halves stands in the tokens, but not in the text.
+    assert result.text.rstrip("\ufffd") == plain(parse(result.annotated)).rstrip("\ufffd")
     assert print_response(parse(result.annotated)) == result.annotated
 
 
 def test_many_at_once_are_as_one_by_one(engine):
     prompts = ["Why?", "How so?", "And then?"]
-    options = {"max_new_tokens": 30, "temperature": 0.8, "seed": 5}
+    options = {"max_tokens": 30, "temperature": 0.8, "seed": 5}
     together = generate_all(engine, prompts, **options)
     assert [r.tree for r in together] == [generate(engine, prompt, **options).tree for prompt in prompts]
 
 
 def test_leaving_a_stream_frees_its_slots(engine):
-    moments = stream(engine, "Why?", max_new_tokens=50)
+    moments = stream(engine, "Why?", max_tokens=50)
     next(moments)
     assert engine.pool.free_slots < engine.pool.slots
     moments.close()
@@ -118,24 +120,31 @@ def test_leaving_a_stream_frees_its_slots(engine):
 
 
 def test_a_cancelled_request_leaves_the_others_alone(engine):
-    decoder = Decoder(engine)
-    first, second = (decoder.submit(make_request(engine, p, max_new_tokens=20)) for p in ("Why?", "How so?"))
+    decoder = Stepper(engine)
+    first, second = (decoder.submit(make_request(engine, p, max_tokens=20)) for p in ("Why?", "How so?"))
     decoder.step()
-    decoder.cancel(first)
+    decoder.abort(first)
     while decoder.busy:
         decoder.step()
-    assert second.result().tree == generate(engine, "How so?", max_new_tokens=20).tree
+    assert second.result().tree == generate(engine, "How so?", max_tokens=20).tree
     assert engine.pool.free_slots == engine.pool.slots
 
 
-def test_out_of_slots_ends_one_request_and_says_so():
-    engine = tiny_engine(slots=96)
-    jobs = []
+def test_an_answer_that_outgrows_the_pool_is_cut():
+    small, large = tiny_engine(slots=128), tiny_engine()
+    whole = generate(large, "Why?", max_tokens=200, parallelism=3.0)
+    cut = generate(small, "Why?", max_tokens=200, parallelism=3.0)
+    assert cut.finish_reason == "length" and 0 < len(cut.text) < len(whole.text)
+    assert whole.text.startswith(cut.text)
+    assert small.pool.free_slots == small.pool.slots
+
+
+def test_a_prompt_that_outgrows_the_pool_is_refused():
+    engine = tiny_engine(slots=64)
     with pytest.raises(OutOfSlots, match="slots"):
-        list(stream_request(engine, make_request(engine, "Why?", max_new_tokens=500), jobs))
-    with pytest.raises(OutOfSlots):
-        jobs[0].result()
+        generate(engine, "Why? " * 40)
     assert engine.pool.free_slots == engine.pool.slots
+    assert generate(engine, "Why?", max_tokens=2).text
 
 
 def test_the_json_contract(engine):
@@ -163,7 +172,7 @@ def test_prompts_that_cannot_be_answered(prompt):
         generate(engine, prompt)
 
 
-@pytest.mark.parametrize("bad", [{"temperature": -1.0}, {"top_p": 2.0}, {"max_new_tokens": 0}, {"positions": "odd"}])
+@pytest.mark.parametrize("bad", [{"temperature": -1.0}, {"top_p": 2.0}, {"max_tokens": 0}, {"positions": "odd"}])
 def test_bad_options(engine, bad):
     with pytest.raises(UsageError):
         generate(engine, "Why?", **bad)
@@ -173,12 +182,13 @@ def test_an_unwatched_run_gives_the_same_answers_and_no_moments() -> None:
     engine = tiny_engine()
     results = []
     for watched in (True, False):
-        decoder = Decoder(engine, watched=watched)
-        jobs = [decoder.submit(make_request(engine, f"Say {n}", max_new_tokens=40, temperature=1.0)) for n in range(3)]
-        moments = 0
+        decoder = Stepper(engine)
+        requests = [make_request(engine, f"Say {n}", max_tokens=40, temperature=1.0) for n in range(3)]
+        jobs = [decoder.submit(request, watched=watched) for request in requests]
+        told = 0
         while decoder.busy:
-            moments += len(decoder.step())
-        assert bool(moments) == watched
+            told += sum(output is not None for _, output in decoder.step())
+        assert bool(told) == watched
         results.append([(job.result().annotated, job.result().critical_path) for job in jobs])
     assert results[0] == results[1]
     assert engine.pool.free_slots == engine.pool.slots

@@ -13,7 +13,7 @@ TEXT = (
     'A é—<promise topic="out" tokens=5/><async>b日<promise topic="in" tokens=2/><async>cd</async>e<sync/>f</async>'
     'k<promise topic="beside" tokens=2/><async>lmn</async><sync/>o\U0001f600'
 )
-SAMPLED = [{"temperature": 1.0, "seed": seed, "parallelism": 5.0, "max_new_tokens": 120} for seed in (2, 3)]
+SAMPLED = [{"temperature": 1.0, "seed": seed, "parallelism": 5.0, "max_tokens": 120} for seed in (2, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +23,14 @@ def engine():
 
 @pytest.fixture(scope="module", params=[1, 16, *SAMPLED], ids=str)
 def result(request, engine):
-    if isinstance(request.param, dict):
-        return generate(engine, "Why?", **request.param)
+    if isinstance(request.param, dict):  # a sampled answer, to its end
+        return replay(engine, "Why?", generate(engine, "Why?", **request.param).tree)
     return replay(engine, "Why?", spell(parse(TEXT), engine.vocabulary), max_threads=request.param)
 
 
 @pytest.fixture(scope="module")
 def events(result):
-    return [event for output in result.moments for event in output.events]
+    return [event for output in result.outputs for event in output.events]
 
 
 def of(events, kind):
@@ -45,14 +45,14 @@ def test_tokens_are_counted_with_the_text_they_wrote(result, events):
 
 def test_a_character_of_several_tokens_comes_with_the_last(engine):
     result = replay(engine, "Why?", spell(parse("a日b"), engine.vocabulary))
-    told = [event for output in result.moments for event in output.events if isinstance(event, TextWritten)]
+    told = [event for output in result.outputs for event in output.events if isinstance(event, TextWritten)]
     assert told == [TextWritten(0, "a"), TextWritten(0, "日", 3), TextWritten(0, "b")]
 
 
 def test_half_a_character_is_counted_too(engine):
     ids = tuple(engine.vocabulary.encode("a日")[:-1])
     result = replay(engine, "Why?", ids)
-    told = [event for output in result.moments for event in output.events]
+    told = [event for output in result.outputs for event in output.events]
     assert told[-3:] == [TextWritten(0, "\ufffd", 2), Ended(0, "stop"), Finished("stop")]
 
 
@@ -65,7 +65,7 @@ def test_forks_are_in_words(result, events):
 def test_a_promised_length_is_in_tokens_whatever_the_model_counts(unit, positions):
     engine = tiny_engine(unit=unit)
     result = replay(engine, "Why?", spell(parse(TEXT), engine.vocabulary), positions=positions)
-    forks = [event for output in result.moments for event in output.events if isinstance(event, Forked)]
+    forks = [event for output in result.outputs for event in output.events if isinstance(event, Forked)]
     assert {fork.topic: fork.tokens for fork in forks} == {"out": 50, "in": 20, "beside": 20}
 
 
@@ -95,6 +95,6 @@ def test_a_threads_life_can_be_read_from_the_events(result, events):
 
 def test_after_a_stop_string_every_thread_has_ended(engine):
     result = replay(engine, "Why?", spell(parse(TEXT), engine.vocabulary), stop="cd")
-    events = [event for output in result.moments for event in output.events]
+    events = [event for output in result.outputs for event in output.events]
     assert {event.thread for event in of(events, Ended)} == {thread.id for thread in result.threads}
     assert events[-1] == Finished("stop")

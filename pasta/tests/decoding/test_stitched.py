@@ -16,11 +16,13 @@ from pasta.core.layout import IGNORE, lay_out
 from pasta.core.positions import Positions
 from pasta.core.tree import Block, Tree, flatten, spell
 from pasta.data.batch import collate, model_inputs
-from pasta.decoding.api import Decoder, generate, generate_all, make_request, replay
-from pasta.lang import Response, parse
-from pasta.serve.scheduler import slots_needed
+from pasta.decoding.api import generate, generate_all, replay
+from pasta.decoding.events import TokenPut
+from pasta.decoding.prompts import make_request
+from pasta.engine.block_table import BLOCK_SIZE
+from pasta.lang import Response, parse, plain
 from pasta.train.loss import token_losses
-from support import PilotedEngine, tiny_engine
+from support import PilotedEngine, Stepper, tiny_engine
 
 Contexts = dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], int]]  # (path, n-th choice) -> context, token
 
@@ -190,9 +192,11 @@ def test_no_position_leaves_the_context(context: int) -> None:
     engine = tiny_engine(context=context)
     tree = spell(parse(FLAT + NESTED), engine.vocabulary)
     result = replay(engine, [1, 2, 3], tree, positions="stitched")
-    assert max(position for thread in result.threads for position in thread.position_ids) < context
-    assert 3 + result.tokens_total <= context + 2 * len(result.threads)  # closing tags are never run
-    assert result.finish_reason == ("stop" if 3 + sum(1 for _ in flatten(tree)) < context - 2 else "length")
+    events = [event for output in result.outputs for event in output.events]
+    assert max(event.position for event in events if isinstance(event, TokenPut)) < context
+    assert plain(parse(FLAT + NESTED)).startswith(result.text)
+    assert (result.finish_reason == "stop") == (result.text == plain(parse(FLAT + NESTED)))
+    assert result.finish_reason == "stop" or 3 + sum(1 for _ in flatten(tree)) >= context
 
 
 def test_settled_is_what_the_sync_will_write() -> None:
@@ -225,14 +229,12 @@ def test_settled_is_what_the_sync_will_write() -> None:
 
 
 @pytest.mark.parametrize("text", [FLAT, NESTED, FLAT + NESTED + FLAT])
-def test_no_more_slots_than_the_scheduler_reserves(text: str) -> None:
+def test_the_size_of_a_request_is_what_it_holds(text: str) -> None:
     engine = tiny_engine(slots=4096)
     request = make_request(engine, "Why?", positions="stitched", script=spell(parse(text), engine.vocabulary))
-    decoder = Decoder(engine)
-    job = decoder.submit(request)
-    least = engine.pool.slots
+    decoder = Stepper(engine)
+    state = decoder.submit(request)
     while decoder.busy:
         decoder.step()
-        least = min(least, engine.pool.free_slots)
-    sizes = {"max_new_tokens": job.result().tokens_total, "max_thread_tokens": 512, "max_depth": 2}
-    assert engine.pool.slots - least <= slots_needed(len(request.prompt), Limits(**sizes), request.positions)
+        held = engine.pool.slots - engine.pool.free_slots
+        assert not decoder.running or held - BLOCK_SIZE < state.size <= held

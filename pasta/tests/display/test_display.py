@@ -95,7 +95,7 @@ def play(result, size, upto=None, **options):
     board = Board()
     terminal = Terminal(*size)
     with Screen(console, board) as shown:
-        for output in result.moments[:upto]:
+        for output in result.outputs[:upto]:
             shown.take(output)
             terminal.feed(stream.getvalue())
             stream.seek(0), stream.truncate()
@@ -129,7 +129,7 @@ def test_halfway(results, eager):
     stream = Stream()
     console = Console(file=stream, force_terminal=True, width=100, height=30, color_system=None)
     shown = Screen(console, Board())
-    for output in result.moments[: result.steps // 2]:
+    for output in result.outputs[: result.steps // 2]:
         shown.board.take(output)
     with console.capture() as capture:
         console.print(shown.draw())
@@ -149,7 +149,7 @@ def test_an_interrupted_answer_keeps_what_there_was(results, eager):
 
     def interrupted():
         with Screen(console, Board()) as shown:
-            for output in result.moments[: result.steps // 2]:
+            for output in result.outputs[: result.steps // 2]:
                 shown.take(output)
             raise KeyboardInterrupt
 
@@ -173,11 +173,11 @@ def test_drawing_takes_a_small_share_of_the_time(results):
     console = Console(file=Stream(), force_terminal=True, width=80, height=24)
     drawn = 0
     with Screen(console, Board()) as shown:
-        for output in results["twelve"].moments:
+        for output in results["twelve"].outputs:
             before = shown._next
             shown.take(output)
             drawn += shown._next != before
-    assert 1 <= drawn < len(results["twelve"].moments) / 3  # they come without any decoding between them
+    assert 1 <= drawn < len(results["twelve"].outputs) / 3  # they come without any decoding between them
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 10)], ids=str)

@@ -45,7 +45,7 @@ def test_several_requests_in_one_batch_equal_dense() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sequential_decoding_is_transformers_own(family: str) -> None:
     results = [
-        generate(kind(tiny_model(family), Vocabulary(byte_tokenizer())), PROMPT, max_new_tokens=40)
+        generate(kind(tiny_model(family), Vocabulary(byte_tokenizer())), PROMPT, max_tokens=40)
         for kind in (NativeEngine, CpuEngine)
     ]
     assert results[0].threads[0].token_ids == results[1].threads[0].token_ids
@@ -71,6 +71,6 @@ def test_an_8_bit_layer_is_near_and_its_rows_are_independent() -> None:
 def test_8_bit_decoding_does_not_depend_on_the_company() -> None:
     model = tiny_model("llama")
     engine = CpuEngine(model, Vocabulary(byte_tokenizer()), int8=True)
-    alone = generate(engine, PROMPT, max_new_tokens=30)
-    together = generate_all(engine, ["Hello!", PROMPT, "Why?"], max_new_tokens=30)[1]
+    alone = generate(engine, PROMPT, max_tokens=30)
+    together = generate_all(engine, ["Hello!", PROMPT, "Why?"], max_tokens=30)[1]
     assert alone.threads[0].token_ids == together.threads[0].token_ids

@@ -13,12 +13,13 @@ from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.api import Decoder, generate, generate_all, make_request
+from pasta.decoding.api import generate, generate_all
+from pasta.decoding.prompts import make_request
 from pasta.engine.base import Decoded
 from pasta.engine.native import NativeEngine
 from pasta.models.tags import add_tags
 from recording import Recorded
-from support import byte_tokenizer, tiny_model
+from support import Stepper, byte_tokenizer, tiny_model
 
 pytestmark = [
     pytest.mark.gpu,
@@ -196,7 +197,7 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> Non
         NativeEngine(copy.deepcopy(model), vocabulary, slots=8192),
         CudaEngine(model.cuda(), vocabulary, slots=8192),
     ]
-    options = {"max_new_tokens": 160, "max_thread_tokens": 40, "max_depth": 2, "positions": positions}
+    options = {"max_tokens": 160, "positions": positions}
     nested = syncs = 0
     for parallelism, penalty in itertools.product((0.0, 2.0, 6.0), (1.0, 1.3)):
         options |= {"parallelism": parallelism, "repetition_penalty": penalty}
@@ -217,10 +218,10 @@ def test_requests_that_come_while_others_decode() -> None:
     model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
     engine = CudaEngine(model.cuda(), vocabulary, slots=16384)
-    options = {"max_new_tokens": 60, "temperature": 0.8, "top_p": 0.9, "parallelism": 2.0}
+    options = {"max_tokens": 60, "temperature": 0.8, "top_p": 0.9, "parallelism": 2.0}
     prompts = [f"Count to {number}{'!' * (number % 7)}" for number in range(40)]
     alone = [generate(engine, prompt, seed=number, **options).annotated for number, prompt in enumerate(prompts)]
-    decoder = Decoder(engine)
+    decoder = Stepper(engine)
     jobs = []
     while len(jobs) < len(prompts) or decoder.busy:
         if len(jobs) < len(prompts):
@@ -240,7 +241,7 @@ def test_prompts_in_parts() -> None:
     gpu = CudaEngine(model.cuda(), vocabulary, slots=8192)
     gpu.chunk = 24
     prompts = ["Why?", "Say it again, " * 6, "Compare cats and dogs, and say which you like.", "No. " * 20]
-    parts, whole = (generate_all(engine, prompts, max_new_tokens=40) for engine in (gpu, cpu))
+    parts, whole = (generate_all(engine, prompts, max_tokens=40) for engine in (gpu, cpu))
     assert [result.annotated for result in parts] == [result.annotated for result in whole]
 
     prompt = vocabulary.encode("A beginning that two prompts share, and that is longer than one block of the pool. ")

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from pasta.core.grammar import Expect
-from pasta.decoding.api import generate
+from pasta.decoding.api import generate, stream
+from pasta.decoding.events import TokenPut
 from pasta.lang import check
 from support import PilotedEngine, tiny_engine
 
@@ -20,7 +21,7 @@ def engine() -> PilotedEngine:
 
 
 def first(engine: PilotedEngine, **options: float) -> int:
-    return generate(engine, PROMPT, max_new_tokens=20, **options).moments[0].events[0].token
+    return next(stream(engine, PROMPT, max_tokens=20, **options)).events[0].token
 
 
 def test_parallelism_is_added_to_the_logit_that_opens_a_promise(engine: PilotedEngine) -> None:
@@ -38,17 +39,15 @@ def test_parallelism_is_added_to_the_logit_that_opens_a_promise(engine: PilotedE
 
 def test_parallelism_leaves_every_other_odd_as_it_was(engine: PilotedEngine) -> None:
     """A negative bias takes promises away and changes no other choice, drawn ones included."""
-    plain = generate(engine, PROMPT, max_new_tokens=60, temperature=1.0, seed=4, sequential=True)
-    biased = generate(engine, PROMPT, max_new_tokens=60, temperature=1.0, seed=4, parallelism=-MUCH)
+    plain = generate(engine, PROMPT, max_tokens=60, temperature=1.0, seed=4, plain=True)
+    biased = generate(engine, PROMPT, max_tokens=60, temperature=1.0, seed=4, parallelism=-MUCH)
     assert len(biased.threads) == 1
     assert biased.threads[0].token_ids == plain.threads[0].token_ids
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_even_a_huge_bias_gives_a_clean_response_within_its_budget(engine: PilotedEngine, seed: int) -> None:
-    result = generate(
-        engine, PROMPT, parallelism=MUCH, temperature=1.0, seed=seed, max_new_tokens=300, max_threads=5, max_depth=2
-    )
+    result = generate(engine, PROMPT, parallelism=MUCH, temperature=1.0, seed=seed, max_tokens=300, max_threads=5)
     assert len(result.threads) > 3
     assert decoded(result) <= 300
     assert not [found for found in check(result.annotated) if found.code.startswith("E")]
@@ -60,8 +59,8 @@ def decoded(result) -> int:
     return sum(len(thread.token_ids) - (2 if thread.parent is not None else 0) for thread in result.threads)
 
 
-def test_sequential_never_promises(engine: PilotedEngine) -> None:
-    result = generate(engine, PROMPT, parallelism=MUCH, sequential=True, max_new_tokens=40)
+def test_plain_never_promises(engine: PilotedEngine) -> None:
+    result = generate(engine, PROMPT, parallelism=MUCH, plain=True, max_tokens=40)
     assert len(result.threads) == 1
     assert result.annotated == result.text or "<\\" in result.annotated
 
@@ -69,30 +68,34 @@ def test_sequential_never_promises(engine: PilotedEngine) -> None:
 @pytest.mark.parametrize("tokens", [1, 2, 17])
 def test_a_budget_is_used_up_to_the_token(tokens: int) -> None:
     engine = tiny_engine(tags=False)
-    result = generate(engine, PROMPT, max_new_tokens=tokens)
+    result = generate(engine, PROMPT, max_tokens=tokens)
     assert (result.finish_reason, len(result.threads[0].token_ids), result.steps) == ("length", tokens, tokens)
 
 
 def test_a_thread_has_a_cap_of_its_own(engine: PilotedEngine) -> None:
-    result = generate(engine, PROMPT, parallelism=MUCH, max_new_tokens=200, max_thread_tokens=9, max_depth=1)
+    whole = generate(engine, PROMPT, parallelism=MUCH, max_tokens=200)
+    result = generate(engine, PROMPT, parallelism=MUCH, max_tokens=200, max_thread_tokens=9)
     children = [thread for thread in result.threads if thread.parent is not None]
     assert children and all(len(thread.token_ids) <= 9 + 2 for thread in children)
+    assert result.finish_reason == "length" and whole.text.startswith(result.text)
 
 
 def test_the_context_is_never_left() -> None:
     engine = tiny_engine(context=64)
-    result = generate(engine, PROMPT, max_new_tokens=500)
+    result = generate(engine, PROMPT, max_tokens=500)
     assert result.finish_reason in ("length", "stop")
-    assert all(position < 64 for thread in result.threads for position in thread.position_ids)
+    assert all(position <= 64 for thread in result.threads for position in thread.position_ids)  # a tag that a cut put
+    events = [event for output in stream(engine, PROMPT, max_tokens=500) for event in output.events]
+    assert max(event.position for event in events if isinstance(event, TokenPut)) < 64
 
 
 @pytest.mark.parametrize("cut", [slice(0, 1), slice(6, 7), slice(3, 6), slice(20, 24)], ids=str)
 def test_a_stop_string_cuts_before_itself(cut: slice) -> None:
     engine = tiny_engine(tags=False)
-    whole = generate(engine, PROMPT, max_new_tokens=60)
+    whole = generate(engine, PROMPT, max_tokens=60)
     stop = whole.text[cut]
     assert stop
-    result = generate(engine, PROMPT, max_new_tokens=60, stop=["never in it", stop])
+    result = generate(engine, PROMPT, max_tokens=60, stop=["never in it", stop])
     assert result.text == whole.text[: whole.text.find(stop)]
     assert result.finish_reason == "stop"
     assert result.steps < whole.steps

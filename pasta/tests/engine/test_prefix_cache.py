@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from dense import check_against_dense, pilot
-from pasta.decoding.api import Decoder, generate, make_request
+from pasta.decoding.api import generate
+from pasta.decoding.prompts import make_request
 from pasta.engine.base import OutOfSlots
 from pasta.engine.block_table import BlockTable
 from pasta.engine.pool import BLOCK_SIZE, KvPool
-from support import tiny_engine
+from support import Stepper, tiny_engine
 
 LONG = "Say in a few words why the sky is blue, and whether the sea is blue for the same reason, or for another one. "
 
@@ -117,7 +118,7 @@ def chat(engine, turns, scope, **options):
     messages, answers = [], []
     for question in turns:
         messages.append({"role": "user", "content": question})
-        answers.append(generate(engine, messages, scope=scope, **options))
+        answers.append(generate(engine, messages, cache_salt=scope, **options))
         messages.append({"role": "assistant", "content": answers[-1].text})
     return answers
 
@@ -128,7 +129,7 @@ def test_later_turns_reuse_earlier_ones_and_say_the_same(forks: bool) -> None:
     if forks:
         pilot(engine, 2, 12)
     turns = [LONG, "And why?" + LONG, "Since when?"]
-    options = {"max_new_tokens": 150, "sequential": not forks}
+    options = {"max_tokens": 150, "sequential": not forks}
     fresh = chat(engine, turns, None, **options)
     engine.seen.clear()
     reused = chat(engine, turns, "somebody", **options)
@@ -146,17 +147,17 @@ def test_later_turns_reuse_earlier_ones_and_say_the_same(forks: bool) -> None:
 
 def test_an_answer_without_forks_is_reused_whole() -> None:
     engine = tiny_engine(tags=False, slots=8192)
-    first = generate(engine, "Hi", max_new_tokens=3 * BLOCK_SIZE, scope="")
+    first = generate(engine, "Hi", max_tokens=3 * BLOCK_SIZE, cache_salt="")
     longer = [*first.prompt_ids, *first.threads[0].token_ids, 65, 66]
-    again = generate(engine, longer, max_new_tokens=5, scope="")
+    again = generate(engine, longer, max_tokens=5, cache_salt="")
     assert again.cached_tokens == (len(longer) - 3) // BLOCK_SIZE * BLOCK_SIZE > 2 * BLOCK_SIZE
-    assert again.text == generate(engine, longer, max_new_tokens=5).text
+    assert again.text == generate(engine, longer, max_tokens=5).text
 
 
 def test_what_comes_after_a_fork_is_not_kept() -> None:
     engine = tiny_engine(slots=8192)
     pilot(engine, 9, 60)
-    result = generate(engine, "Hi", scope="")
+    result = generate(engine, "Hi", cache_salt="")
     assert result.tokens_total > 3 * BLOCK_SIZE
     before = len(result.prompt_ids) + next(
         place for place, token in enumerate(result.threads[0].token_ids) if token in engine.vocabulary.tags.length_of
@@ -167,24 +168,24 @@ def test_what_comes_after_a_fork_is_not_kept() -> None:
 def test_scopes_see_nothing_of_each_other() -> None:
     engine = tiny_engine(slots=8192)
     for scope, cached in (("one", 0), ("one", BLOCK_SIZE), ("two", 0), (None, 0), ("", 0)):
-        assert generate(engine, LONG, max_new_tokens=1, scope=scope).cached_tokens == cached, scope
+        assert generate(engine, LONG, max_tokens=1, cache_salt=scope).cached_tokens == cached, scope
 
 
 def test_requests_at_once_share_a_prompt() -> None:
     engine = tiny_engine(tags=False, slots=4096)
-    request = make_request(engine, LONG * 3, max_new_tokens=40, scope="")
-    decoder = Decoder(engine)
+    request = make_request(engine, LONG * 3, max_tokens=40, cache_salt="")
+    decoder = Stepper(engine)
     jobs = [decoder.submit(request)]
-    while not jobs[0].moments:
+    while not jobs[0].record.outputs:
         decoder.step()
     alone = engine.pool.free_slots
     jobs += [decoder.submit(request) for _ in range(3)]
     assert alone - engine.pool.free_slots <= 3 * BLOCK_SIZE, "each takes its last block alone"
-    decoder.cancel(jobs[0])  # whoever brought the table may go first
+    decoder.abort(jobs[0])  # whoever brought the table may go first
     while decoder.busy:
         decoder.step()
     assert len({job.result().text for job in jobs[1:]}) == 1
-    assert jobs[1].result().text == generate(engine, LONG * 3, max_new_tokens=40).text
+    assert jobs[1].result().text == generate(engine, LONG * 3, max_tokens=40).text
     assert engine.pool.free_slots == engine.pool.slots
 
 
@@ -195,20 +196,20 @@ def test_thousands_of_requests_under_pressure() -> None:
     pilot(engine, 1, 4)
     chance = random.Random(0)
     prompts = [LONG[:cut] + tail for cut in (30, 70, 109) for tail in ("", "Why?", "How? " * 12)]
-    options = {"max_new_tokens": 12}
+    options = {"max_tokens": 12}
     expected = {prompt: generate(engine, prompt, **options).text for prompt in prompts}
     engine.seen.clear()
-    decoder = Decoder(engine)
+    decoder = Stepper(engine)
     running, done, cached = {}, 0, 0
     for _ in range(2000):
         act = chance.random()
         if act < 0.35 and len(running) < 3:
             prompt = chance.choice(prompts)
-            request = make_request(engine, prompt, scope=chance.choice("ab"), **options)
+            request = make_request(engine, prompt, cache_salt=chance.choice("ab"), **options)
             running[decoder.submit(request)] = prompt
         elif act < 0.4 and running:
             job = chance.choice(list(running))
-            decoder.cancel(job)
+            decoder.abort(job)
             del running[job]
         else:
             decoder.step()
@@ -218,7 +219,7 @@ def test_thousands_of_requests_under_pressure() -> None:
             done += 1
             cached += result.cached_tokens
     for job in running:
-        decoder.cancel(job)
+        decoder.abort(job)
     assert done > 70 and cached > 10 * BLOCK_SIZE, (done, cached)
     assert engine.pool.kept_slots > 0
     assert engine.pool.free_slots == engine.pool.slots
@@ -232,20 +233,20 @@ def test_a_long_prompt_does_not_keep_others_waiting() -> None:
     engine = tiny_engine(tags=False, slots=8192)
     engine.chunk = 50
     long, short = LONG * 20, "Hi"
-    expected = {prompt: generate(tiny_engine(tags=False), prompt, max_new_tokens=60).text for prompt in (long, short)}
-    decoder = Decoder(engine)
-    quick = decoder.submit(make_request(engine, short, max_new_tokens=60))
+    expected = {prompt: generate(tiny_engine(tags=False), prompt, max_tokens=60).text for prompt in (long, short)}
+    decoder = Stepper(engine)
+    quick = decoder.submit(make_request(engine, short, max_tokens=60))
     decoder.step()
-    slow = decoder.submit(make_request(engine, long, max_new_tokens=60))
-    late = [decoder.submit(make_request(engine, short, max_new_tokens=60)) for _ in range(3)]
+    slow = decoder.submit(make_request(engine, long, max_tokens=60))
+    late = [decoder.submit(make_request(engine, short, max_tokens=60)) for _ in range(3)]
     steps = 0
-    while not slow.moments:
-        before = len(quick.moments)
+    while not slow.record.outputs:
+        before = len(quick.record.outputs)
         decoder.step()
         steps += 1
-        assert quick.finished or len(quick.moments) == before + 1, "each step brings the others on"
+        assert quick.finished or len(quick.record.outputs) == before + 1, "each step brings the others on"
         if steps == 10:
-            assert all(job.moments for job in late), "a short prompt goes past a long one"
+            assert all(job.record.outputs for job in late), "a short prompt goes past a long one"
     prompts = len(slow.request.prompt) + sum(len(job.request.prompt) for job in late)
     assert steps == -(-prompts // 50)
     while decoder.busy:
@@ -258,10 +259,10 @@ def test_a_long_prompt_does_not_keep_others_waiting() -> None:
 def test_a_long_prompt_gets_on_whatever_comes_after_it() -> None:
     engine = tiny_engine(tags=False, slots=8192)
     engine.chunk = 50
-    decoder = Decoder(engine)
-    slow = decoder.submit(make_request(engine, LONG * 10, max_new_tokens=1))
+    decoder = Stepper(engine)
+    slow = decoder.submit(make_request(engine, LONG * 10, max_tokens=1))
     for _ in range(-(-len(slow.request.prompt) // 25)):
-        decoder.submit(make_request(engine, LONG, max_new_tokens=1))
+        decoder.submit(make_request(engine, LONG, max_tokens=1))
         decoder.step()
     assert slow.finished
 

@@ -8,12 +8,13 @@ import torch
 from dense import check_against_dense, pilot
 from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.api import Decoder, generate, generate_all, make_request
+from pasta.decoding.api import generate, generate_all
+from pasta.decoding.prompts import make_request
 from pasta.engine.batch import gather
 from pasta.engine.cpu import CpuEngine
 from pasta.engine.native import NativeEngine
 from pasta.models import load_model
-from support import PilotedEngine
+from support import PilotedEngine, Stepper
 
 # The bound holds for the choice: the best dense logit to within 1e-4 (`dense.TOLERANCE`). Thirty layers
 # in float32 leave single logits, which run up to 39, up to 7e-5 apart (measured); other CPUs add in another order.
@@ -71,19 +72,19 @@ def greedy(plain) -> dict[str, list[int]]:
 @pytest.mark.parametrize("kind, prompt", [(NativeEngine, PROMPTS[0]), (CpuEngine, PROMPTS[1])])
 def test_without_annotations_it_is_transformers_greedy_generate(plain, greedy, kind, prompt: str) -> None:
     model, tokenizer = plain
-    result = generate(kind(model, Vocabulary(tokenizer)), prompt, max_new_tokens=TOKENS)
+    result = generate(kind(model, Vocabulary(tokenizer)), prompt, max_tokens=TOKENS)
     assert list(result.threads[0].token_ids) == greedy[prompt]
     assert result.text == tokenizer.decode(greedy[prompt])
 
 
 def test_many_prompts_at_once_are_transformers_greedy_generate(plain, greedy) -> None:
     model, tokenizer = plain
-    results = generate_all(CpuEngine(model, Vocabulary(tokenizer)), PROMPTS, max_new_tokens=TOKENS)
+    results = generate_all(CpuEngine(model, Vocabulary(tokenizer)), PROMPTS, max_tokens=TOKENS)
     assert {p: list(r.threads[0].token_ids) for p, r in zip(PROMPTS, results, strict=True)} == greedy
 
 
 def test_untrained_tags_do_not_disturb_sequential_decoding(greedy, tagged) -> None:
-    result = generate(NativeEngine(*tagged), PROMPTS[0], max_new_tokens=20, sequential=True)
+    result = generate(NativeEngine(*tagged), PROMPTS[0], max_tokens=20, plain=True)
     assert list(result.threads[0].token_ids) == greedy[PROMPTS[0]][:20]
 
 
@@ -108,7 +109,7 @@ def test_parallel_equals_dense(tagged, kind, positions: str, length: int, body: 
 
 def test_several_requests_in_one_batch_equal_dense(tagged) -> None:
     engine = piloted(tagged, 1, 5)
-    decoder = Decoder(engine)
+    decoder = Stepper(engine)
     jobs = []
     for prompt in (PROMPT, "Hello!", "Why is the sky blue, and the sea too? Say more."):
         jobs.append(decoder.submit(make_request(engine, prompt)))
@@ -163,7 +164,7 @@ def logits_of(engine: CpuEngine, ids: list[int]) -> torch.Tensor:
 
 @pytest.mark.slow
 def test_sampled_threads_do_not_depend_on_the_company(tagged) -> None:
-    options = {"temperature": 0.8, "top_p": 0.95, "seed": 3, "max_new_tokens": 300}
+    options = {"temperature": 0.8, "top_p": 0.95, "seed": 3, "max_tokens": 300}
     engine = piloted(tagged, 1, 12)
     alone = generate(engine, PROMPT, **options)
     together = generate_all(engine, [PROMPTS[0], PROMPT, PROMPTS[1]], **options)[1]

@@ -14,12 +14,13 @@ from dense import fly, pilot
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.api import Decoder, generate, generate_all, make_request
+from pasta.decoding.api import generate, generate_all
+from pasta.decoding.prompts import make_request
 from pasta.decoding.results import Result
 from pasta.engine.native import NativeEngine
 from pasta.engine.request import Row
 from pasta.models.tags import add_tags
-from support import FAMILIES, PilotedEngine, byte_tokenizer, tiny_engine, tiny_model
+from support import FAMILIES, PilotedEngine, Stepper, byte_tokenizer, tiny_engine, tiny_model
 
 PROMPTS = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
 WAYS = [1.3, 1.0, 2.5, 0.7]
@@ -59,7 +60,7 @@ class RecordingEngine(PilotedEngine, Recording):
 
 def answer(engine: NativeEngine, **options: Any) -> list[Result]:
     """All prompts at once, each with a penalty of its own."""
-    decoder = Decoder(engine)
+    decoder = Stepper(engine)
     jobs = [
         decoder.submit(make_request(engine, prompt, repetition_penalty=penalty, **options))
         for prompt, penalty in zip(PROMPTS, WAYS, strict=True)
@@ -93,14 +94,14 @@ def test_forks_and_joins_against_the_slow_reference(positions: str, course: str)
     engine = RecordingEngine()
     tags, eos = engine.vocabulary.tags, engine.vocabulary.eos
     assert tags is not None
-    options: dict[str, Any] = {"positions": positions, "max_new_tokens": 160, "max_depth": 2}
+    options: dict[str, Any] = {"positions": positions, "max_tokens": 160}
     if course == "nested":
         pilot(engine, 1, 12)
     elif course == "late-sync":
         topic = dict(enumerate([tags.promise, *engine.vocabulary.encode("cat"), tags.lengths[0]], 3))
         fly(engine, {(): {**topic, 30: tags.sync, 80: -1}, (0,): {15: tags.close}})
     else:
-        options |= {"parallelism": 6.0, "max_thread_tokens": 40}
+        options |= {"parallelism": 6.0, "max_tokens": 400}
     results = answer(engine, **options)
     requests = list(dict.fromkeys(made.request for made in engine.chosen))
     checked = without = with_tags = 0
@@ -123,7 +124,7 @@ def test_forks_and_joins_against_the_slow_reference(positions: str, course: str)
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tags", [False, True])
-def test_sequential_it_is_transformers_generate(family: str, tags: bool) -> None:
+def test_without_tags_it_is_transformers_generate(family: str, tags: bool) -> None:
     engine = tiny_engine(family, tags=tags)
     # No end of a message in the prompt: transformers would penalise it.
     prompt = engine.vocabulary.encode("Compare cats and dogs. ")
@@ -135,7 +136,7 @@ def test_sequential_it_is_transformers_generate(family: str, tags: bool) -> None
                 torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), max_new_tokens=60,
                 do_sample=False, repetition_penalty=penalty, eos_token_id=eos,
             )[0, len(prompt) :].tolist()  # fmt: skip
-        options = {"repetition_penalty": penalty, "max_new_tokens": 60, "sequential": True}
+        options = {"repetition_penalty": penalty, "max_tokens": 60, "plain": True}
         result = generate(engine, prompt, **options)
         results.append(list(result.threads[0].token_ids))
         assert results[-1] == (expected[:-1] if expected[-1] in eos else expected)
@@ -158,7 +159,7 @@ def test_the_end_of_a_response_is_spared() -> None:
 
 def test_the_company_changes_nothing() -> None:
     engine = tiny_engine(slots=8192)
-    options = {"temperature": 1.0, "min_p": 0.05, "seed": 3, "max_new_tokens": 60, "parallelism": 5.0}
+    options = {"temperature": 1.0, "min_p": 0.05, "seed": 3, "max_tokens": 60, "parallelism": 5.0}
     together = answer(engine, **options)
     for prompt, penalty, result in zip(PROMPTS, WAYS, together, strict=True):
         alone = generate(engine, prompt, repetition_penalty=penalty, **options)
@@ -168,33 +169,33 @@ def test_the_company_changes_nothing() -> None:
 def test_chunks_and_cached_blocks_are_seen() -> None:
     engine = tiny_engine(tags=False)
     prompt = "Say in a few words why the sky is blue, and whether the sea is blue for the same reason, or another. "
-    options = {"repetition_penalty": 1.5, "max_new_tokens": 40}
+    options = {"repetition_penalty": 1.5, "max_tokens": 40}
     expected = generate(engine, prompt, **options).text
-    assert expected != generate(engine, prompt, max_new_tokens=40).text
+    assert expected != generate(engine, prompt, max_tokens=40).text
     engine.chunk = 24
     for _ in range(2):  # the second finds what the first computed
-        assert generate(engine, prompt, scope="one", **options).text == expected
-    decoder = Decoder(engine)
-    job = decoder.submit(make_request(engine, prompt, scope="one", **options))
-    assert engine.cached_tokens(job.handle) >= 64
-    decoder.cancel(job)
+        assert generate(engine, prompt, cache_salt="one", **options).text == expected
+    decoder = Stepper(engine)
+    job = decoder.submit(make_request(engine, prompt, cache_salt="one", **options))
+    assert engine.cached_tokens(job.handles[0]) >= 64
+    decoder.abort(job)
 
 
 def test_who_has_ended_leaves_no_row_behind() -> None:
     engine = tiny_engine(slots=8192)
     for number in range(6):
-        generate_all(engine, PROMPTS, repetition_penalty=1.2, max_new_tokens=20, sequential=True, seed=number)
-    decoder = Decoder(engine)
+        generate_all(engine, PROMPTS, repetition_penalty=1.2, max_tokens=20, plain=True, seed=number)
+    decoder = Stepper(engine)
     for _ in range(6):  # cancelled on the way
         jobs = [decoder.submit(make_request(engine, prompt, repetition_penalty=1.2)) for prompt in PROMPTS]
         for _ in range(3):
             decoder.step()
         for job in jobs:
-            decoder.cancel(job)
+            decoder.abort(job)
     assert engine._repetition._used <= 3 * len(PROMPTS)
 
 
 def test_without_a_penalty_nothing_is_kept() -> None:
     engine = tiny_engine()
-    generate_all(engine, PROMPTS, max_new_tokens=20, parallelism=6.0)
+    generate_all(engine, PROMPTS, max_tokens=20, parallelism=6.0)
     assert engine._repetition._table.numel() == 0

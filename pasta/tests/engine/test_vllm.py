@@ -24,7 +24,7 @@ import pytest
 from pasta.bench.machine import describe
 from pasta.bench.remote import compare
 from pasta.decoding.api import generate, stream
-from pasta.engine.connect import connect
+from pasta.engine.connect import connect_engine as connect
 from pasta.engine.load import load_engine
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
@@ -96,7 +96,7 @@ def test_the_answers_are_the_native_engines(remote: RemoteEngine, native: Native
 
 def test_the_dial_and_the_grammar(remote: RemoteEngine, native: NativeEngine) -> None:
     """Pressed hard, the model forks where it should not: many corrections, and still the same tokens."""
-    options = {"max_threads": 1, "max_new_tokens": 60, "parallelism": 16.0}
+    options = {"max_threads": 1, "max_tokens": 60, "parallelism": 16.0}
     answer = generate(remote, "Why is the sky blue?", **options)
     assert answer.tree == generate(native, "Why is the sky blue?", **options, positions="stitched").tree
     assert len(answer.threads) > 1
@@ -105,7 +105,7 @@ def test_the_dial_and_the_grammar(remote: RemoteEngine, native: NativeEngine) ->
 def test_the_repetition_penalty(remote: RemoteEngine, native: NativeEngine) -> None:
     """Sequential and cut before its end, an answer holds nothing that only the native engine spares."""
     assert remote.penalises
-    options = {"sequential": True, "max_new_tokens": 40}
+    options = {"sequential": True, "max_tokens": 40}
     plain, penalised = (
         generate(remote, "Why is the sky blue?", repetition_penalty=penalty, **options) for penalty in (1.0, 1.3)
     )
@@ -114,7 +114,7 @@ def test_the_repetition_penalty(remote: RemoteEngine, native: NativeEngine) -> N
 
 
 def test_leaving_ends_the_servers_work(running: tuple[str, str], remote: RemoteEngine) -> None:
-    moments = stream(remote, "Write a long story about the sea.", max_new_tokens=2000)
+    moments = stream(remote, "Write a long story about the sea.", max_tokens=2000)
     for _ in range(5):
         next(moments)
     moments.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.eval.run import run
@@ -18,12 +19,15 @@ PROMPTS = ["Name three rivers.", "What is a lake?", "Why is the sea salt?", "Lis
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """`plain` knows no tags, `tagged` has untrained ones."""
+    """`plain` knows no tags, `tagged` has untrained ones, and ends its topics."""
     folder = tmp_path_factory.mktemp("models")
     for name in ("plain", "tagged"):
         model, tokenizer = tiny_model(), byte_tokenizer()
         if name == "tagged":
-            add_tags(model, Vocabulary(tokenizer))
+            add_tags(model, vocabulary := Vocabulary(tokenizer))
+            assert vocabulary.tags is not None
+            with torch.no_grad():
+                model.get_output_embeddings().weight[list(vocabulary.tags.lengths)] *= 10
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
     return {name: str(folder / name) for name in ("plain", "tagged")}

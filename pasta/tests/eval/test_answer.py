@@ -46,7 +46,7 @@ def test_the_timeline_is_that_of_the_clock() -> None:
     for number, line in enumerate(answer.threads):
         put = [
             moment.step + 1
-            for moment in result.moments
+            for moment in result.outputs
             for event in moment.events
             if isinstance(event, TokenPut) and event.thread == number and not event.inserted
         ]

@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
         {
             "models": {"baseline": "baseline=b", "fast": "fast=f"},
             "prompts": {"mine": str(prompts), "constraints": "constraints"},
-            "settings": {"max_new_tokens": 128},
+            "settings": {"max_tokens": 128},
             "machines": {"a machine": {}},
         },
     )

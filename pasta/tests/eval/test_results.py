@@ -51,7 +51,7 @@ def test_a_changed_figure_changes_the_page(
     }  # fmt: skip
     summary = {
         "prompts": "p", "against": "base", "beside": "sft",
-        "settings": {"max_new_tokens": 8}, "machines": {"m": {"torch": "2"}},
+        "settings": {"max_tokens": 8}, "machines": {"m": {"torch": "2"}},
         "judges": {"j": {"judge": "length", "against": "base"}}, "commands": ["pasta eval answers DIR"],
         "models": {"fast": model}, "concurrency": [],
     }  # fmt: skip

@@ -16,7 +16,7 @@ from pasta.eval.folder import RunFolder
 from pasta.eval.run import main
 
 Stage = Callable[..., str]
-SMALL = ("--max-new-tokens", "24", "--batch", "3", "--device", "cpu")
+SMALL = ("--max-tokens", "24", "--batch", "3", "--device", "cpu")
 
 
 def test_answers_are_rows_and_a_run_goes_on_where_it_stopped(
@@ -67,25 +67,25 @@ def test_a_model_may_not_change_under_its_name(
     stage("answers", tmp_path, "--model", f"m={models['plain']}", "--prompts", prompts, "--limit", "1", *SMALL)
     with pytest.raises(UsageError, match="was begun with m ="):
         stage("answers", tmp_path, "--model", f"m={models['tagged']}", "--prompts", prompts, *SMALL)
-    with pytest.raises(UsageError, match="max_new_tokens"):
-        stage("answers", tmp_path, "--max-new-tokens", "9", "--device", "cpu")
+    with pytest.raises(UsageError, match="max_tokens"):
+        stage("answers", tmp_path, "--max-tokens", "9", "--device", "cpu")
 
 
 def test_timing_takes_turns_and_gives_ratios(
     tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
 ) -> None:
     who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
-    stage("timing", tmp_path, *who, "--prompts", prompts, "--limit", "2", "--max-new-tokens", "24", "--device", "cpu")
+    stage("timing", tmp_path, *who, "--prompts", prompts, "--limit", "2", "--max-tokens", "24", "--device", "cpu")
     rows = RunFolder(tmp_path).timings()
     assert [row["model"] for row in rows] == ["baseline", "forks"] * 2
     assert all(row["seconds"] > 0 and row["captured"] == 0 for row in rows)
-    stage("timing", tmp_path, *who, "--prompts", prompts, "--limit", "3", "--max-new-tokens", "24", "--device", "cpu")
+    stage("timing", tmp_path, *who, "--prompts", prompts, "--limit", "3", "--max-tokens", "24", "--device", "cpu")
     assert len(RunFolder(tmp_path).timings()) == 6  # those that were there, and one more
 
 
 def test_concurrency(tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage) -> None:
     who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
-    options = ("--users", "1,2", "--limit", "3", "--max-new-tokens", "16", "--device", "cpu", "--json")
+    options = ("--users", "1,2", "--limit", "3", "--max-tokens", "16", "--device", "cpu", "--json")
     rows = json.loads(stage("concurrency", tmp_path, *who, "--prompts", prompts, *options))
     assert {(row["users"], row["model"]) for row in rows} == {(n, m) for n in (1, 2) for m in ("baseline", "forks")}
     assert all(row["speedup"] == 1 for row in rows if row["model"] == "baseline")

@@ -86,7 +86,7 @@ def test_judging_goes_on_where_it_stopped_and_writes_alpaca_evals_files(
     tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
 ) -> None:
     who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
-    stage("answers", tmp_path, *who, "--prompts", f"lakes={prompts}", "--max-new-tokens", "16", "--device", "cpu")
+    stage("answers", tmp_path, *who, "--prompts", f"lakes={prompts}", "--max-tokens", "16", "--device", "cpu")
     judged = tmp_path / "judged" / "length" / "lakes" / "forks.jsonl"
     stage("judge", tmp_path, "--judge", "length", "--limit", "2")
     first = judged.read_text("utf-8")

@@ -3,6 +3,7 @@
 import pytest
 from serve_support import serving, until
 
+from dense import pilot
 from support import tiny_engine
 
 
@@ -10,5 +11,15 @@ from support import tiny_engine
 def tiny():
     """A server of a tiny model, for tests that leave it idle."""
     with serving(tiny_engine()) as running:
+        yield running
+        until(running.is_idle)
+
+
+@pytest.fixture(scope="module")
+def forking():
+    """A server whose answers have six threads, two of them nested, and end by themselves."""
+    engine = tiny_engine(slots=8192)
+    pilot(engine, 2, 12)
+    with serving(engine) as running:
         yield running
         until(running.is_idle)

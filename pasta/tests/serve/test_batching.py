@@ -1,5 +1,6 @@
 """Many clients at once: the batch, the queue, disconnects and the end, and no slot lost in any."""
 
+import contextlib
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,11 +9,13 @@ import httpx
 import pytest
 from serve_support import ASK, CHAT, Slow, events_of, serving, text_of, until
 
-from pasta.decoding.api import generate, make_request
+from pasta.decoding.api import generate
 from pasta.decoding.events import StepOutput
+from pasta.decoding.prompts import make_request
 from pasta.decoding.results import Result
 from pasta.errors import UsageError
-from pasta.serve.scheduler import EngineFailed, QueueFull, Scheduler, ShuttingDown, slots_needed
+from pasta.serve.dispatcher import Dispatcher, EngineFailed, QueueFull, ShuttingDown
+from pasta.serve.settings import Settings
 from support import tiny_engine
 
 LONG = {
@@ -44,22 +47,22 @@ def test_a_client_that_does_not_stream_may_leave_too():
             running.http.post(CHAT, json={**LONG, "stream": False}, timeout=0.3)
         slow.set()
         until(running.is_idle)
-        assert running.server.scheduler.steps < 1000
+        assert running.server.dispatcher.steps < 1000
 
 
 def test_a_client_that_leaves_the_queue_makes_room():
     engine = tiny_engine()
     slow = Slow(engine)
     with serving(engine, max_running=1, max_queue=1) as running:
-        scheduler = running.server.scheduler
+        dispatcher = running.server.dispatcher
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(running.chat, max_tokens=3)
-            until(lambda: scheduler.running == 1)
+            until(lambda: dispatcher.running == 1)
             with pytest.raises(httpx.ReadTimeout):
                 running.http.post(CHAT, json=LONG, timeout=0.2).read()
-            until(lambda: scheduler.waiting == 0)
+            until(lambda: dispatcher.waiting == 0)
             second = pool.submit(running.chat, max_tokens=3)
-            until(lambda: scheduler.waiting == 1)
+            until(lambda: dispatcher.waiting == 1)
             full = running.chat(max_tokens=3)
             assert full.status_code == 429
             assert full.json()["error"]["code"] == "queue_full"
@@ -68,13 +71,42 @@ def test_a_client_that_leaves_the_queue_makes_room():
             assert first.result().json()["choices"] == second.result().json()["choices"]
 
 
-def test_when_the_pool_is_full_requests_wait():
-    """Each needs more than half of the pool: they run one after another, and every answer is right."""
+def test_default_requests_run_at_once():
+    """A request takes what it needs now: as many as may run do, though their longest answers would not all fit."""
+    engine = tiny_engine()
+    slow = Slow(engine)
+    most = Settings().max_running
+    assert most * Settings().max_tokens > engine.pool.slots
+    with serving(engine) as running, contextlib.ExitStack() as streams:
+        dispatcher = running.server.dispatcher
+        for _ in range(most):
+            streams.enter_context(running.http.stream("POST", CHAT, json={"messages": ASK, "stream": True}))
+        assert dispatcher.running + dispatcher.waiting == most
+        slow.set()
+        until(lambda: (dispatcher.running, dispatcher.waiting) == (most, 0))
+
+
+def test_when_the_pool_is_full_some_are_computed_again():
+    """Together they need thrice the pool: some lose their place for a while, and every answer is right."""
     engine = tiny_engine(slots=512)
-    expected = generate(engine, "Why?", max_new_tokens=200).text
+    expected = generate(engine, "Why?", max_tokens=200).text
     with serving(engine) as running, ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: running.chat(max_tokens=200), range(6)))
         assert [answer.json()["choices"][0]["message"]["content"] for answer in answers] == [expected] * 6
+        lost = running.server.dispatcher.preemptions
+        assert lost > 0
+        assert f"pasta_preemptions {lost}.0" in running.http.get("/metrics").text
+
+
+def test_an_answer_larger_than_the_pool_is_cut():
+    long = generate(tiny_engine(), "Why?", max_tokens=600).text
+    with serving(tiny_engine(slots=256)) as running:
+        (choice,) = running.chat().json()["choices"]
+        assert choice["finish_reason"] == "length"
+        text = choice["message"]["content"]
+        assert len(text) > 100 and long.startswith(text)
+        refused = running.chat(messages=[{"role": "user", "content": "x" * 300}])
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
 
 
 def test_many_clients_some_of_whom_leave():
@@ -82,7 +114,7 @@ def test_many_clients_some_of_whom_leave():
     engine = tiny_engine(slots=8192)
     options = {"temperature": 1.0, "max_tokens": 60, "pasta": {"parallelism": 5.0}}
     expected = {
-        seed: generate(engine, "Why?", temperature=1.0, seed=seed, max_new_tokens=60, parallelism=5.0).text
+        seed: generate(engine, "Why?", temperature=1.0, seed=seed, max_tokens=60, parallelism=5.0).text
         for seed in range(6)
     }
 
@@ -115,7 +147,7 @@ def test_the_end_lets_answers_finish():
     with ThreadPoolExecutor(1) as pool:
         with serving(engine) as running:
             done = pool.submit(running.chunks, max_tokens=30)
-            until(lambda: running.server.scheduler.running == 1)
+            until(lambda: running.server.dispatcher.running == 1)
             running.server.should_exit = True
             slow.set()
             expected = done.result()
@@ -127,8 +159,8 @@ def test_the_end_does_not_wait_for_ever():
     slow = Slow(engine)
     with ThreadPoolExecutor(2) as pool, serving(engine, max_running=1, grace_s=0.0) as running:
         streams = [pool.submit(running.http.post, CHAT, json=LONG) for _ in range(2)]
-        scheduler = running.server.scheduler
-        until(lambda: scheduler.running == scheduler.waiting == 1)
+        dispatcher = running.server.dispatcher
+        until(lambda: dispatcher.running == dispatcher.waiting == 1)
         running.server.should_exit = True
         slow.set()
         for stream in streams:
@@ -136,10 +168,10 @@ def test_the_end_does_not_wait_for_ever():
             assert "shutting_down" in last[0] and last[1:] == ["data: [DONE]", ""]
 
 
-# -- the scheduler by itself ---------------------------------------------------------------------------------
+# -- the dispatcher by itself ---------------------------------------------------------------------------------
 
 
-def gather(scheduler, requests):
+def gather(dispatcher, requests):
     """Submits, and waits for the last word on each."""
     told = [[] for _ in requests]
     ended = threading.Semaphore(0)
@@ -149,48 +181,48 @@ def gather(scheduler, requests):
         if not isinstance(update, StepOutput):
             ended.release()
 
-    scheduler.submit(requests, tell)
+    dispatcher.submit(requests, tell)
     for _ in requests:
         assert ended.acquire(timeout=20)
     return told
 
 
-def test_moments_and_then_a_result():
+def test_steps_and_then_a_result():
     engine = tiny_engine()
-    scheduler = Scheduler(engine, engine.pool.slots)
-    requests = [make_request(engine, prompt, max_new_tokens=9) for prompt in ("Why?", "How so?")]
-    for prompt, updates in zip(("Why?", "How so?"), gather(scheduler, requests), strict=True):
+    dispatcher = Dispatcher(engine)
+    requests = [make_request(engine, prompt, max_tokens=9) for prompt in ("Why?", "How so?")]
+    for prompt, updates in zip(("Why?", "How so?"), gather(dispatcher, requests), strict=True):
         result = updates.pop()
         assert isinstance(result, Result)
         assert all(isinstance(update, StepOutput) for update in updates)
-        assert "".join(moment.text for moment in updates) == result.text
-        assert result.tree == generate(tiny_engine(), prompt, max_new_tokens=9).tree
-    scheduler.shut_down()
-    scheduler.join(10)
-    assert not scheduler.alive
+        assert "".join(output.text for output in updates) == result.text
+        assert result.tree == generate(tiny_engine(), prompt, max_tokens=9).tree
+    dispatcher.shut_down()
+    dispatcher.join(10)
+    assert not dispatcher.open
     with pytest.raises(ShuttingDown):
-        scheduler.submit(requests, lambda index, update: None)
+        dispatcher.submit(requests, lambda index, update: None)
 
 
 def test_all_choices_or_none():
     engine = tiny_engine()
-    scheduler = Scheduler(engine, engine.pool.slots, max_running=1, max_queue=1)
-    request = make_request(engine, "Why?", max_new_tokens=2)
+    dispatcher = Dispatcher(engine, max_running=1, max_queue=1)
+    request = make_request(engine, "Why?", max_tokens=2)
     with pytest.raises(UsageError, match="3 answers"):
-        scheduler.submit([request] * 3, lambda index, update: None)
+        dispatcher.submit([request] * 3, lambda index, update: None)
     slow = Slow(engine)
-    scheduler.submit([request], lambda index, update: None)
+    dispatcher.submit([request], lambda index, update: None)
     with pytest.raises(QueueFull):
-        scheduler.submit([request] * 2, lambda index, update: None)
+        dispatcher.submit([request] * 2, lambda index, update: None)
     slow.set()
-    until(lambda: scheduler.waiting == scheduler.running == 0)
-    assert len(gather(scheduler, [request] * 2)) == 2
-    scheduler.shut_down()
+    until(lambda: dispatcher.waiting == dispatcher.running == 0)
+    assert len(gather(dispatcher, [request] * 2)) == 2
+    dispatcher.shut_down()
 
 
 def test_an_engine_that_fails_is_used_again(caplog):
     engine = tiny_engine()
-    scheduler = Scheduler(engine, engine.pool.slots)
+    dispatcher = Dispatcher(engine)
     step, fail = engine.step, [True]
 
     def failing():
@@ -200,32 +232,10 @@ def test_an_engine_that_fails_is_used_again(caplog):
         return step()
 
     engine.step = failing
-    request = make_request(engine, "Why?", max_new_tokens=2)
-    (((error,)),) = gather(scheduler, [request])
+    request = make_request(engine, "Why?", max_tokens=2)
+    (((error,)),) = gather(dispatcher, [request])
     assert isinstance(error, EngineFailed)
     assert engine.pool.free_slots == engine.pool.slots
     assert "out of luck" in caplog.text
-    assert isinstance(gather(scheduler, [request])[0][-1], Result)
-    scheduler.shut_down()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_no_answer_needs_more_than_was_reserved(seed):
-    engine = tiny_engine()
-    request = make_request(
-        engine, "Why?", max_new_tokens=150, max_thread_tokens=20, parallelism=12.0, temperature=1.0, seed=seed
-    )
-    scheduler = Scheduler(engine, engine.pool.slots)
-    least = engine.pool.slots
-
-    def tell(index, update):
-        nonlocal least
-        least = min(least, engine.pool.free_slots)
-        if not isinstance(update, StepOutput):
-            ended.set()
-
-    ended = threading.Event()
-    scheduler.submit([request], tell)
-    assert ended.wait(20)
-    assert engine.pool.slots - least <= slots_needed(len(request.prompt), request.limits)
-    scheduler.shut_down()
+    assert isinstance(gather(dispatcher, [request])[0][-1], Result)
+    dispatcher.shut_down()

@@ -3,6 +3,7 @@
 import pytest
 from serve_support import ASK, FORKING, serving
 
+from dense import pilot
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import ONES
 from pasta.decoding.api import stream
@@ -32,14 +33,15 @@ def test_a_client_gets_what_the_engine_tells(unit):
     """All but token ids, step by step, for models of either unit; and a display shows the same of both."""
     engine = tiny_engine(unit=unit, slots=8192)
     engine.positions = Positions(unit=unit)
-    options = {"temperature": 1.0, "seed": 2, "max_new_tokens": 120, "parallelism": 5.0}
+    pilot(engine, 2, 12)
+    options = {"temperature": 1.0, "seed": 2, "max_tokens": 200, "parallelism": 5.0}
     here = list(stream(engine, "Why?", **options))
     with serving(engine) as running:
         client = Client(running.url)
         there = list(client.stream(ASK, **FORKING))
     told = [event for output in here for event in output.events if not isinstance(event, TokenPut)]
     forks = [event for event in told if isinstance(event, Forked)]
-    assert forks and all(10 <= fork.tokens <= 1000 for fork in forks if unit == 10)
+    assert [fork.tokens for fork in forks] == [2 * unit] * 5
     assert [event for output in there for event in output.events] == told
     assert "".join(output.text for output in there) == "".join(output.text for output in here)
 

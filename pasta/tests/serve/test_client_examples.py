@@ -28,22 +28,22 @@ def run(*arguments):
 
 def test_the_openai_package(tiny):
     out = run(EXAMPLES / "openai_client.py", f"{tiny.url}/v1")
-    assert generate(tiny.engine, "Name three fruits and describe each.", max_new_tokens=120).text in out
+    assert generate(tiny.engine, "Name three fruits and describe each.", max_tokens=120).text in out
     assert len(re.findall(r"tokens, critical path \d+, \d+ threads, \d+ of \d+ prompt tokens", out)) == 2
 
 
-@pytest.mark.parametrize("sequential", [False, True])
-def test_alpaca_eval(tiny, tmp_path, sequential):
+@pytest.mark.parametrize("plain", [False, True])
+def test_alpaca_eval(tiny, tmp_path, plain):
     questions = [{"instruction": text, "dataset": "ours", "output": "theirs"} for text in ("Why?", "How so?", "No.")]
     (tmp_path / "questions.json").write_text(json.dumps(questions))
-    arguments = ["--url", f"{tiny.url}/v1", "--max-tokens", "20", "--limit", "2"] + ["--sequential"] * sequential
+    arguments = ["--url", f"{tiny.url}/v1", "--max-tokens", "20", "--limit", "2"] + ["--plain"] * plain
     run(EXAMPLES / "alpaca_eval.py", tmp_path / "questions.json", tmp_path / "outputs.json", *arguments)
     outputs = json.loads((tmp_path / "outputs.json").read_text())
     assert [row["instruction"] for row in outputs] == ["Why?", "How so?"]
     for row in outputs:
-        answer = generate(tiny.engine, row["instruction"], max_new_tokens=20, sequential=sequential)
+        answer = generate(tiny.engine, row["instruction"], max_tokens=20, plain=plain)
         assert row["output"] == answer.text and row["dataset"] == "ours"
-        assert row["generator"] == "tiny-llama" + "-sequential" * sequential
+        assert row["generator"] == "tiny-llama" + "-plain" * plain
 
 
 def test_lm_evals_task_has_its_data():

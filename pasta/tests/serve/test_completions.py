@@ -21,7 +21,7 @@ def direct(running, prompt="Why?", **options):
 
 def test_a_chat(tiny):
     response = tiny.chat(max_tokens=40)
-    result = direct(tiny, max_new_tokens=40)
+    result = direct(tiny, max_tokens=40)
     value = response.json()
     assert response.status_code == 200
     assert list(value) == ["id", "object", "created", "model", "choices", "usage"]
@@ -39,10 +39,10 @@ def test_a_chat(tiny):
     assert (usage["critical_path"], usage["steps"]) == (result.critical_path, result.steps)
 
 
-def test_threads_are_counted(tiny):
-    result = direct(tiny, temperature=1.0, seed=2, max_new_tokens=120, parallelism=5.0)
-    value = tiny.chat(**FORKING).json()
-    assert len(result.threads) > 2, "the test needs an answer with threads"
+def test_threads_are_counted(forking):
+    result = direct(forking, temperature=1.0, seed=2, max_tokens=200, parallelism=5.0)
+    value = forking.chat(**FORKING).json()
+    assert len(result.threads) == 6 and result.finish_reason == "stop"
     assert value["choices"][0]["message"]["content"] == result.text
     assert value["usage"]["threads"] == len(result.threads)
     assert value["usage"]["critical_path"] == result.critical_path < value["usage"]["completion_tokens"]
@@ -58,7 +58,7 @@ def test_a_streams_chunks(tiny):
     assert choices[0]["delta"] == {"role": "assistant", "content": ""}
     assert choices[-1]["delta"] == {}
     assert [choice["finish_reason"] for choice in choices] == [None] * (len(choices) - 1) + ["length"]
-    assert text_of(chunks) == direct(tiny, max_new_tokens=20).text
+    assert text_of(chunks) == direct(tiny, max_tokens=20).text
 
 
 def test_usage_comes_last_in_a_stream(tiny):
@@ -69,27 +69,27 @@ def test_usage_comes_last_in_a_stream(tiny):
 
 
 @pytest.mark.parametrize("clients", [1, 4])
-def test_streamed_is_unstreamed_is_generate(tiny, clients):
+def test_streamed_is_unstreamed_is_generate(forking, clients):
     prompts = ["Why?", "How so?", "And then? é — 你", "Tell me more about it."][:clients]
-    options = {"max_tokens": 60, "pasta": {"parallelism": 8.0}}
+    options = {"max_tokens": 200}
 
     def ask(prompt, stream):
         fields = {**options, "messages": [{"role": "user", "content": prompt}]}
         if stream:
-            return text_of(tiny.chunks(**fields))
-        return tiny.chat(**fields).json()["choices"][0]["message"]["content"]
+            return text_of(forking.chunks(**fields))
+        return forking.chat(**fields).json()["choices"][0]["message"]["content"]
 
     with ThreadPoolExecutor(8) as pool:
         streamed = [pool.submit(ask, prompt, True) for prompt in prompts]
         whole = [pool.submit(ask, prompt, False) for prompt in prompts]
         streamed, whole = ([done.result() for done in some] for some in (streamed, whole))
-    assert streamed == whole == [direct(tiny, prompt, max_new_tokens=60, parallelism=8.0).text for prompt in prompts]
+    assert streamed == whole == [direct(forking, prompt, max_tokens=200).text for prompt in prompts]
 
 
-def test_events_tell_what_the_threads_do(tiny):
-    chunks = tiny.chunks(**{**FORKING, "pasta": {"parallelism": 5.0, "events": True, "annotated": True}})
+def test_events_tell_what_the_threads_do(forking):
+    chunks = forking.chunks(**{**FORKING, "pasta": {"parallelism": 5.0, "events": True, "annotated": True}})
     told = [event for chunk in chunks for event in chunk.get("pasta", {}).get("events", [])]
-    result = direct(tiny, temperature=1.0, seed=2, max_new_tokens=120, parallelism=5.0)
+    result = direct(forking, temperature=1.0, seed=2, max_tokens=200, parallelism=5.0)
     assert text_of(chunks) == result.text
     assert chunks[-1]["choices"][0]["pasta"]["annotated"] == result.annotated
     assert plain(parse(result.annotated)) == result.text
@@ -103,10 +103,37 @@ def test_events_tell_what_the_threads_do(tiny):
     assert steps == sorted(steps)
 
 
-def test_sequential_is_one_thread(tiny):
-    value = tiny.chat(**{**FORKING, "pasta": {"parallelism": 5.0, "sequential": True, "annotated": True}}).json()
+def test_a_limit_cuts(forking):
+    """Threads after the cut are told of while they run; the answer knows them no more."""
+    whole = direct(forking, temperature=1.0, seed=2, max_tokens=200).text
+    for limit in (5, 15, 25, 40, 60, 80):
+        options = {"temperature": 1.0, "seed": 2, "max_tokens": limit}
+        chunks = forking.chunks(**options, pasta={"events": True}, stream_options={"include_usage": True})
+        told = [event for chunk in chunks for event in chunk.get("pasta", {}).get("events", [])]
+        result = direct(forking, **options)
+        assert text_of(chunks) == result.text == forking.chat(**options).json()["choices"][0]["message"]["content"]
+        assert whole.startswith(result.text) and result.finish_reason == chunks[-2]["choices"][0]["finish_reason"]
+        forked = {event["child"] for event in told if event["type"] == "fork"}
+        assert forked | {0} >= {thread.id for thread in result.threads}
+        assert {event["thread"] for event in told if event["type"] == "end"} == forked | {0}
+        assert chunks[-1]["usage"]["threads"] == len(result.threads)
+        assert chunks[-1]["usage"]["completion_tokens"] == result.decoded_tokens >= limit
+
+
+def test_sequential_is_the_same_answer_one_thread_at_a_time(forking):
+    asked = [{"parallelism": 5.0, "sequential": sequential, "annotated": True} for sequential in (False, True)]
+    parallel, sequential = (forking.chat(**{**FORKING, "pasta": pasta}).json() for pasta in asked)
+    assert sequential["choices"] == parallel["choices"]
+    assert sequential["usage"]["threads"] == parallel["usage"]["threads"] == 6
+    assert sequential["usage"]["steps"] > parallel["usage"]["steps"]
+
+
+def test_plain_is_one_thread(tiny):
+    value = tiny.chat(**{**FORKING, "pasta": {"parallelism": 5.0, "plain": True, "annotated": True}}).json()
     assert value["usage"]["threads"] == 1
-    assert value["choices"][0]["pasta"]["annotated"] == value["choices"][0]["message"]["content"]
+    (choice,) = value["choices"]
+    assert "<promise" not in choice["pasta"]["annotated"]
+    assert choice["message"]["content"] == direct(tiny, plain=True, temperature=1.0, seed=2, max_tokens=200).text
 
 
 def test_several_choices(tiny):
@@ -114,7 +141,7 @@ def test_several_choices(tiny):
     value = tiny.chat(n=3, **options).json()
     texts = [choice["message"]["content"] for choice in value["choices"]]
     assert [choice["index"] for choice in value["choices"]] == [0, 1, 2]
-    assert texts == [direct(tiny, temperature=1.0, seed=7 + i, max_new_tokens=15).text for i in range(3)]
+    assert texts == [direct(tiny, temperature=1.0, seed=7 + i, max_tokens=15).text for i in range(3)]
     assert len(set(texts)) > 1
     chunks = tiny.chunks(n=3, **options)
     assert [text_of(chunks, index) for index in range(3)] == texts
@@ -130,7 +157,7 @@ def test_the_repetition_penalty(tiny):
     for penalty in (None, 1, 1.5):
         value = tiny.chat(**FORKING, repetition_penalty=penalty).json()
         texts.append(value["choices"][0]["message"]["content"])
-    way = {"temperature": 1.0, "seed": 2, "max_new_tokens": 120, "parallelism": 5.0}
+    way = {"temperature": 1.0, "seed": 2, "max_tokens": 200, "parallelism": 5.0}
     assert texts[0] == texts[1] == direct(tiny, **way).text
     assert texts[2] == direct(tiny, **way, repetition_penalty=1.5).text != texts[0]
 
@@ -141,7 +168,7 @@ def test_without_a_seed_answers_differ(tiny):
 
 
 def test_a_stop_string_ends_the_answer(tiny):
-    text = direct(tiny, max_new_tokens=40).text
+    text = direct(tiny, max_tokens=40).text
     stop = text[12:15]
     for chosen in (stop, [stop, "never there"]):
         choice = tiny.chat(max_tokens=40, stop=chosen).json()["choices"][0]
@@ -178,7 +205,7 @@ def test_tags_in_messages_are_text(tiny):
 @pytest.mark.parametrize("stream", [False, True])
 def test_text_completions(tiny, stream):
     ids = tiny.engine.vocabulary.encode("Once upon")
-    expected = [generate(tiny.engine, ids, max_new_tokens=12).text]
+    expected = [generate(tiny.engine, ids, max_tokens=12).text]
     for prompt in ("Once upon", ids, ["Once upon"], [ids]):
         fields = {"prompt": prompt, "max_tokens": 12}
         if stream:
@@ -196,7 +223,7 @@ def test_several_prompts(tiny):
     fields = {"prompt": ["ab", "xyz"], "n": 2, "max_tokens": 6, "temperature": 1.0, "seed": 1}
     value = tiny.http.post(TEXT, json=fields).json()
     expected = [
-        generate(tiny.engine, tiny.engine.vocabulary.encode(p), max_new_tokens=6, temperature=1.0, seed=s).text
+        generate(tiny.engine, tiny.engine.vocabulary.encode(p), max_tokens=6, temperature=1.0, seed=s).text
         for p in ("ab", "xyz")
         for s in (1, 2)
     ]

@@ -21,16 +21,17 @@ def client(tiny):
 
 def test_chat(tiny, client):
     answer = client.chat.completions.create(model=MODEL, messages=ASK, max_tokens=20, temperature=0)
-    result = generate(tiny.engine, "Why?", max_new_tokens=20)
+    result = generate(tiny.engine, "Why?", max_tokens=20)
     assert answer.choices[0].message.content == result.text
     assert answer.choices[0].finish_reason == "length"
     assert answer.usage.completion_tokens == result.tokens_total
     assert answer.usage.critical_path == result.critical_path
 
 
-def test_a_stream_with_events(tiny, client):
+def test_a_stream_with_events(forking, client):
     options = {**FORKING, "extra_body": {"pasta": {"parallelism": 5.0, "events": True}}}
     del options["pasta"]
+    client = client.with_options(base_url=f"{forking.url}/v1")
     stream = client.chat.completions.create(
         model=MODEL, messages=ASK, stream=True, stream_options={"include_usage": True}, **options
     )
@@ -40,7 +41,7 @@ def test_a_stream_with_events(tiny, client):
         if chunk.choices:
             text += chunk.choices[0].delta.content or ""
         threads |= {event["thread"] for event in (chunk.model_extra or {}).get("pasta", {}).get("events", [])}
-    result = generate(tiny.engine, "Why?", temperature=1.0, seed=2, max_new_tokens=120, parallelism=5.0)
+    result = generate(forking.engine, "Why?", temperature=1.0, seed=2, max_tokens=200, parallelism=5.0)
     assert text == result.text
     assert threads == {thread.id for thread in result.threads}
     assert last.usage.threads == len(result.threads)
@@ -49,7 +50,7 @@ def test_a_stream_with_events(tiny, client):
 def test_completions_and_models(tiny, client):
     answer = client.completions.create(model=MODEL, prompt="Once", max_tokens=5, temperature=0)
     ids = tiny.engine.vocabulary.encode("Once")
-    assert answer.choices[0].text == generate(tiny.engine, ids, max_new_tokens=5).text
+    assert answer.choices[0].text == generate(tiny.engine, ids, max_tokens=5).text
     assert [model.id for model in client.models.list()] == [MODEL]
     assert client.models.retrieve(MODEL).id == MODEL
 
@@ -76,7 +77,7 @@ def test_keys_and_queues():
             friend = stranger.with_options(api_key="k")
             with ThreadPoolExecutor(1) as pool:
                 both = pool.submit(friend.chat.completions.create, model=MODEL, messages=ASK, n=2, max_tokens=1)
-                until(lambda: running.server.scheduler.waiting == 1)
+                until(lambda: running.server.dispatcher.waiting == 1)
                 with pytest.raises(openai.RateLimitError) as full:
                     friend.chat.completions.create(model=MODEL, messages=ASK, max_tokens=1)
                 slow.set()
@@ -92,4 +93,4 @@ def test_asynchronous_clients_at_once(tiny):
             )
         return {answer.choices[0].message.content for answer in answers}
 
-    assert asyncio.run(ask()) == {generate(tiny.engine, "Why?", max_new_tokens=20).text}
+    assert asyncio.run(ask()) == {generate(tiny.engine, "Why?", max_tokens=20).text}

@@ -61,7 +61,7 @@ def test_in_a_browser(browser):
         slow.set()
         page.get_by_text("Done:").wait_for()
         for lane, sequential in (("parallel", False), ("sequential", True)):
-            result = generate(engine, "Why?", max_new_tokens=60, parallelism=8.0, sequential=sequential)
+            result = generate(engine, "Why?", max_tokens=60, parallelism=8.0, sequential=sequential)
             assert page.locator(f"#{lane} .answer").evaluate("e => e.textContent") == result.text
             assert page.locator(f"#{lane} .thread").count() == len(result.threads)
             page.locator(f"#{lane} .figures", has_text=f"critical path {result.critical_path}").wait_for()

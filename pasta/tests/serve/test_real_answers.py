@@ -24,7 +24,7 @@ LONG = "You are a careful assistant. " * 20 + PROMPTS[0]
 def expected(default_folder):
     """The engine, and what it answers without a server."""
     engine = load_engine(device="cpu", slots=8192)
-    results = {prompt: generate(engine, prompt, max_new_tokens=TOKENS) for prompt in PROMPTS}
+    results = {prompt: generate(engine, prompt, max_tokens=TOKENS) for prompt in PROMPTS}
     assert len(results[PROMPTS[0]].threads) > 1, "the default model decodes in parallel"
     return engine, results
 
@@ -58,4 +58,4 @@ def test_a_second_turn_says_the_same_whether_the_first_is_there_or_not(expected)
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 64
     assert fresh["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     assert again["choices"] == fresh["choices"]
-    assert again["choices"][0]["message"]["content"] == generate(engine, messages, max_new_tokens=TOKENS).text
+    assert again["choices"][0]["message"]["content"] == generate(engine, messages, max_tokens=TOKENS).text

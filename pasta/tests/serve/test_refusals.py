@@ -143,7 +143,9 @@ def test_a_body_has_a_limit():
 def test_a_prompt_has_a_limit():
     with serving(tiny_engine(context=256, slots=192)) as running:
         refused(running.http.post(TEXT, json={"prompt": "x" * 255}), param="prompt", code="context_length_exceeded")
-        refused(running.http.post(TEXT, json={"prompt": "x" * 191}), code="context_length_exceeded", saying="192")
+        refused(running.http.post(TEXT, json={"prompt": "x" * 192}), code="context_length_exceeded", saying="192")
+        fits = running.http.post(TEXT, json={"prompt": "x" * 191}).json()
+        assert (fits["usage"]["completion_tokens"], fits["choices"][0]["finish_reason"]) == (1, "length")
         value = running.http.post(TEXT, json={"prompt": "x" * 100, "max_tokens": 500}).json()
         assert value["choices"][0]["finish_reason"] == "length"
         assert value["usage"]["completion_tokens"] >= 40

@@ -6,7 +6,7 @@ from serve_support import serving, until
 from dense import pilot
 from pasta.decoding.api import generate
 from pasta.engine.pool import BLOCK_SIZE
-from pasta.serve import scheduler
+from pasta.serve import dispatcher
 from support import tiny_engine
 
 LONG = "Say in a few words why the sky is blue, and whether the sea is blue for the same reason, or for another one."
@@ -31,7 +31,7 @@ def alone(engine):
     messages, results = [], []
     for question in TURNS:
         messages.append({"role": "user", "content": question})
-        results.append(generate(engine, messages, max_new_tokens=150))
+        results.append(generate(engine, messages, max_tokens=150))
         messages.append({"role": "assistant", "content": results[-1].text})
     return results
 
@@ -57,16 +57,16 @@ def test_turns_that_do_not_fork_are_found_whole():
 
 
 def test_turns_that_fork_are_computed_while_the_reader_reads(forking, monkeypatch):
-    monkeypatch.setattr(scheduler, "IDLE_S", 0.05)
+    monkeypatch.setattr(dispatcher, "IDLE_S", 0.05)
     expected = alone(forking)
     assert min(len(result.threads) for result in expected) > 2
     with serving(forking) as running:
-        told = running.server.scheduler
+        told = running.server.dispatcher
         turns = iter(range(1, len(TURNS) + 1))
 
         def read():
             turn = next(turns)
-            until(lambda: told.computed_ahead == turn and running.is_idle())
+            until(lambda: told.prefetched == turn and running.is_idle())
 
         answers, cached, messages = converse(running, between=read)
     assert answers == [result.text for result in expected]
@@ -79,7 +79,7 @@ def test_turns_that_fork_are_computed_while_the_reader_reads(forking, monkeypatc
 
 
 def test_whoever_comes_goes_before_what_is_computed_ahead(forking, monkeypatch):
-    monkeypatch.setattr(scheduler, "IDLE_S", 0.0)
+    monkeypatch.setattr(dispatcher, "IDLE_S", 0.0)
     forking.chunk = 1  # so that it takes long
     expected = [result.text for result in alone(forking)]
     with serving(forking) as running:

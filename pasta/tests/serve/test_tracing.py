@@ -7,6 +7,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from serve_support import CHAT, FORKING, serving, until
 
+from dense import pilot
 from pasta.decoding.api import generate
 from pasta.serve.tracing import make_tracing
 from support import tiny_engine
@@ -50,7 +51,8 @@ def read(value):
 
 def test_a_span_for_each_answer(collector):
     engine = tiny_engine(slots=16384)
-    result = generate(engine, "Why?", temperature=1.0, seed=2, max_new_tokens=120, parallelism=5.0)
+    pilot(engine, 2, 12)
+    result = generate(engine, "Why?", temperature=1.0, seed=2, max_tokens=200, parallelism=5.0)
     with serving(engine) as running:
         answer = running.http.post(
             CHAT, json={"messages": [{"role": "user", "content": "Why?"}], **FORKING}, headers={"traceparent": PARENT}

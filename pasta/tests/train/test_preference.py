@@ -194,7 +194,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path, adapter: str, monkeypatch
 
 def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> None:
     engine = load_engine(adapter, device="cpu", slots=8192)
-    options: dict[str, Any] = {"samples": 3, "batch": 4, "max_new_tokens": 32}
+    options: dict[str, Any] = {"samples": 3, "batch": 4, "max_tokens": 32}
     draw(engine, ["red?", "blue?", " "], tmp_path / "a.jsonl", **options)
     rows = {(row["index"], row["sample"]): row for row in read_lines(tmp_path / "a.jsonl")}
     assert sorted(rows) == [(i, n) for i in range(2) for n in range(3)]
@@ -211,7 +211,7 @@ def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> N
 
 def test_samples_take_turns_with_the_biases(tmp_path: Path, adapter: str) -> None:
     engine = load_engine(adapter, device="cpu", slots=8192)
-    draw(engine, ["red?", "blue?"], tmp_path / "a.jsonl", samples=4, max_new_tokens=24, parallelism=(-99.0, 99.0))
+    draw(engine, ["red?", "blue?"], tmp_path / "a.jsonl", samples=4, max_tokens=24, parallelism=(-99.0, 99.0))
     forked = {(row["index"], row["sample"]): row["threads"] > 1 for row in read_lines(tmp_path / "a.jsonl")}
     assert forked == {(index, sample): sample % 2 == 1 for index in range(2) for sample in range(4)}
 
@@ -223,7 +223,7 @@ def test_two_rounds_and_nothing_twice(tmp_path: Path, adapter: str) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"instruction": f"{n}?", "output": "so"}) + "\n" for n in range(6)))
     first = settings(
-        tmp_path / "out", adapter, prompts=str(prompts), samples=4, max_new_tokens=80, lambdas="1,inf", batch=12
+        tmp_path / "out", adapter, prompts=str(prompts), samples=4, max_tokens=200, lambdas="1,inf", batch=12
     )
     records = run(first)
     second = dataclasses.replace(first, lambdas="inf", rounds=2)
@@ -247,7 +247,7 @@ def test_the_recipes_script(
     main = import_module("preference").main
     (tmp_path / "p.jsonl").write_text("".join(json.dumps({"prompt": f"{n}?"}) + "\n" for n in range(3)))
     shared = ["--model", adapter, "--baseline", adapter, "--prompts", str(tmp_path / "p.jsonl"), "--device", "cpu"]
-    shared += ["--output", str(tmp_path / "out"), "--max-new-tokens", "12", "--samples", "2", "--judge", "length"]
+    shared += ["--output", str(tmp_path / "out"), "--max-tokens", "12", "--samples", "2", "--judge", "length"]
     for part in ("0/2", "1/2"):
         main(["sample", *shared, "--part", part])
     main(["score", *shared])

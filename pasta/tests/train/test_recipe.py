@@ -50,7 +50,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 def test_the_options_of_sampling_reach_the_engine(tmp_path: Path, run: Run, data: str) -> None:
     def responses(*more: str) -> list[str]:
         (tmp_path / "samples.jsonl").unlink(missing_ok=True)
-        run("sample", "--prompts", data, "--batch", "2", "--max-new-tokens", "24", "--limit", "2", *more)
+        run("sample", "--prompts", data, "--batch", "2", "--max-tokens", "24", "--limit", "2", *more)
         return [row["response"] for row in sorted(lines(tmp_path / "samples.jsonl"), key=lambda row: row["index"])]
 
     usual = responses()
@@ -62,7 +62,7 @@ def test_the_options_of_sampling_reach_the_engine(tmp_path: Path, run: Run, data
 
 
 def test_sample_goes_on_where_it_stopped(tmp_path: Path, run: Run, data: str) -> None:
-    options = ("--prompts", data, "--batch", "4", "--max-new-tokens", "8", "--limit", "6")
+    options = ("--prompts", data, "--batch", "4", "--max-tokens", "8", "--limit", "6")
     run("sample", *options)
     first = lines(tmp_path / "samples.jsonl")
     assert sorted(row["index"] for row in first) == list(range(6))
@@ -104,7 +104,7 @@ def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
     assert figures["theoretical_speedup"]["value"] > 0  # against the baseline
     run(
         "preference", "--prompts", str(tmp_path / "annotated.jsonl"), "--judge", "length", "--lambdas", "1",
-        "--limit", "6", "--max-new-tokens", "120",
+        "--limit", "6", "--max-tokens", "120",
     )  # fmt: skip
     assert re.search(r"^bon-1 +3 ", run("evaluate", *prompts), re.MULTILINE)
     run("export", "--megabytes", "0.2")

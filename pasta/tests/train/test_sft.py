@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from pasta.clock import Clock
-from pasta.core.interpreter import threads_of
 from pasta.core.layout import lay_out
 from pasta.core.positions import Positions
-from pasta.core.tree import spell
+from pasta.core.tree import spell, threads_of
 from pasta.data.batch import collate, model_inputs
 from pasta.data.rows import read_rows
-from pasta.decoding.api import encode_prompt, generate, replay
+from pasta.decoding.api import generate, replay
+from pasta.decoding.prompts import encode_prompt
 from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
@@ -97,7 +97,7 @@ def test_overfits_ten_examples_and_decodes_them_in_parallel(
     assert str(engine.positions) == positions
     forks = syncs = 0
     for row in read_rows(data):
-        result = generate(engine, row["prompt"], max_new_tokens=200, max_depth=2)
+        result = generate(engine, row["prompt"], max_tokens=200)
         assert result.text == plain(parse(row["response"]))
         tags = engine.vocabulary.tags
         assert tags is not None
@@ -137,7 +137,7 @@ def test_stripped_model_has_no_tags(tmp_path: Path, base: str, data: str) -> Non
     sft.train(config)
     engine = engine_of(config.output)
     assert engine.vocabulary.tags is None
-    assert len(generate(engine, "red blue?", max_new_tokens=5).threads) == 1
+    assert len(generate(engine, "red blue?", max_tokens=5).threads) == 1
 
 
 @pytest.mark.parametrize("method", ["full", "lora"])

@@ -18,7 +18,7 @@ def measure(engine: Engine, model: PreTrainedModel, prompt: list[int], tokens: i
     answers: dict[str, list[int]] = {}
 
     def ours() -> None:
-        result = generate(engine, prompt, max_new_tokens=tokens, sequential=True)
+        result = generate(engine, prompt, max_tokens=tokens, plain=True)
         answers["pasta"] = list(result.threads[0].token_ids)
 
     def theirs() -> None:

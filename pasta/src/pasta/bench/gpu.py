@@ -23,7 +23,9 @@ from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
 from pasta.core.tree import Tree
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.api import Decoder, make_request
+from pasta.decoding.prompts import make_request
+from pasta.decoding.request import RequestState
+from pasta.decoding.scheduler import Scheduler
 from pasta.engine.cuda.engine import CudaEngine
 from pasta.models.tags import add_tags
 
@@ -95,23 +97,14 @@ def step_seconds(engine: CudaEngine, context: int, rounds: int = 10, repeats: in
 
 def run_jobs(engine: CudaEngine, prompt: Sequence[int], scripts: Sequence[Tree], limit: int = 10_000) -> float:
     """Replays responses in one batch; seconds from the first step after the prompts to the last token."""
-    decoder = Decoder(engine)
+    scheduler = Scheduler(engine)
     for script in scripts:
-        decoder.submit(
-            make_request(
-                engine,
-                prompt,
-                script=script,
-                max_new_tokens=limit,
-                max_thread_tokens=limit,
-                max_threads=64,
-                max_depth=9,
-            )
-        )
-    decoder.step()  # the prompts
+        request = make_request(engine, prompt, script=script, max_tokens=limit, max_threads=64)
+        scheduler.add(RequestState(request, engine))
+    scheduler.step()  # the prompts
     begin = time.perf_counter()
-    while decoder.busy:
-        decoder.step()
+    while scheduler.busy:
+        scheduler.step()
     return time.perf_counter() - begin
 
 

@@ -24,7 +24,7 @@ def compare(
     native: Engine,
     questions: Sequence[str] = QUESTIONS,
     *,
-    max_new_tokens: int = 600,
+    max_tokens: int = 600,
     tell: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> dict[str, Any]:
     """Answers each question four times: on the server and here, in parallel and sequentially, all greedy.
@@ -43,7 +43,7 @@ def compare(
                 answer = generate(
                     engine,
                     question,
-                    max_new_tokens=max_new_tokens,
+                    max_tokens=max_tokens,
                     sequential=mode == "sequential",
                     positions="stitched",
                 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,18 +17,20 @@ from pasta.cli.options import (
     Device,
     Dtype,
     MaxThreads,
+    MaxTokens,
     Parallelism,
+    Plain,
     RepetitionPenalty,
     Seed,
     Sequential,
     Temperature,
 )
-from pasta.cli.running import check_least, check_text, load_engine, make_console, write
+from pasta.cli.running import check_text, load_engine, make_console, write
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
     from pasta.decoding.events import StepOutput
-    from pasta.decoding.state import Job
+    from pasta.decoding.results import Result
     from pasta.engine.native import NativeEngine
 
 Messages = list[dict[str, str]]
@@ -55,7 +56,8 @@ def command(
     base: Base = None,
     system: Annotated[str | None, typer.Option(help="A system message before the conversation.")] = None,
     sequential: Sequential = False,
-    max_new_tokens: Annotated[int, typer.Option(help="Of one answer, in all threads together.")] = 512,
+    plain: Plain = False,
+    max_tokens: MaxTokens = 512,
     max_threads: MaxThreads = 16,
     temperature: Temperature = 0.0,
     repetition_penalty: RepetitionPenalty = 1.0,
@@ -74,17 +76,17 @@ def command(
     """
     from pasta.core.params import SamplingParams
 
-    check_least(max_new_tokens=max_new_tokens, max_threads=max_threads)
-    SamplingParams(temperature=temperature, seed=seed, parallelism=parallelism, repetition_penalty=repetition_penalty)
     options = {
-        "max_new_tokens": max_new_tokens,
+        "max_tokens": max_tokens,
         "max_threads": max_threads,
         "sequential": sequential,
+        "plain": plain,
         "temperature": temperature,
         "repetition_penalty": repetition_penalty,
         "seed": seed,
         "parallelism": parallelism,
     }
+    SamplingParams(**options)  # type: ignore[arg-type]
     voice: Voice
     if model is not None and model.startswith(("http://", "https://")):
         if (base, device, dtype, context) != (None, None, None, None):
@@ -107,30 +109,21 @@ class Local:
 
     def __init__(self, engine: NativeEngine):
         self._engine = engine
-        self._job: Job | None = None
+        self._result: Result | None = None
         self.name = engine.name
 
     def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[StepOutput]:
-        from pasta.decoding.api import make_request, stream_request
+        from pasta.decoding.api import Stream
+        from pasta.decoding.prompts import make_request
 
-        jobs: list[Job] = []
-        request = make_request(self._engine, messages, scope="chat", **options)
-        outputs = stream_request(self._engine, request, jobs)
-        self._job = None
-        try:
-            while True:
-                with uninterrupted():  # a step that is left half done would leave the engine so
-                    output = next(outputs, None)
-                if output is None:
-                    break
-                yield output
-        finally:
-            outputs.close()  # type: ignore[attr-defined]
-        self._job = jobs[0]
+        self._result = None
+        with Stream(self._engine, make_request(self._engine, messages, cache_salt="chat", **options)) as outputs:
+            yield from outputs
+            self._result = outputs.result
 
     def figures(self) -> dict[str, Any]:
-        assert self._job is not None
-        result = self._job.result()
+        result = self._result
+        assert result is not None
         return {
             "completion_tokens": result.tokens_total,
             "critical_path": result.critical_path,
@@ -149,10 +142,10 @@ class Remote:
         self.name = f"{self._client.model()} at {self._client.url}"
 
     def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[StepOutput]:
-        extension = {name: options[name] for name in ("max_threads", "sequential", "parallelism")}
+        extension = {name: options[name] for name in ("max_threads", "sequential", "plain", "parallelism")}
         return self._client.stream(
             messages,
-            max_tokens=options["max_new_tokens"],
+            max_tokens=options["max_tokens"],
             temperature=options["temperature"],
             repetition_penalty=options["repetition_penalty"],
             seed=options["seed"],
@@ -164,24 +157,6 @@ class Remote:
 
 
 Voice = Local | Remote
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until what runs inside is done."""
-    came = False
-
-    def note(*_: object) -> None:
-        nonlocal came
-        came = True
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 # -- the conversation ---------------------------------------------------------------------------------------
@@ -234,7 +209,9 @@ class Chat:
                 self._remark("Nothing was asked yet.")
             case "/sequential":
                 self._options["sequential"] = not self._options["sequential"]
-                self._remark("One thread from now on." if self._options["sequential"] else "Threads from now on.")
+                self._remark(
+                    "One thread at a time from now on." if self._options["sequential"] else "Threads from now on."
+                )
             case "/help":
                 self._remark(HELP)
             case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, RenderableType
@@ -23,9 +23,10 @@ from pasta.examples import DEFAULT, EXAMPLES, Example
 LIVE = Example("", "Give me five tips for better sleep.")
 
 if TYPE_CHECKING:
+    from pasta.core.params import Options
     from pasta.decoding.events import StepOutput
+    from pasta.decoding.request import Request
     from pasta.decoding.results import Result
-    from pasta.decoding.state import Request
     from pasta.engine.native import NativeEngine
 
 
@@ -66,21 +67,19 @@ def command(
 
 def race(stage: Stage, example: Example, scripted: bool) -> Comparison:
     """Both laps, with the same tokens of text."""
-    from pasta.core.tree import flatten, spell
-    from pasta.decoding.api import make_request, replay
+    from pasta.core.tree import spell
+    from pasta.decoding.api import replay
+    from pasta.decoding.prompts import make_request, replay_options
     from pasta.lang import parse
 
     engine, vocabulary = stage.engine, stage.engine.vocabulary
     tree = spell(parse(example.text), vocabulary) if scripted else None
-    length = 2 + sum(1 for _ in flatten(tree or ()))
-    limits: dict[str, Any] = (
-        {"max_new_tokens": length, "max_thread_tokens": length} if scripted else {"max_new_tokens": 256}
-    )
+    options: Options = {"max_tokens": 256} if tree is None else replay_options(tree, {})
     with patiently("warming up"):
         replay(engine, example.question, tuple(vocabulary.encode("Warm.")))
-    threads = stage.lap("Lap 1: as threads", make_request(engine, example.question, script=tree, **limits))
-    plain = tuple(vocabulary.encode(threads.text))
-    request = make_request(engine, example.question, script=plain, max_new_tokens=len(plain) + 2)
+    threads = stage.lap("Lap 1: as threads", make_request(engine, example.question, script=tree, **options))
+    again = replay_options(threads.tree, {"sequential": True})
+    request = make_request(engine, example.question, script=threads.tree, **again)
     return Comparison(threads, stage.lap("Lap 2: one token at a time", request, threads))
 
 
@@ -93,8 +92,8 @@ class Bars:
         self.seconds = 0.0
         self.done = 0.0  # of the second lap
         self._console = console
-        self._times = [output.seconds for output in first.moments]
-        tokens = [sum(e.tokens for e in output.events if isinstance(e, TextWritten)) for output in first.moments]
+        self._times = [output.seconds for output in first.outputs]
+        tokens = [sum(e.tokens for e in output.events if isinstance(e, TextWritten)) for output in first.outputs]
         self._ghost = [0, *accumulate(tokens)]
 
     def __rich__(self) -> RenderableType:
@@ -138,18 +137,16 @@ class Stage:
 
     def lap(self, title: str, request: Request, first: Result | None = None) -> Result:
         """Decodes a request; the second lap races against the first."""
-        from pasta.decoding.api import stream_request
-        from pasta.decoding.state import Job
+        from pasta.decoding.api import Stream
 
         self.console.print()
         self._rule(title)
-        jobs: list[Job] = []
-        outputs = stream_request(self.engine, request, jobs)
+        outputs = Stream(self.engine, request)
         if self.moves:
             self._watch(outputs, first)
         else:
             self._log(outputs, first)
-        result = jobs[0].result()
+        result = outputs.result
         if not self.moves and first is None:
             self.console.print(result.text.rstrip("\n"))
         figures = f"{result.tokens_total} tokens, {result.steps} steps, {result.wall_s:.2f} s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +15,10 @@ from pasta.cli.options import (
     Dtype,
     EngineUrl,
     MaxThreads,
+    MaxTokens,
     Model,
     Parallelism,
+    Plain,
     RepetitionPenalty,
     Scheme,
     Seed,
@@ -37,9 +38,7 @@ from pasta.cli.running import (
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
-    from pasta.decoding.events import StepOutput
-    from pasta.decoding.results import Result
-    from pasta.decoding.state import Job
+    from pasta.decoding.api import Stream
     from pasta.engine.base import Engine
 
 
@@ -50,7 +49,8 @@ def command(
     engine_url: EngineUrl = None,
     system: Annotated[str | None, typer.Option(help="A system message before the question.")] = None,
     sequential: Sequential = False,
-    max_new_tokens: Annotated[int, typer.Option(help="Decoded in all threads together.")] = 512,
+    plain: Plain = False,
+    max_tokens: MaxTokens = 512,
     max_threads: MaxThreads = 16,
     temperature: Temperature = 0.0,
     top_k: Annotated[int, typer.Option(help="Draw among the K likeliest; 0 is off.")] = 0,
@@ -75,9 +75,10 @@ def command(
     """
     question = read_prompt(prompt)
     options: dict[str, Any] = {
-        "max_new_tokens": max_new_tokens,
+        "max_tokens": max_tokens,
         "max_threads": max_threads,
         "sequential": sequential,
+        "plain": plain,
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
@@ -100,43 +101,34 @@ def command(
     if system is not None:
         messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
 
-    from pasta.decoding.api import make_request, stream_request
+    from pasta.decoding.api import stream
 
-    request = make_request(engine, messages, **options)
-    jobs: list[Job] = []
-    outputs = stream_request(engine, request, jobs)
+    answer = stream(engine, messages, **options)
     if as_json:
-        for _ in outputs:
-            pass
-        result = jobs[0].result()
-        write_json(result.to_dict())
+        write_json(answer.result.to_dict())
     else:
-        result = show(outputs, jobs)
+        show(answer)
     if trace is not None:
         from pasta.trace import write_trace
 
-        write_trace(trace, [result], engine.vocabulary)
+        write_trace(trace, [answer.result], engine.vocabulary)
 
 
 def check_options(question: str, options: dict[str, Any], context: int | None, trace: str | None) -> None:
     """What can be refused before a model is loaded."""
     from pasta.core.params import SamplingParams
-    from pasta.core.positions import Positions
     from pasta.trace import check_writable
 
     if not question.strip():
         raise UsageError("the prompt is empty", "pass a question")
-    check_least(max_new_tokens=options["max_new_tokens"], max_threads=options["max_threads"])
     if context is not None:
         check_least(context=context)
-    SamplingParams(**{field.name: options[field.name] for field in fields(SamplingParams) if field.name in options})
-    if options["positions"] is not None:
-        Positions.parse(options["positions"])
+    SamplingParams(**options)
     if trace is not None:
         check_writable(trace)
 
 
-def show(outputs: Iterator[StepOutput], jobs: list[Job]) -> Result:
+def show(answer: Stream) -> None:
     """Prints an answer while it is decoded, in the way that suits where it goes."""
     from pasta.display import Board, Screen, harmless, is_interactive, legend, summary
 
@@ -144,17 +136,16 @@ def show(outputs: Iterator[StepOutput], jobs: list[Job]) -> Result:
     terminal = console.file.isatty()
     if is_interactive(console):
         with Screen(console, Board()) as screen:
-            for output in outputs:
+            for output in answer:
                 screen.take(output)
     else:
-        stream_plain(harmless(output.text) if terminal else output.text for output in outputs)
-    result = jobs[0].result()
+        stream_plain(harmless(output.text) if terminal else output.text for output in answer)
+    result = answer.result
     if terminal:
         console.print()
         if len(result.threads) > 1:
             console.print(legend(result, console))
         console.print(summary(result, console))
-    return result
 
 
 def stream_plain(texts: Iterator[str]) -> None:

@@ -23,7 +23,12 @@ MaxThreads = Annotated[int, typer.Option(help="Decoding at once; more wait their
 RepetitionPenalty = Annotated[
     float, typer.Option(help="Above 1, what stands in prompt and answer comes less readily again; 1 is off.")
 ]
-Sequential = Annotated[bool, typer.Option("--sequential", help="One thread, whatever the model knows.")]
+Sequential = Annotated[bool, typer.Option("--sequential", help="The same answer, its threads one at a time.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Decode without tags: one thread of plain text.")]
+MaxTokens = Annotated[
+    int,
+    typer.Option("--max-tokens", "--max-new-tokens", help="The answer is cut after so many tokens, tags included."),
+]
 Temperature = Annotated[float, typer.Option(help="0 always takes the likeliest token.")]
 Seed = Annotated[int, typer.Option(help="The same seed draws the same answer.")]
 Parallelism = Annotated[float, typer.Option(help="0 as trained; more opens more threads, less opens fewer.")]

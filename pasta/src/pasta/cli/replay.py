@@ -1,4 +1,4 @@
-"""`pasta replay FILE`: the tokens of a recorded response go through a model, as threads and as one sequence."""
+"""`pasta replay FILE`: the tokens of a recorded response go through a model, as threads and one thread at a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The same answer decoded as threads and as one sequence."""
+    """The same answer, token for token, decoded as threads and one thread at a time."""
 
     threads: Result
     sequence: Result
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def theoretical(self) -> float:
-        return self.sequence.tokens_total / max(1, self.threads.critical_path)
+        return self.sequence.decoded_tokens / max(1, self.threads.critical_path)
 
     def to_dict(self) -> dict[str, Any]:
         sequence = {name: getattr(self.sequence, name) for name in ("tokens_total", "steps", "wall_s")}
@@ -79,7 +79,7 @@ def command(
     """Force a recorded response through a model, to time it.
 
     Its tokens are put in place of the model's choices, so that speed can be measured on any model: once as threads, and
-    once as one sequence, in the same engine. Each way runs twice, and the second run counts.
+    once with one thread at a time, in the same engine. Each way runs twice, and the second run counts.
     """
     from pasta.core.positions import Positions
     from pasta.trace import check_writable, write_trace
@@ -146,32 +146,34 @@ def compare(engine: NativeEngine, prompt: str | list[int], response: Response, *
     """Decodes a response in both ways, twice each."""
     from pasta.core.layout import lay_out
     from pasta.core.tree import spell
-    from pasta.decoding.api import encode_prompt, replay
+    from pasta.decoding.api import Stream
+    from pasta.decoding.prompts import encode_prompt, make_request, replay_options
     from pasta.lang import plain
 
     vocabulary = engine.vocabulary
-    ids = encode_prompt(engine, prompt)
-    if max(ids) >= len(vocabulary):
+    if isinstance(prompt, list) and max(prompt) >= len(vocabulary):
         raise UsageError("the recorded prompt has tokens that this model does not know", "pass its text with --prompt")
+    ids = encode_prompt(engine, prompt)
     tree = spell(response, vocabulary)
-    sequence = tuple(vocabulary.encode(plain(response)))
-    if not sequence:
+    if not plain(response):
         raise UsageError("the response has no text", "there is nothing to replay")
     scheme = options.get("positions") or engine.positions
     needed = 1 + max(lay_out(ids, tree, vocabulary.tags, scheme).positions)
     if needed >= engine.context:
         raise PastaError(f"prompt and response take {needed} positions, but the context is {engine.context}")
-    results = {}
-    for _ in range(2):  # the first run pays for memory that is touched for the first time
-        results["threads"] = replay(engine, ids, tree, **options)
-        results["sequence"] = replay(engine, ids, sequence)
-    return Comparison(**results)
+
+    def lap(sequential: bool) -> Result:
+        limits = replay_options(tree, {**options, "sequential": sequential})  # type: ignore[typeddict-item]
+        return Stream(engine, make_request(engine, ids, script=tree, **limits)).result
+
+    lap(False), lap(True)  # the first run pays for memory that is touched for the first time
+    return Comparison(lap(False), lap(True))
 
 
 def print_comparison(comparison: Comparison) -> None:
     threads, sequence = comparison.threads, comparison.sequence
     rows = [
-        ("", f"{len(threads.threads)} threads", "one sequence"),
+        ("", f"{len(threads.threads)} threads", "one at a time"),
         ("tokens", f"{threads.tokens_total}", f"{sequence.tokens_total}"),
         ("critical path", f"{threads.critical_path}", f"{sequence.critical_path}"),
         ("steps", f"{threads.steps}", f"{sequence.steps}"),

@@ -72,9 +72,9 @@ def connect_engine(url: str, model: str | None, *, context: int | None = None, *
         if value is not None:
             raise UsageError(f"--{name} is for a model on this machine, and --engine decodes on another")
     with patiently(f"connecting to {url}"):
-        from pasta.engine.connect import connect
+        from pasta.engine import connect
 
-        engine = connect(url, model, key=os.environ.get("PASTA_ENGINE_KEY", ""), context=context)
+        engine = connect.connect_engine(url, model, key=os.environ.get("PASTA_ENGINE_KEY", ""), context=context)
     if engine.trained != engine.positions:
         why = f"{engine.name} was trained for positions {engine.trained}, a server decodes it {engine.positions}"
         print(f"note: {why}; see docs/engines.md", file=sys.stderr, flush=True)

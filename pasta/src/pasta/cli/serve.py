@@ -31,7 +31,7 @@ def command(
     ] = None,
     max_running: Annotated[int, typer.Option(help="Requests that decode at once.")] = 16,
     queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
-    max_tokens: Annotated[int, typer.Option(help="The longest answer, all threads together.")] = 2048,
+    max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
     slots: Annotated[
         int | None,
         typer.Option(help="Size of the KV pool in tokens, all requests together [half of a GPU's free memory; 16384]."),

@@ -18,7 +18,6 @@ class Put:
     position: int
     expect: Expect | None
     inserted: bool = False  # by the interpreter rather than by the model
-    banned: tuple[int, ...] = ()  # tokens that may not come after it, whatever `expect` says
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.errors import PastaError
-from pasta.lang import Node, Promise, Response, Sync, Text
+from pasta.lang import Node, Promise, Response, Sync, Text, is_topic_character
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,24 @@ def flatten(tree: Tree) -> Iterator[int]:
             yield from flatten(item.items)
         else:
             yield item
+
+
+def threads_of(tree: Tree) -> dict[tuple[int, ...], Sequence[int]]:
+    """Each thread's own tokens by its path: what a replay feeds."""
+    out: dict[tuple[int, ...], list[int]] = {}
+
+    def walk(items: Tree, path: tuple[int, ...]) -> None:
+        tokens = out.setdefault(path, [])
+        forks = 0
+        for item in items:
+            if isinstance(item, Block):
+                walk(item.items, (*path, forks))
+                forks += 1
+            else:
+                tokens.append(item)
+
+    walk(tree, ())
+    return dict(out)
 
 
 def spell(response: Response, vocabulary: Vocabulary) -> Tree:
@@ -75,7 +93,7 @@ def read(tree: Tree, vocabulary: Vocabulary) -> Response:
             elif item == tags.promise:
                 end_text()
             elif item in tags.length_of:
-                topic = vocabulary.decode(text)
+                topic = _clean(vocabulary.decode(text))
                 text.clear()
                 block = items[index + 1] if index + 1 < len(items) else None
                 body = nodes(block.items) if isinstance(block, Block) else None
@@ -88,6 +106,11 @@ def read(tree: Tree, vocabulary: Vocabulary) -> Response:
         return tuple(out)
 
     return Response(nodes(tree))
+
+
+def _clean(topic: str) -> str:
+    """A topic as the language spells it: tokens of half characters may add up to one that no topic has."""
+    return "".join(c if is_topic_character(c) else "\ufffd" for c in topic).strip() or "\ufffd"
 
 
 def require_tags(vocabulary: Vocabulary) -> Tags:

@@ -9,6 +9,7 @@ and the closing `/>` are one token:
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,6 +77,8 @@ class Vocabulary:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, eos: Sequence[int] = ()):
         self.tokenizer = tokenizer
+        # Encoding switches the tokenizer between text and templates; whoever decodes meanwhile would meet it halfway.
+        self._lock = threading.RLock()
         ends = set(eos)
         if tokenizer.eos_token_id is not None:
             ends.add(tokenizer.eos_token_id)
@@ -109,8 +112,15 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Encodes text as text: a tag or a control token spelled in it stays ordinary characters."""
-        ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
-        return list(ids)
+        with self._lock:
+            return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+
+    def encode_text(self, text: str) -> list[int]:
+        """Encodes a text as the model knows texts to begin: many expect a token of their own in front."""
+        with self._lock:
+            start = self.tokenizer.encode("", add_special_tokens=True)
+        bos = self.tokenizer.bos_token_id
+        return [token for token in start if token == bos] + self.encode(text)
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """Encodes a conversation with the model's own chat template, ready for the answer.
@@ -145,15 +155,17 @@ class Vocabulary:
 
     def _apply_template(self, messages: Sequence[Mapping[str, str]], *, tokenize: bool) -> Any:
         try:
-            out = self.tokenizer.apply_chat_template(
-                list(messages), tokenize=tokenize, add_generation_prompt=True, return_dict=False
-            )
+            with self._lock:
+                out = self.tokenizer.apply_chat_template(
+                    list(messages), tokenize=tokenize, add_generation_prompt=True, return_dict=False
+                )
         except Exception as error:  # jinja raises its own types, and so do templates
             raise UsageError(f"the model's chat template refuses these messages: {error}") from error
         return list(out) if tokenize else out
 
     def _encode_template(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
+        with self._lock:
+            return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _spells_special(self, text: str) -> bool:
         return any(special in text for special in self._specials)
@@ -166,7 +178,9 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ordinary tokens, to the letter."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+        with self._lock:
+            text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return str(text)
 
     @cached_property
     def pieces(self) -> list[str]:

@@ -1,233 +1,292 @@
-"""Drives the interpreter over an engine: one answer, a stream, many requests at once, or a replay."""
+"""What people call: `generate`, `stream` and their kin, for one caller or many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import asyncio
+import queue
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Protocol, Unpack, overload
 
-from pasta.core.interpreter import Limits
-from pasta.core.params import SamplingParams
-from pasta.core.positions import Positions, check_unit
-from pasta.core.tree import Tree, flatten
+from pasta.core.params import Options, SamplingParams
+from pasta.core.tree import Tree
 from pasta.decoding.events import StepOutput
+from pasta.decoding.prompts import Message, Prompt, are_several, make_params, make_request, replay_options
+from pasta.decoding.request import Request, RequestState
 from pasta.decoding.results import Result
-from pasta.decoding.state import Job, Request
+from pasta.decoding.runner import Runner, Update, runner_of
 from pasta.engine.base import Engine
-from pasta.errors import PastaError, UsageError
-
-Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]  # a question, a conversation, or token ids
 
 
-class Decoder:
-    """Runs many requests over one engine, all in the same steps. Requests come and go at any step.
-
-    With `watched=False` nothing is told of the steps: no moments, no texts as they come, and no stop strings.
-    Bulk runs want only results, and telling costs more than decoding.
-    """
-
-    def __init__(self, engine: Engine, *, watched: bool = True):
-        self.engine = engine
-        self.watched = watched
-        self._jobs: dict[Job, int] = {}  # and how many of its threads are in the table below
-        self._threads: dict[Any, tuple[Job, int]] = {}
-
-    def submit(self, request: Request) -> Job:
-        """Takes a request in; its prompt runs in the next step."""
-        job = Job(request, self.engine)
-        job.open()
-        self._jobs[job] = 0
-        self._know(job)
-        return job
-
-    def step(self) -> list[tuple[Job, StepOutput]]:
-        """Runs one step of the engine; returns what it did for each request that took part."""
-        decoded: dict[Job, list[tuple[int, int]]] = {}
-        for handle, token, _ in self.engine.step():
-            if handle in self._threads:  # else it ended while the step was under way
-                job, thread = self._threads[handle]
-                tokens = decoded.setdefault(job, [])
-                if isinstance(token, PastaError):
-                    job.error = token
-                else:
-                    tokens.append((thread, token))
-        for job, tokens in decoded.items():
-            try:
-                job.advance(tokens)
-            except PastaError as error:
-                job.error = error
-            self._know(job)
-            if job.finished:
-                self._drop(job)
-        self.engine.launch()
-        moments: list[tuple[Job, StepOutput]] = []
-        for job in decoded:
-            if not self.watched:
-                job.forget()
-            elif job.error is None:
-                moments.append((job, job.report()))
-                if job.finished:
-                    self._drop(job)
-        return moments
-
-    def cancel(self, job: Job) -> None:
-        """Ends a request at once and frees what it holds."""
-        if job in self._jobs:
-            job.interpreter.stop("cancelled")
-        self._drop(job)
+class HasEngine(Protocol):
+    """A `Model`."""
 
     @property
-    def busy(self) -> bool:
-        return bool(self._jobs)
-
-    def _know(self, job: Job) -> None:
-        known = self._jobs[job]
-        if known < len(job.handles):  # a thread's number is its place among the handles
-            for thread in range(known, len(job.handles)):
-                self._threads[job.handles[thread]] = (job, thread)
-            self._jobs[job] = len(job.handles)
-
-    def _drop(self, job: Job) -> None:
-        if job not in self._jobs:
-            return
-        del self._jobs[job]
-        for handle in job.handles.values():
-            self._threads.pop(handle, None)
-        self.engine.close(job.handle)
+    def engine(self) -> Engine: ...
 
 
-# -- what people call -----------------------------------------------------------------------------------
+Several = list[str] | list[list[Message]] | list[list[int]]
 
 
-def generate(model: Engine, prompt: Prompt, **options: Any) -> Result:
-    """Answers a prompt.
+@overload
+def generate(
+    model: HasEngine | Engine,
+    prompt: Several,
+    params: SamplingParams | None = None,
+    *,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> list[Result]: ...
+@overload
+def generate(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    params: SamplingParams | None = None,
+    *,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Result: ...
+def generate(
+    model: HasEngine | Engine,
+    prompt: Prompt | Several,
+    params: SamplingParams | None = None,
+    *,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Result | list[Result]:
+    """Answers a prompt, or each prompt of a list, in the same steps.
 
     Args:
-        model: From `load`.
-        prompt: A question, a conversation (a list of `role` and `content`), or token ids.
-        **options: `max_new_tokens`, `max_threads`, `max_thread_tokens`, `max_depth`, `sequential`,
-            `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`, `seed`, `parallelism`, `stop`, `positions`.
-            `max_depth` is 1: children fork no further, since models are seldom taught to; 0 is sequential.
+        model: From `load` or `connect`. Many threads may use one model at the same time.
+        prompt: A question, a conversation (a list of `role` and `content`), token ids, or a list of these.
+        params: How to decode; the options, fields of `SamplingParams` by name, override it.
+        raw: Take a text to the letter, without the model's chat template.
+        cache_salt: Requests of one salt share the keys and values of what their prompts begin with; None with nobody.
+
+    Example:
+        >>> model = pasta.load()
+        >>> pasta.generate(model, "Name three fruits.", max_tokens=64).text
     """
-    return generate_all(model, [prompt], **options)[0]
+    if are_several(prompt):
+        return generate_all(model, prompt, params, raw=raw, cache_salt=cache_salt, **options)
+    return generate_all(model, [prompt], params, raw=raw, cache_salt=cache_salt, **options)[0]  # type: ignore[list-item]
 
 
-def generate_all(model: Engine, prompts: Sequence[Prompt], **options: Any) -> list[Result]:
-    """Answers many prompts at once, in the same steps. All share the options."""
-    requests = [make_request(model, prompt, **options) for prompt in prompts]
-    return [job.result() for job in _run(model, requests)]
-
-
-def stream(model: Engine, prompt: Prompt, **options: Any) -> Iterator[StepOutput]:
-    """Answers a prompt step by step. The texts of the moments, one after another, are the answer.
-
-    Ending the iteration early cancels the request.
-    """
-    return stream_request(model, make_request(model, prompt, **options))
-
-
-def replay(model: Engine, prompt: Prompt, tree: Tree, **options: Any) -> Result:
-    """Decodes with the tokens of a given response in place of the model's choices, threads and all."""
-    request = make_request(model, prompt, script=tree, **_unlimited(tree, options))
-    return _run(model, [request])[0].result()
-
-
-def _run(model: Engine, requests: Sequence[Request]) -> list[Job]:
-    """Runs requests to their end; whatever goes wrong, nothing of theirs stays in the engine."""
-    decoder = Decoder(model)
-    jobs: list[Job] = []
-    try:
-        for request in requests:
-            jobs.append(decoder.submit(request))
-        while decoder.busy:
-            decoder.step()
-    finally:
-        for job in jobs:
-            decoder.cancel(job)
-    return jobs
-
-
-def stream_request(model: Engine, request: Request, job_out: list[Job] | None = None) -> Iterator[StepOutput]:
-    """Like `stream`, for a request made beforehand; `job_out` receives the job, whose result holds the rest."""
-    decoder = Decoder(model)
-    job = decoder.submit(request)
-    if job_out is not None:
-        job_out.append(job)
-    try:
-        while decoder.busy:
-            for _, moment in decoder.step():
-                yield moment
-        if job.error is not None:
-            raise job.error
-    finally:
-        decoder.cancel(job)
-
-
-def make_request(
-    model: Engine,
-    prompt: Prompt,
+def generate_all(
+    model: HasEngine | Engine,
+    prompts: Sequence[Prompt],
+    params: SamplingParams | None = None,
     *,
-    max_new_tokens: int = 512,
-    max_threads: int = 16,
-    max_thread_tokens: int = 512,
-    max_depth: int = 1,
-    sequential: bool = False,
-    temperature: float = 0.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    seed: int = 0,
-    parallelism: float = 0.0,
-    repetition_penalty: float = 1.0,
-    stop: str | Sequence[str] = (),
-    positions: Positions | str | None = None,
-    script: Tree | None = None,
-    scope: str | None = None,
-) -> Request:
-    """Checks and gathers what `generate` and `stream` take."""
-    ids = encode_prompt(model, prompt)
-    for name, value in (
-        ("max_new_tokens", max_new_tokens),
-        ("max_threads", max_threads),
-        ("max_thread_tokens", max_thread_tokens),
-    ):
-        if value < 1:
-            raise UsageError(f"{name} is {value}, expected 1 or more")
-    if isinstance(positions, str):
-        positions = Positions.parse(positions)
-    if positions is not None and positions.gap is None:
-        check_unit(positions, model.vocabulary)
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    return Request(
-        prompt=ids,
-        sampling=SamplingParams(temperature, top_k, top_p, min_p, seed, parallelism, repetition_penalty),
-        limits=Limits(max_new_tokens, max_threads, max_thread_tokens, 0 if sequential else max_depth, model.context),
-        positions=positions or model.positions,
-        stop=tuple(text for text in stops if text),
-        script=script,
-        scope=scope,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> list[Result]:
+    """Answers many prompts at once. All share the options; with `n`, each result has that many `choices`.
+
+    Example:
+        >>> [result.text for result in pasta.generate_all(model, ["What is tea?", "What is coffee?"])]
+    """
+    engine = engine_of(model)
+    shared = make_params(params, options)
+    asked = [make_request(engine, prompt, shared, raw=raw, cache_salt=cache_salt) for prompt in prompts]
+    requests = [choice for request in asked for choice in _choices(request)]
+    results = run(engine, requests)
+    if shared.n == 1:
+        return results
+    groups = [tuple(results[start : start + shared.n]) for start in range(0, len(results), shared.n)]
+    return [replace(group[0], choices=group) for group in groups]
+
+
+def stream(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    params: SamplingParams | None = None,
+    *,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Stream:
+    """Answers a prompt step by step. The texts of the steps, one after another, are the answer.
+
+    Example:
+        >>> for step in pasta.stream(model, "Name three fruits."):
+        ...     print(step.text, end="", flush=True)
+    """
+    engine = engine_of(model)
+    return Stream(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options))
+
+
+async def agenerate(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    params: SamplingParams | None = None,
+    *,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Result:
+    """`generate` for asyncio: tasks share the engine's steps, and a cancelled task frees what it held.
+
+    Example:
+        >>> answers = await asyncio.gather(*(pasta.agenerate(model, question) for question in questions))
+    """
+    engine = engine_of(model)
+    request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
+    first, *others = await asyncio.gather(*(_Asked(engine, choice).result() for choice in _choices(request)))
+    return replace(first, choices=(first, *others)) if others else first
+
+
+async def astream(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    params: SamplingParams | None = None,
+    *,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> AsyncIterator[StepOutput]:
+    """`stream` for asyncio.
+
+    Example:
+        >>> async for step in pasta.astream(model, "Name three fruits."):
+        ...     print(step.text, end="", flush=True)
+    """
+    engine = engine_of(model)
+    asked = _Asked(
+        engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options), watched=True
     )
+    try:
+        async for output in asked:
+            yield output
+    finally:
+        asked.close()
 
 
-def encode_prompt(model: Engine, prompt: Prompt) -> tuple[int, ...]:
-    if isinstance(prompt, str):
-        if not prompt.strip():
-            raise UsageError("the prompt is empty", hint="pass a question")
-        ids = model.vocabulary.encode_chat([{"role": "user", "content": prompt}])
-    elif prompt and isinstance(prompt[0], Mapping):
-        ids = model.vocabulary.encode_chat(prompt)  # type: ignore[arg-type]
-    else:
-        ids = [int(token) for token in prompt]  # type: ignore[arg-type]
-    if not ids:
-        raise UsageError("the prompt is empty", hint="pass a question")
-    if len(ids) >= model.context - 1:
-        raise UsageError(
-            f"the prompt is {len(ids)} tokens long, but the context of {model.name or 'the model'} is {model.context}",
-            hint="shorten the prompt",
-        )
-    return tuple(ids)
+def replay(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    tree: Tree,
+    params: SamplingParams | None = None,
+    **options: Unpack[Options],
+) -> Result:
+    """Decodes with the tokens of a given response in place of the model's choices, threads and all.
+
+    Example:
+        >>> first = pasta.generate(model, "Name three fruits.")
+        >>> pasta.replay(model, "Name three fruits.", first.tree, sequential=True).wall_s
+    """
+    engine = engine_of(model)
+    request = make_request(engine, prompt, params, script=tree, **replay_options(tree, options))
+    return run(engine, [request], watched=True)[0]
 
 
-def _unlimited(tree: Tree, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A script has its own end: no limit but those asked for may cut it."""
-    length = sum(1 for _ in flatten(tree)) + 2
-    return {"max_new_tokens": length, "max_thread_tokens": length, "max_depth": 100, **options}
+def engine_of(model: HasEngine | Engine) -> Engine:
+    return model.engine if hasattr(model, "engine") else model
+
+
+# -- the ways of waiting ----------------------------------------------------------------------------------
+
+
+def run(engine: Engine, requests: Sequence[Request], *, watched: bool = False) -> list[Result]:
+    """Runs requests to their end; whatever goes wrong, nothing of theirs stays in the engine."""
+    runner = runner_of(engine)
+    states = runner.submit(requests, (lambda _, update: None) if watched else None)
+    try:
+        for state in states:
+            state.done.wait()
+    except BaseException:
+        runner.cancel(states)
+        raise
+    return [state.result() for state in states]
+
+
+class Stream:
+    """An answer on its way: iterate over its steps. `result` is the whole of it, once it has ended.
+
+    Ending the iteration early, or leaving the stream's context, cancels the request.
+    """
+
+    def __init__(self, engine: Engine, request: Request):
+        self._runner: Runner = runner_of(engine)
+        self._updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
+        self._request = request
+        self._state: RequestState | None = None
+        self._outputs = self._iterate()
+
+    @property
+    def result(self) -> Result:
+        """Waits for the end where it has not come yet."""
+        for _ in self._outputs:
+            pass
+        assert self._state is not None
+        return self._state.result()
+
+    def __iter__(self) -> Iterator[StepOutput]:
+        return self
+
+    def __next__(self) -> StepOutput:
+        return next(self._outputs)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._outputs.close()
+
+    def _iterate(self) -> Generator[StepOutput, None, None]:
+        [self._state] = self._runner.submit([self._request], lambda _, update: self._updates.put(update))
+        try:
+            while isinstance(update := self._updates.get(), StepOutput):
+                yield update
+            if update.error is not None:
+                raise update.error
+        finally:
+            self._runner.cancel([self._state])
+            self._state.done.wait()  # then nothing of it is in the engine
+
+
+class _Asked:
+    """A request whose updates come to an event loop."""
+
+    def __init__(self, engine: Engine, request: Request, *, watched: bool = False):
+        loop = asyncio.get_running_loop()
+        self._runner = runner_of(engine)
+        self._updates: asyncio.Queue[Update] = asyncio.Queue()
+
+        def tell(_: int, update: Update) -> None:
+            if watched or isinstance(update, RequestState):
+                loop.call_soon_threadsafe(self._updates.put_nowait, update)
+
+        self._states = self._runner.submit([request], tell)
+
+    async def result(self) -> Result:
+        try:
+            async for _ in self:
+                pass
+            return self._states[0].result()
+        finally:
+            self.close()
+
+    async def __aiter__(self) -> AsyncIterator[StepOutput]:
+        while isinstance(update := await self._updates.get(), StepOutput):
+            yield update
+        if update.error is not None:
+            raise update.error
+
+    def close(self) -> None:
+        self._runner.cancel(self._states)
+
+
+def _choices(request: Request) -> list[Request]:
+    """A request for each of the `n` answers, which differ in their seed."""
+    params = request.params
+    return [replace(request, params=replace(params, seed=params.seed + choice, n=1)) for choice in range(params.n)]

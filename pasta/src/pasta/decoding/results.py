@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pasta.core.commands import MAIN
 from pasta.core.interpreter import Interpreter
 from pasta.core.layout import critical_path
+from pasta.core.thread import Thread
 from pasta.core.tree import Tree, flatten, read
-from pasta.decoding.events import TokenPut
+from pasta.decoding.stitching import text_of
+from pasta.engine.base import Engine, TokenLogprobs
 from pasta.lang import plain, print_response
 
 if TYPE_CHECKING:
     from pasta.decoding.events import StepOutput
-    from pasta.engine.base import Engine
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadResult:
-    """One thread, the main one with id 0. `tokens`: the length promised, in tens or as the model counts; 0: none."""
+    """One thread, the main one with id 0. `tokens`: the length promised, in tens or as the model counts; 0: none.
+
+    `logprobs`, where they were asked for, go with `token_ids`; None stands for a token that the model did not choose.
+    The main thread of an answer that ended by itself has one more: of the token that ended it.
+    """
 
     id: int
     parent: int | None
@@ -29,6 +35,7 @@ class ThreadResult:
     position_ids: tuple[int, ...]
     start_step: int
     end_step: int
+    logprobs: tuple[TokenLogprobs | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +48,17 @@ class Result:
     threads: tuple[ThreadResult, ...]
     tokens_total: int  # tags included
     content_tokens: int  # tags and topics left out
+    decoded_tokens: int  # that the model chose; never more than `max_tokens`
+    dropped_tokens: int  # that were decoded beside them, and cut off by a limit
     critical_path: int  # decoded one after another, at the least
     steps: int  # of the engine, the prompt's included
     wall_s: float
-    finish_reason: str
+    finish_reason: str  # 'stop' where the answer ended by itself or at a stop, 'length' where a limit cut it
     model: str
-    tree: Tree
-    moments: tuple[StepOutput, ...]
+    tree: Tree = field(repr=False)
+    outputs: tuple[StepOutput, ...] = field(repr=False)  # step by step, where somebody watched
     cached_tokens: int = 0  # of the prompt, which another request had computed
+    choices: tuple[Result, ...] = field(default=(), repr=False)  # all `n` answers, this one first
 
     @property
     def parallelism(self) -> float:
@@ -60,68 +70,102 @@ class Result:
         out: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
-                "text", "annotated", "prompt_ids", "tokens_total", "content_tokens", "critical_path",
-                "parallelism", "steps", "wall_s", "finish_reason", "model",
+                "text", "annotated", "prompt_ids", "tokens_total", "content_tokens", "decoded_tokens",
+                "dropped_tokens",
+                "critical_path", "parallelism", "steps", "wall_s", "finish_reason", "model",
             )
         }  # fmt: skip
-        out["threads"] = [
-            {name: getattr(thread, name) for name in ThreadResult.__dataclass_fields__} for thread in self.threads
-        ]
+        out["threads"] = [_describe(thread) for thread in self.threads]
+        if len(self.choices) > 1:
+            out["choices"] = [choice.to_dict() for choice in self.choices[1:]]
         return out
 
 
+def _describe(thread: ThreadResult) -> dict[str, Any]:
+    names = [name for name in ThreadResult.__dataclass_fields__ if name != "logprobs"]
+    out = {name: getattr(thread, name) for name in names}
+    if thread.logprobs is not None:
+        out["logprobs"] = [None if one is None else one.logprob for one in thread.logprobs]
+        out["top_logprobs"] = [None if one is None else list(one.top) for one in thread.logprobs]
+    return out
+
+
+@dataclass(slots=True)
+class Record:
+    """What is written down of a request while it runs."""
+
+    steps: int = 0
+    seconds: float = 0.0  # from its beginning to its last step
+    cached_tokens: int = 0
+    outputs: list[StepOutput] = field(default_factory=list)  # where somebody watches
+    spans: dict[int, list[int]] = field(default_factory=dict)  # by thread: the steps of its first and its last token
+    logprobs: dict[int, list[TokenLogprobs]] | None = None  # by thread, where they were asked for
+
+
 def build_result(
-    interpreter: Interpreter,
-    prompt: Sequence[int],
-    engine: Engine,
-    moments: Sequence[StepOutput],
-    stopped: str | None,
-    cached_tokens: int = 0,
+    prompt: Sequence[int], interpreter: Interpreter, record: Record, engine: Engine, stopped: str | None
 ) -> Result:
     """`stopped` is the text where a stop string cut it."""
     vocabulary = engine.vocabulary
     tree = interpreter.tree()
     response = read(tree, vocabulary)
     ids = list(flatten(tree))
-    threads = [
-        ThreadResult(
-            thread.id,
-            thread.parent,
-            vocabulary.decode(thread.topic),
-            thread.length,
-            tuple(thread.tokens),
-            tuple(thread.positions),
-            *_span(thread.id, moments),
-        )
-        for thread in interpreter.threads
-    ]
     tags = vocabulary.tags
-    topics = sum(len(thread.topic) for thread in interpreter.threads)
+    threads = [
+        _thread(each, interpreter, record, vocabulary.decode(each.topic).strip()) for each in read_threads(interpreter)
+    ]
+    chosen = sum(thread.chosen for thread in read_threads(interpreter))
+    topics = sum(len(interpreter.threads[thread.id].topic) for thread in threads)
+    whole = plain(response) if interpreter.whole else text_of(tree, vocabulary, cut=True)
     return Result(
-        text=plain(response) if stopped is None else stopped,
+        text=whole if stopped is None else stopped,
         annotated=print_response(response),
         prompt_ids=tuple(prompt),
         threads=tuple(threads),
         tokens_total=len(ids),
         content_tokens=sum(tags is None or token not in tags for token in ids) - topics,
+        decoded_tokens=chosen,
+        dropped_tokens=max(0, interpreter.sampled - chosen - interpreter.whole),
         critical_path=critical_path(tree, tags),
-        steps=len(moments),
-        wall_s=moments[-1].seconds if moments else 0.0,
+        steps=record.steps,
+        wall_s=record.seconds,
         finish_reason=interpreter.finish_reason or "",
         model=engine.name,
         tree=tree,
-        moments=tuple(moments),
-        cached_tokens=cached_tokens,
+        outputs=tuple(record.outputs),
+        cached_tokens=record.cached_tokens,
     )
 
 
-def _span(thread: int, moments: Sequence[StepOutput]) -> tuple[int, int]:
-    """The steps in which a thread put its first and its last token; both the last step where it never began."""
-    steps = [
-        moment.step
-        for moment in moments
-        for event in moment.events
-        if isinstance(event, TokenPut) and event.thread == thread
-    ]
-    last = len(moments) - 1
-    return (min(steps), max(steps)) if steps else (max(0, last), max(0, last))
+def read_threads(interpreter: Interpreter) -> Iterator[Thread]:
+    """The threads of the answer, by number; what a limit cut off belongs to it no more."""
+    found = {MAIN}
+    for thread in interpreter.threads:
+        if thread.id in found:
+            yield thread
+            found.update(thread.blocks.values())
+
+
+def _thread(thread: Thread, interpreter: Interpreter, record: Record, topic: str) -> ThreadResult:
+    start, end = record.spans.get(thread.id, (max(0, record.steps - 1),) * 2)
+    logprobs = None if record.logprobs is None else record.logprobs.get(thread.id, ())
+    return ThreadResult(
+        thread.id,
+        thread.parent,
+        topic,
+        thread.length,
+        tuple(thread.tokens),
+        tuple(thread.positions),
+        start,
+        end,
+        None if logprobs is None else tuple(_align(logprobs, thread, whole=interpreter.whole)),
+    )
+
+
+def _align(logprobs: Sequence[TokenLogprobs], thread: Thread, whole: bool) -> Iterator[TokenLogprobs | None]:
+    chosen = iter(logprobs)
+    for index in range(len(thread.tokens)):
+        inserted = index == 0 and thread.parent is not None
+        yield None if inserted else next(chosen, None)
+    if whole and thread.parent is None:
+        yield from chosen

@@ -10,6 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pasta.core.commands import MAIN
+from pasta.core.tree import Block, Tree
+from pasta.core.vocabulary import Vocabulary
+
+HALF = "\ufffd"  # stands for a character that is not whole; at the end of what is certain, a cut may still drop it
 
 
 @dataclass(slots=True)
@@ -52,10 +56,13 @@ class Stitcher:
         if found:
             self.stopped = True
             return self._give(min(found)[1])  # the first to be complete, whatever the pieces it came in
-        return self._give(max(0, len(self._held) - self._hold))
+        return self._give(len(self._held[: max(0, len(self._held) - self._hold)].rstrip(HALF)))
 
-    def finish(self) -> str:
-        """What was held back, once nothing more can come."""
+    def finish(self, text: str | None = None) -> str:
+        """What was held back, once nothing more can come. `text` is the whole answer where it was cut."""
+        if text is not None:
+            self._held = text[len(self.text) :]
+            self._reading.clear()
         out = self.take()
         return out if self.stopped else out + self._give(len(self._held))
 
@@ -80,3 +87,24 @@ class Stitcher:
             else:
                 break
         return "".join(out)
+
+
+def text_of(tree: Tree, vocabulary: Vocabulary, *, cut: bool = False) -> str:
+    """A response's text. Where it was cut, characters at its end that are not whole are left out."""
+    runs: list[list[int]] = [[]]  # tokens of text between tags
+    tags = vocabulary.tags
+
+    def walk(items: Tree) -> None:
+        topic = False
+        for item in items:
+            if isinstance(item, Block):
+                walk(item.items)
+            elif tags is not None and item in tags:
+                topic = item == tags.promise
+                runs.append([])
+            elif not topic:
+                runs[-1].append(item)
+
+    walk(tree)
+    text = "".join(vocabulary.decode(run) for run in runs if run)
+    return text.rstrip(HALF) if cut else text

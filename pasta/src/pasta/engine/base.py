@@ -70,6 +70,7 @@ class Engine(Protocol):
     name: str  # of the model
     max_requests: int  # that may be open at once
     max_segments: int  # of one answer: a fork makes two, a join or a rewrite makes one
+    runner: Any  # of the requests that share it; None until the first, and whoever drives it sets it
 
     @property
     def pool(self) -> Pool: ...
@@ -80,7 +81,7 @@ class Engine(Protocol):
     def open(
         self, prompt: Sequence[int], expect: Expect | None, params: SamplingParams, cache_salt: str | None = None
     ) -> Any:
-        """A new request: the handle of its main thread, which holds the prompt and, with `expect`, decodes after it.
+        """A new request: the handle of its main thread, which holds the prompt; with `expect`, it decodes after it.
 
         Requests of the same salt may share what they compute, so far as it changes nothing; None shares with nobody.
         """

@@ -21,7 +21,7 @@ from pasta.models.checkpoint import quiet, read_tokenizer
 HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
 
 
-def connect(url: str, model: str | None = None, *, key: str = "", context: int | None = None) -> RemoteEngine:
+def connect_engine(url: str, model: str | None = None, *, key: str = "", context: int | None = None) -> RemoteEngine:
     """An engine on a completions server.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,6 +53,7 @@ class NativeEngine:
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.name = name
+        self.runner: Any = None
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
         self.pool = KvPool(slots or affordable_slots(model.config, model.dtype, model.device), model.device)
         self._waiting: dict[Request, None] = {}  # those with tokens that have not run, in the order in which they came

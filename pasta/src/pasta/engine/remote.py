@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,7 @@ class RemoteEngine:
         self.grammar = Grammar.of(vocabulary, len(vocabulary.pieces)) if vocabulary.tags else None
         self.context = context
         self.name = name
+        self.runner: Any = None
         self.trained = trained  # the scheme that the model knows: another than `stitched` may cost quality
         self.model = model
         self.penalises = False  # whether the server knows `repetition_penalty`

@@ -48,7 +48,7 @@ def run_answers(
                     continue
                 if engine is None:
                     engine = decoding.open(model, at_once * SLOTS)
-                answer_set(folder, engine, contestant, name, left, at_once, decoding.max_new_tokens, end, say)
+                answer_set(folder, engine, contestant, name, left, at_once, decoding.max_tokens, end, say)
     return [
         _state(folder, contestant, name, questions) for contestant in contestants for name, questions in asked.items()
     ]
@@ -61,7 +61,7 @@ def answer_set(
     name: str,
     questions: Sequence[Question],
     at_once: int,
-    max_new_tokens: int,
+    max_tokens: int,
     end: float,
     say: Say,
 ) -> None:
@@ -69,7 +69,7 @@ def answer_set(
         at_once = max(1, at_once // SKELETON_ROOM)
 
     def maker(question: Question) -> Callable[[], Any]:
-        return lambda: answering(engine, contestant, question.prompt, max_new_tokens)
+        return lambda: answering(engine, contestant, question.prompt, max_tokens)
 
     asked = [(question, maker(question)) for question in questions]
     label = f"{contestant.name} on {name}"

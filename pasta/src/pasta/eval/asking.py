@@ -1,57 +1,23 @@
-"""Runs methods over a decoder: many questions at once, with new ones taken in as others end, or one by itself."""
+"""Runs methods over an engine: many questions at once, with new ones taken in as others end, or one by itself."""
 
 from __future__ import annotations
 
+import queue
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from pasta.decoding.api import Decoder
-from pasta.decoding.state import Job, Request
-from pasta.engine.base import Engine, OutOfSlots
+from pasta.decoding.request import Request, RequestState
+from pasta.decoding.results import Result
+from pasta.decoding.runner import Runner, Update, runner_of
+from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.eval.answer import Answer
 from pasta.eval.methods import Method
 
 Key = TypeVar("Key")
-
-
-@dataclass(slots=True)
-class Asking:
-    """One method on its way."""
-
-    decoder: Decoder
-    method: Method
-    jobs: list[Job] = field(default_factory=list)
-    answer: Answer | None = None
-    begun: float = field(default_factory=time.perf_counter)
-
-    def start(self) -> None:
-        self._submit(lambda: next(self.method))
-
-    @property
-    def waiting(self) -> bool:
-        return not all(job.finished for job in self.jobs)
-
-    def advance(self) -> bool:
-        """Once all of its requests are done: hands their results over, and runs what it asks for next."""
-        results = [job.result() for job in self.jobs]
-        self._submit(lambda: self.method.send(results))
-        return self.answer is not None
-
-    def cancel(self) -> None:
-        for job in self.jobs:
-            self.decoder.cancel(job)
-
-    def _submit(self, step: Callable[[], list[Request]]) -> None:
-        self.jobs = []
-        try:
-            for request in step():
-                self.jobs.append(self.decoder.submit(request))
-        except StopIteration as end:
-            self.answer = end.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,46 +29,79 @@ class Outcome:
     error: PastaError | None = None
 
 
+@dataclass(slots=True, eq=False)
+class Asking(Generic[Key]):
+    """One method on its way."""
+
+    key: Key
+    method: Method
+    states: list[RequestState] = field(default_factory=list)
+    left: int = 0  # of the states, those that have not ended
+    begun: float = field(default_factory=time.perf_counter)
+
+    def next_requests(self) -> list[Request] | Answer:
+        """What the method asks for, given what its last requests brought; or its answer."""
+        try:
+            if not self.states:
+                return next(self.method)
+            results: list[Result] = [state.result() for state in self.states]
+            return self.method.send(results)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+
+
 def ask_all(
     engine: Engine, methods: Iterable[tuple[Key, Callable[[], Method]]], at_once: int, *, watched: bool = True
 ) -> Iterator[tuple[Key, Outcome]]:
     """Runs methods over one engine, `at_once` at a time; gives each outcome as it comes. Ending early cancels.
 
-    What is timed is watched, as a user would watch it; bulk work need not be, where nothing waits for a stop string.
+    What is timed is watched, as a user would watch it; bulk work need not be.
     """
-    decoder = Decoder(engine, watched=watched)
+    runner = runner_of(engine)
+    ended: queue.SimpleQueue[Asking[Key]] = queue.SimpleQueue()
     waiting = deque(methods)
-    running: dict[int, tuple[Key, Asking]] = {}
+    running: set[Asking[Key]] = set()
     try:
         while waiting or running:
-            while waiting and len(running) < at_once:
+            if waiting and len(running) < at_once:
                 key, make = waiting.popleft()
-                asking = None
                 try:
-                    asking = Asking(decoder, make())
-                    asking.start()
-                    running[id(asking)] = (key, asking)
+                    asking = Asking(key, make())
                 except PastaError as error:
-                    if asking is not None:
-                        asking.cancel()
-                    if isinstance(error, OutOfSlots) and running:  # when others have ended there will be room
-                        waiting.appendleft((key, make))
-                        break
                     yield key, Outcome(None, 0.0, error)
-            decoder.step()
-            for key, asking in [pair for pair in running.values() if not pair[1].waiting]:
-                failure = None
-                try:
-                    if not asking.advance():
-                        continue
-                except PastaError as error:
-                    asking.cancel()
-                    failure = error
-                del running[id(asking)]
-                yield key, Outcome(asking.answer, time.perf_counter() - asking.begun, failure)
+                    continue
+                running.add(asking)
+            else:
+                asking = ended.get()
+                asking.left -= 1
+                if asking.left:
+                    continue
+            outcome = _go_on(runner, asking, ended, watched)
+            if outcome is not None:
+                running.discard(asking)
+                yield asking.key, outcome
     finally:
-        for _, asking in running.values():
-            asking.cancel()
+        for asking in running:
+            runner.cancel(asking.states)
+
+
+def _go_on(runner: Runner, asking: Asking[Key], ended: queue.SimpleQueue[Asking[Key]], watched: bool) -> Outcome | None:
+    """Submits what a method asks for next; its outcome where it asks for nothing more."""
+
+    def listen(_: int, update: Update) -> None:
+        if isinstance(update, RequestState):
+            ended.put(asking)
+
+    try:
+        asked = asking.next_requests()
+    except PastaError as error:
+        return Outcome(None, time.perf_counter() - asking.begun, error)
+    if isinstance(asked, Answer):
+        return Outcome(asked, time.perf_counter() - asking.begun)
+    asking.left = len(asked)
+    asking.states = runner.submit(asked, listen, watched=watched)
+    return None
 
 
 def ask_one(engine: Engine, method: Method) -> tuple[Answer, float]:

@@ -56,8 +56,8 @@ def run_concurrency(
             if contestant.model not in engines:
                 engines[contestant.model] = decoding.open(contestant.model, max(users) * SLOTS)
             engine = engines[contestant.model]
-            outcomes, seconds = under_load(engine, contestant, asked, load, decoding.max_new_tokens)
-            outcomes, seconds = under_load(engine, contestant, asked, load, decoding.max_new_tokens)
+            outcomes, seconds = under_load(engine, contestant, asked, load, decoding.max_tokens)
+            outcomes, seconds = under_load(engine, contestant, asked, load, decoding.max_tokens)
             answers = {id: outcome for id, outcome in outcomes.items() if outcome.answer is not None}
             append_line(path, {
                 "users": load,
@@ -81,12 +81,12 @@ def run_concurrency(
 
 
 def under_load(
-    engine: Any, contestant: Contestant, questions: Sequence[Question], users: int, max_new_tokens: int
+    engine: Any, contestant: Contestant, questions: Sequence[Question], users: int, max_tokens: int
 ) -> tuple[dict[str, Outcome], float]:
     """All the questions, `users` at a time: the outcome of each, and the seconds of the whole."""
 
     def maker(question: Question) -> Callable[[], Any]:
-        return lambda: answering(engine, contestant, question.prompt, max_new_tokens)
+        return lambda: answering(engine, contestant, question.prompt, max_tokens)
 
     begun = time.perf_counter()
     outcomes = {q.id: outcome for q, outcome in ask_all(engine, ((q, maker(q)) for q in questions), users)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pasta.errors import UsageError
 
-METHODS = ("parallel", "sequential", "skeleton")
+METHODS = ("parallel", "sequential", "plain", "skeleton")
 DIAL = "parallelism:"
 
 
@@ -14,8 +14,9 @@ DIAL = "parallelism:"
 class Contestant:
     """`NAME=MODEL[@METHOD]`.
 
-    Methods: `parallel` (as the model was trained; a model without tags decodes sequentially), `sequential`,
-    `skeleton` (Skeleton-of-Thought), `parallelism:B` (parallel, with a bias of B on opening a promise).
+    Methods: `parallel` (as the model was trained; a model without tags decodes in one thread), `sequential` (the same
+    answer, one thread at a time), `plain` (without tags), `skeleton` (Skeleton-of-Thought), `parallelism:B` (parallel,
+    with a bias of B on opening a promise).
     """
 
     name: str

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    max_new_tokens: int = 512
+    max_tokens: int = 512
     minutes: float = 0.0  # after which a stage stops by itself; 0: never
     device: str | None = None
     dtype: str | None = None
@@ -21,7 +21,7 @@ class Decoding:
     @property
     def settings(self) -> dict[str, Any]:
         """What all answers of an evaluation have in common."""
-        return {"max_new_tokens": self.max_new_tokens}
+        return {"max_tokens": self.max_tokens}
 
     def ends(self) -> float:
         """When a stage that begins now stops, by the monotonic clock."""

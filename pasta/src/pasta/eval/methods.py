@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 
-from pasta.decoding.api import make_request
+from pasta.decoding.prompts import make_request
+from pasta.decoding.request import Request
 from pasta.decoding.results import Result
-from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.eval.answer import Answer, ThreadLine, in_runs, of_result
 from pasta.eval.contestants import Contestant
@@ -32,22 +32,27 @@ ASK_POINT = (
 )
 
 
-def answering(engine: Engine, contestant: Contestant, prompt: str, max_new_tokens: int) -> Method:
+def answering(engine: Engine, contestant: Contestant, prompt: str, max_tokens: int) -> Method:
     """How this contestant answers a prompt."""
     if contestant.method == "skeleton":
-        return by_skeleton(engine, prompt, max_new_tokens)
-    return as_trained(engine, prompt, max_new_tokens, contestant.method == "sequential", contestant.parallelism)
+        return by_skeleton(engine, prompt, max_tokens)
+    return as_trained(engine, prompt, max_tokens, contestant.method, contestant.parallelism)
 
 
-def as_trained(engine: Engine, prompt: str, max_new_tokens: int, sequential: bool, parallelism: float) -> Method:
+def as_trained(engine: Engine, prompt: str, max_tokens: int, method: str, parallelism: float) -> Method:
     request = make_request(
-        engine, prompt, max_new_tokens=max_new_tokens, sequential=sequential, parallelism=parallelism
+        engine,
+        prompt,
+        max_tokens=max_tokens,
+        sequential=method == "sequential",
+        plain=method == "plain",
+        parallelism=parallelism,
     )
     [result] = yield [request]
     return of_result(result, engine.vocabulary.tags)
 
 
-def by_skeleton(engine: Engine, prompt: str, max_new_tokens: int) -> Method:
+def by_skeleton(engine: Engine, prompt: str, max_tokens: int) -> Method:
     """Skeleton-of-Thought: a numbered plan first, then every point by itself, all at once; nothing is joined.
 
     Where the plan holds no two points, the prompt is answered as it is, and the plan was for nothing.
@@ -56,12 +61,12 @@ def by_skeleton(engine: Engine, prompt: str, max_new_tokens: int) -> Method:
     def ask(text: str, tokens: int, begun: str = "", stop: str = "") -> Request:
         """`begun` is how the answer begins: it is given, not decoded."""
         ids = engine.vocabulary.encode_chat([{"role": "user", "content": text}]) + engine.vocabulary.encode(begun)
-        return make_request(engine, ids, max_new_tokens=tokens, sequential=True, stop=stop)
+        return make_request(engine, ids, max_tokens=tokens, plain=True, stop=stop)
 
     [plan] = yield [ask(ASK_SKELETON.format(question=prompt), SKELETON_TOKENS, begun="1.")]
     points = read_points("1." + plan.text)
     if len(points) < 2:
-        [whole] = yield [ask(prompt, max_new_tokens)]
+        [whole] = yield [ask(prompt, max_tokens)]
         return _joined(engine, plan, [whole], [(1, whole.text)])
     skeleton = "; ".join(points.values())
     results = yield [

@@ -18,7 +18,7 @@ from pasta.eval.table import table
 from pasta.judge.open import KINDS
 
 PROGRAM = "pasta eval"
-MODEL_HELP = "a folder, an adapter, a name; METHOD: sequential, skeleton, parallelism:B; once for each model"
+MODEL_HELP = "a folder, an adapter, a name; METHOD: plain, sequential, skeleton, parallelism:B; once for each model"
 PROMPTS_HELP = "AlpacaEval, MT-bench, Vicuna, any JSON (lines) of prompts; or: constraints, arithmetic"
 
 
@@ -137,7 +137,7 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
 
 
 def decoding(options: argparse.Namespace) -> Decoding:
-    return Decoding(options.max_new_tokens, options.minutes, options.device, options.dtype, options.base)
+    return Decoding(options.max_tokens, options.minutes, options.device, options.dtype, options.base)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -165,7 +165,9 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--model", metavar="NAME=MODEL[@METHOD]", help=MODEL_HELP, **repeated)
         made.add_argument("--prompts", metavar="[NAME=]FILE", help=PROMPTS_HELP, **repeated)
         made.add_argument("--limit", type=int, default=limit, help=limit_help)
-        made.add_argument("--max-new-tokens", type=int, default=512, help="tokens an answer (%(default)s)")
+        made.add_argument(
+            "--max-tokens", "--max-new-tokens", type=int, default=512, help="tokens an answer (%(default)s)"
+        )
         made.add_argument("--minutes", type=float, default=0.0, help="stop by itself after so long")
         made.add_argument("--base", metavar="MODEL", help="where the adapters' base lies now, if not where they say")
         made.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")

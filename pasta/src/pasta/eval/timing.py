@@ -57,7 +57,7 @@ def run_timing(
         for contestant in contestants:
             engine = engines[contestant.model]
             try:
-                rows.append(timed(engine, contestant, question, decoding.max_new_tokens))
+                rows.append(timed(engine, contestant, question, decoding.max_tokens))
             except PastaError as error:
                 say(f"{contestant.name}: prompt {question.id}: {error}")
         for row in rows:  # together: a ratio needs all contestants on a prompt
@@ -80,18 +80,18 @@ def drawn(questions: Sequence[Question], limit: int) -> list[Question]:
     return shuffled[:limit] if limit else shuffled
 
 
-def timed(engine: Any, contestant: Contestant, question: Question, max_new_tokens: int) -> dict[str, Any]:
+def timed(engine: Any, contestant: Contestant, question: Question, max_tokens: int) -> dict[str, Any]:
     """Decodes a prompt until nothing had to be compiled or captured for it."""
 
     def decode(tokens: int) -> tuple[Answer, float]:
         return ask_one(engine, answering(engine, contestant, question.prompt, tokens))
 
     # The prompt runs outside of any graph. Where shapes are not to be seen, a whole decode must do.
-    decode(max_new_tokens if captured(engine) is None or contestant.method == "skeleton" else WARM_TOKENS)
+    decode(max_tokens if captured(engine) is None or contestant.method == "skeleton" else WARM_TOKENS)
     decodes, fresh = 0, 1
     while fresh and decodes < TRIES:
         before = captured(engine) or 0
-        answer, seconds = decode(max_new_tokens)
+        answer, seconds = decode(max_tokens)
         fresh = (captured(engine) or 0) - before
         decodes += 1
     return {

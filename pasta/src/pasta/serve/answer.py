@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from pasta.decoding.events import StepOutput
+from pasta.decoding.request import Request
 from pasta.decoding.results import Result
-from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
+from pasta.serve.dispatcher import Dispatcher, News
 from pasta.serve.errors import from_pasta
 from pasta.serve.events import to_json
 from pasta.serve.metrics import Metrics
 from pasta.serve.protocol import ChatBody, Options
-from pasta.serve.scheduler import Scheduler, Update
 from pasta.serve.tracing import AnswerSpan
 
 
@@ -27,7 +27,7 @@ class Answer:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        dispatcher: Dispatcher,
         engine: Engine,
         metrics: Metrics,
         requests: Sequence[Request],
@@ -35,7 +35,7 @@ class Answer:
         answered: Callable[[Result], None],
         begin_span: Callable[[], AnswerSpan] | None = None,
     ):
-        self._scheduler = scheduler
+        self._dispatcher = dispatcher
         self._engine = engine
         self._metrics = metrics
         self._body = body
@@ -48,13 +48,13 @@ class Answer:
         self._results: dict[int, Result] = {}
         self._ended = False
         loop = asyncio.get_running_loop()
-        self._updates: asyncio.Queue[tuple[int, Update]] = asyncio.Queue()
+        self._updates: asyncio.Queue[tuple[int, News]] = asyncio.Queue()
 
-        def tell(index: int, update: Update) -> None:
+        def tell(index: int, update: News) -> None:
             loop.call_soon_threadsafe(self._updates.put_nowait, (index, update))
 
         self._span = None if begin_span is None else begin_span()
-        self._tickets = scheduler.submit(requests, tell)
+        self._states = dispatcher.submit(requests, tell)
 
     def close(self) -> None:
         """Ends what still runs. To be called once, whatever happens."""
@@ -63,19 +63,19 @@ class Answer:
         if not self._ended:
             self._ended = True
             self._metrics.cancelled.inc()
-            self._scheduler.cancel(self._tickets)
+            self._dispatcher.cancel(self._states)
 
     async def whole(self) -> dict[str, Any]:
         async for _ in self._told():
             pass
-        choices = [self._choice(index, self._results[index]) for index in range(len(self._tickets))]
+        choices = [self._choice(index, self._results[index]) for index in range(len(self._states))]
         return {**self._head(""), "choices": choices, "usage": self._usage()}
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Server-sent events. An error that comes late is the last of them."""
         try:
             if self._chat:
-                for index in range(len(self._tickets)):
+                for index in range(len(self._states)):
                     yield self._event(index, {"role": "assistant", "content": ""})
             async for index, update in self._told():
                 if isinstance(update, Result):
@@ -93,7 +93,7 @@ class Answer:
     async def _told(self) -> AsyncIterator[tuple[int, StepOutput | Result]]:
         """All choices' steps as they come, and each choice's result after its last."""
         waiting_for_text = True
-        while len(self._results) < len(self._tickets):
+        while len(self._results) < len(self._states):
             index, update = await self._updates.get()
             if self._span is not None:
                 self._span.take(index, update)
@@ -102,7 +102,7 @@ class Answer:
             if isinstance(update, Result):
                 self._results[index] = update
                 self._answered(update)
-                self._ended = len(self._results) == len(self._tickets)
+                self._ended = len(self._results) == len(self._states)
             elif waiting_for_text and update.text:
                 waiting_for_text = False
                 self._metrics.first.observe(time.perf_counter() - self._begun)
@@ -146,7 +146,7 @@ class Answer:
         # Choices of one prompt share it, and it counts once.
         firsts = [self._results[index * (self._body.n or 1)] for index in range(self._prompts)]
         prompt = sum(len(result.prompt_ids) for result in firsts)
-        completion = sum(result.tokens_total for result in results)
+        completion = sum(result.decoded_tokens for result in results)
         content = sum(result.content_tokens for result in results)
         return {
             "prompt_tokens": prompt,

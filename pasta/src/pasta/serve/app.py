@@ -16,18 +16,18 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Receive, Scope, Send
 
 from pasta._version import __version__
+from pasta.decoding.request import Request
 from pasta.decoding.results import Result
-from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.serve.answer import Answer
+from pasta.serve.dispatcher import Dispatcher
 from pasta.serve.errors import ApiError, from_pasta, from_validation
 from pasta.serve.front import Front
 from pasta.serve.guard import Guard
 from pasta.serve.metrics import Metrics
 from pasta.serve.page import PATHS, page_routes
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
-from pasta.serve.scheduler import Scheduler
 from pasta.serve.settings import Settings
 from pasta.serve.tracing import AnswerSpan, make_tracing
 
@@ -39,10 +39,10 @@ class Gone(Exception):
     """The client closed the connection."""
 
 
-def make_app(engine: Engine, scheduler: Scheduler, settings: Settings) -> FastAPI:
-    """The server over an engine and its scheduler, whose ends are the caller's to arrange."""
+def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> FastAPI:
+    """The server over an engine and its dispatcher, whose ends are the caller's to arrange."""
     front = Front(engine, settings)
-    metrics = Metrics(scheduler, engine.pool)
+    metrics = Metrics(dispatcher, engine.pool)
     tracing = make_tracing()
     created = int(time.time())
 
@@ -61,14 +61,14 @@ def make_app(engine: Engine, scheduler: Scheduler, settings: Settings) -> FastAP
         def answered(result: Result) -> None:
             metrics.answered(result)
             if isinstance(body, ChatBody):
-                front.foresee(body, result, scheduler.prepare)
+                front.prefetch(body, result, dispatcher.prefetch)
 
         def begin_span() -> AnswerSpan:
             assert tracing is not None
             operation = "chat" if isinstance(body, ChatBody) else "text_completion"
             return tracing.begin(http.headers, operation, engine.name)
 
-        answer = Answer(scheduler, engine, metrics, requests, body, answered, begin_span if tracing else None)
+        answer = Answer(dispatcher, engine, metrics, requests, body, answered, begin_span if tracing else None)
         if body.stream:
             return EventStream(answer)
         try:
@@ -103,8 +103,8 @@ def make_app(engine: Engine, scheduler: Scheduler, settings: Settings) -> FastAP
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        if not scheduler.alive:
-            raise ApiError(503, "the engine's worker has ended")
+        if not dispatcher.open:
+            raise ApiError(503, "the server is shutting down")
         return {"status": "ok"}
 
     @app.get("/version")

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from pasta.engine.base import OutOfSlots
 from pasta.errors import PastaError, UsageError
-from pasta.serve.scheduler import QueueFull, ShuttingDown
+from pasta.serve.dispatcher import QueueFull, ShuttingDown
 
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 

@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from pasta.core.interpreter import Limits
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.api import make_request
+from pasta.decoding.prompts import make_request
+from pasta.decoding.request import Request
 from pasta.decoding.results import Result
-from pasta.decoding.state import Request
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.serve.errors import ApiError
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
-from pasta.serve.scheduler import slots_needed
 from pasta.serve.settings import Settings
 
 T = TypeVar("T")
@@ -53,7 +51,7 @@ class Front:
         messages = [message.plain() for message in body.messages]
         return self._requests(body, [await self._in_thread(self._encode_chat, messages)], "messages")
 
-    def foresee(self, body: ChatBody, result: Result, prepare: Callable[[Request], None]) -> None:
+    def prefetch(self, body: ChatBody, result: Result, prefetch: Callable[[Request], None]) -> None:
         """Has an answer's text computed as part of the next turn's prompt, while its reader reads.
 
         Only where it forked: otherwise its keys and values are those of a prompt, and are there already.
@@ -65,7 +63,7 @@ class Front:
             def encode() -> None:
                 with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
                     ids = self._encode_chat(messages)
-                    prepare(make_request(self.engine, ids, max_new_tokens=1, sequential=True, scope=body.scope))
+                    prefetch(make_request(self.engine, ids, max_tokens=1, plain=True, cache_salt=body.scope))
 
             self._thread.submit(encode)
 
@@ -117,7 +115,7 @@ class Front:
     def _request(self, body: Options, prompt: list[int], choice: int, param: str) -> Request:
         if not prompt:
             raise ApiError(400, "the prompt is empty", param=param)
-        most = self._most_tokens(len(prompt), body.extension.sequential)
+        most = self._most_tokens(len(prompt))
         if most < 1:
             message = f"the prompt is {len(prompt)} tokens long, and no answer fits beside it"
             hint = f"the model's context is {self.engine.context}, the server's memory {self._slots} tokens"
@@ -131,7 +129,7 @@ class Front:
         return make_request(
             self.engine,
             prompt,
-            max_new_tokens=min(most, asked or most),
+            max_tokens=min(most, asked or most),
             max_threads=extension.max_threads,
             sequential=extension.sequential,
             temperature=body.temperature or 0.0,
@@ -141,20 +139,11 @@ class Front:
             repetition_penalty=body.repetition_penalty or 1.0,
             seed=seed + choice,
             parallelism=extension.parallelism,
+            plain=extension.plain,
             stop=body.stop or (),
-            scope=body.scope,
+            cache_salt=body.scope,
         )
 
-    def _most_tokens(self, prompt: int, sequential: bool) -> int:
-        """The longest answer that the model's context and the whole KV pool hold beside a prompt."""
-        if prompt >= self.engine.context - 1:
-            return 0
-        low, high = 0, self._settings.max_tokens
-        while low < high:
-            middle = (low + high + 1) // 2
-            limits = Limits(max_new_tokens=middle, max_depth=0 if sequential else 1)
-            if slots_needed(prompt, limits, self.engine.positions) <= self._slots:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+    def _most_tokens(self, prompt: int) -> int:
+        """The longest answer that is taken on beside a prompt."""
+        return min(self._settings.max_tokens, self.engine.context - 1 - prompt, self._slots - prompt)

@@ -7,7 +7,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from pasta.decoding.results import Result
 from pasta.engine.base import Pool
-from pasta.serve.scheduler import Scheduler
+from pasta.serve.dispatcher import Dispatcher
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100)
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -19,7 +19,7 @@ class Metrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, scheduler: Scheduler, pool: Pool):
+    def __init__(self, dispatcher: Dispatcher, pool: Pool):
         own = self._registry = CollectorRegistry()
         self.requests = Counter("pasta_requests", "HTTP requests.", ["path", "status"], registry=own)
         self.cancelled = Counter(
@@ -39,9 +39,10 @@ class Metrics:
             "pasta_theoretical_speedup", "Content tokens over critical path.", registry=own, buckets=SPEEDUPS
         )
         for name, what, read in (
-            ("pasta_requests_running", "Requests in the batch.", lambda: scheduler.running),
-            ("pasta_requests_waiting", "Requests in the queue.", lambda: scheduler.waiting),
-            ("pasta_steps", "Steps of the engine so far.", lambda: scheduler.steps),
+            ("pasta_requests_running", "Requests in the batch.", lambda: dispatcher.running),
+            ("pasta_requests_waiting", "Requests in the queue.", lambda: dispatcher.waiting),
+            ("pasta_steps", "Steps of the engine so far.", lambda: dispatcher.steps),
+            ("pasta_preemptions", "Requests that lost their place to others, so far.", lambda: dispatcher.preemptions),
             ("pasta_kv_slots", "Size of the KV pool in tokens.", lambda: pool.slots),
             ("pasta_kv_slots_free", "Slots that no request holds.", lambda: pool.free_slots),
             ("pasta_kv_slots_kept", "Slots that hold what prompts began with.", lambda: pool.kept_slots),

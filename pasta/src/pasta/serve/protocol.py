@@ -74,6 +74,7 @@ class Extension(Body):
     max_threads: Annotated[int, Field(ge=1, le=256)] = 16
     parallelism: Annotated[float, Field(ge=-100, le=100)] = 0.0
     sequential: bool = False
+    plain: bool = False
 
 
 class StreamOptions(Lenient):

@@ -12,7 +12,7 @@ import uvicorn
 from pasta.engine.base import Engine
 from pasta.errors import PastaError, UsageError
 from pasta.serve.app import make_app
-from pasta.serve.scheduler import Scheduler
+from pasta.serve.dispatcher import Dispatcher
 from pasta.serve.settings import Settings
 
 TAIL_S = 2  # after the grace: for the last words to reach the clients
@@ -22,14 +22,12 @@ class Server(uvicorn.Server):
     """uvicorn, whose shutdown also winds down what is being decoded."""
 
     def __init__(self, engine: Engine, settings: Settings, ready: Callable[[], None] = lambda: None):
-        self.scheduler = Scheduler(
-            engine, engine.pool.slots, max_running=settings.max_running, max_queue=settings.max_queue
-        )
+        self.dispatcher = Dispatcher(engine, max_running=settings.max_running, max_queue=settings.max_queue)
         self._grace_s = settings.grace_s
         self._ready = ready
         super().__init__(
             uvicorn.Config(
-                make_app(engine, self.scheduler, settings),
+                make_app(engine, self.dispatcher, settings),
                 log_level="warning",
                 access_log=False,
                 ws="none",
@@ -44,10 +42,10 @@ class Server(uvicorn.Server):
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.scheduler.shut_down(self._grace_s)
+        self.dispatcher.shut_down(self._grace_s)
         await super().shutdown(sockets)
-        self.scheduler.shut_down()
-        self.scheduler.join(TAIL_S)
+        self.dispatcher.shut_down()
+        self.dispatcher.join(TAIL_S)
 
     def run_on(self, bound: socket.socket) -> None:
         """Until a signal; Ctrl-C is the ordinary end."""
@@ -56,8 +54,8 @@ class Server(uvicorn.Server):
         except KeyboardInterrupt:
             pass
         finally:
-            self.scheduler.shut_down()
-            self.scheduler.join(TAIL_S)
+            self.dispatcher.shut_down()
+            self.dispatcher.join(TAIL_S)
 
 
 def bind(host: str, port: int) -> socket.socket:

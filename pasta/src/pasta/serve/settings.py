@@ -14,7 +14,7 @@ class Settings:
     api_key: str | None = None
     max_running: int = 16  # requests that decode at once
     max_queue: int = 64  # requests that wait; more are refused
-    max_tokens: int = 2048  # decoded for one answer, in all its threads
+    max_tokens: int = 2048  # of the longest answer, in reading order, tags included
     max_body: int = 4 << 20  # bytes
     grace_s: float = 10.0  # how long a shutdown lets running answers go on
     aliases: tuple[str, ...] = ()  # other names by which clients may ask for the model

@@ -19,7 +19,7 @@ from pasta.decoding.results import Result
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-    from pasta.serve.scheduler import Update
+    from pasta.serve.dispatcher import News
 
 log = logging.getLogger("pasta.serve")
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -77,7 +77,7 @@ class AnswerSpan:
         self._results: list[Result] = []
         self._begun: set[int] = set()
 
-    def take(self, choice: int, update: Update) -> None:
+    def take(self, choice: int, update: News) -> None:
         if isinstance(update, StepOutput):
             if choice not in self._begun:
                 self._begun.add(choice)

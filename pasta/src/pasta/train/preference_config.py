@@ -41,7 +41,7 @@ class PreferenceConfig(Settings):
     temperature: float = told(1.0, "Of the samples.")
     parallelism: str = told("0", "Added to the logit of a fork, with commas: the samples of a prompt take turns.")
     batch: int = told(64, "Answers at once; on a large GPU 1024.")
-    max_new_tokens: int = told(512, "Tokens an answer may have.")
+    max_tokens: int = told(512, "Tokens an answer may have.")
     max_prompt_tokens: int = told(384, "Longer prompts are left out.")
 
     part: str = told("0/1", "Sample this part of the prompts: 2/6 in the third of six processes beside each other.")
@@ -74,7 +74,7 @@ class PreferenceConfig(Settings):
 
     def __post_init__(self) -> None:
         self.check_given("prompts", "output")
-        self.check_positive("batch", "batch_size", "max_length", "max_new_tokens", "rounds", "logging_steps")
+        self.check_positive("batch", "batch_size", "max_length", "max_tokens", "rounds", "logging_steps")
         self.check_choices("method", "attention")
         if self.samples < 2:
             raise UsageError(f"samples is {self.samples}, expected 2 or more: a pair is a best and a worst")

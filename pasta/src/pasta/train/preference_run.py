@@ -56,7 +56,7 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     number, parts = config.shard
     questions = read_questions(config)
     prompts = [each.prompt if index % parts == number else "" for index, each in enumerate(questions)]
-    limits = {name: getattr(config, name) for name in ("batch", "max_new_tokens", "max_prompt_tokens", "minutes")}
+    limits = {name: getattr(config, name) for name in ("batch", "max_tokens", "max_prompt_tokens", "minutes")}
     own = f"-{number}-of-{parts}" if parts > 1 else ""
     drawn = {(row["index"], row["sample"]) for row in each.samples()}
     if is_missing(prompts, config.samples, drawn):
@@ -72,7 +72,7 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     if is_missing(wanted, 1, answered):
         draw(
             engine_of(config, config.baseline), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
-            samples=1, temperature=0.0, sequential=True, **limits,
+            samples=1, temperature=0.0, plain=True, **limits,
         )  # fmt: skip
 
 
@@ -81,11 +81,10 @@ def is_missing(prompts: Sequence[str], samples: int, done: Collection[tuple[int,
 
 
 def engine_of(config: PreferenceConfig, name: str) -> NativeEngine:
-    from pasta.core.interpreter import Limits
     from pasta.engine.load import load_engine
-    from pasta.serve.scheduler import slots_needed
 
-    slots = config.batch * slots_needed(config.max_prompt_tokens, Limits(max_new_tokens=config.max_new_tokens))
+    # Room for all of them at once, as if each were as long as it may be; with less, some would wait.
+    slots = config.batch * (config.max_prompt_tokens + config.max_tokens)
     return load_engine(name, device=config.device, slots=slots, base=config.base_for(name))
 
 

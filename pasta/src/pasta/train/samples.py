@@ -15,13 +15,14 @@ from typing import Any
 
 from pasta.core.tree import Block, Tree
 from pasta.data.lines import append_lines, read_lines
-from pasta.decoding.api import Decoder, make_request
-from pasta.decoding.state import Job
+from pasta.decoding.bulk import as_completed
+from pasta.decoding.prompts import make_request
+from pasta.decoding.request import Request
+from pasta.decoding.results import Result
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
 
 SAY_S, WRITE_S = 10.0, 2.0  # how often it tells how far it is, and how often it writes
-REFILL = 16  # a batch is filled up once this part of it is free: prompts run faster together
 
 Nested = list[Any]  # token ids, each block a list of its own
 
@@ -34,9 +35,9 @@ def draw(
     samples: int = 10,
     temperature: float = 1.0,
     parallelism: Sequence[float] = (0.0,),
-    sequential: bool = False,
+    plain: bool = False,
     batch: int = 64,
-    max_new_tokens: int = 512,
+    max_tokens: int = 512,
     max_prompt_tokens: int = 384,
     seed: int = 0,
     minutes: float = 0.0,
@@ -55,64 +56,39 @@ def draw(
     wanted = [(index, sample) for index in order for sample in range(samples) if (index, sample) not in done]
     encoded: dict[int, list[int]] = {}
 
-    def requests() -> Iterator[tuple[tuple[int, int], Any]]:
+    def requests() -> Iterator[tuple[tuple[int, int], Request]]:
         for index, sample in wanted:
             if index not in encoded:
                 encoded[index] = engine.vocabulary.encode_chat([{"role": "user", "content": prompts[index]}])
             if len(encoded[index]) <= max_prompt_tokens:
                 own = (seed * 1_000_003 + index) * 1_009 + sample
                 yield (index, sample), make_request(
-                    engine, encoded[index], max_new_tokens=max_new_tokens, temperature=temperature, seed=own,
-                    parallelism=parallelism[sample % len(parallelism)], sequential=sequential,
+                    engine, encoded[index], max_tokens=max_tokens, temperature=temperature, seed=own,
+                    parallelism=parallelism[sample % len(parallelism)], plain=plain,
                 )  # fmt: skip
 
     progress = Progress(len(wanted))
     rows: list[dict[str, Any]] = []
     written = time.monotonic()
     until = written + 60 * minutes if minutes else float("inf")
-    for (index, sample), job in run(engine, requests(), batch, until, progress):
+    for (index, sample), state in as_completed(engine, requests(), batch, until=until):
         try:
-            rows.append({"index": index, "sample": sample, "prompt": prompts[index], **describe(job)})
+            rows.append({"index": index, "sample": sample, "prompt": prompts[index], **describe(state.result())})
         except PastaError as error:
             print(f"prompt {index}, sample {sample}: {error}", file=sys.stderr, flush=True)
+        progress.count(state.interpreter.sampled)
+        progress.say_now_and_then()
         if (now := time.monotonic()) - written > WRITE_S:
             append_lines(path, rows)
             rows, written = [], now
     append_lines(path, rows)
+    if progress.answers < len(wanted) and time.monotonic() >= until:
+        print("time is up: what is left is for the next run", file=sys.stderr, flush=True)
     progress.say()
 
 
-def run(
-    engine: Engine, requests: Iterator[tuple[Any, Any]], batch: int, until: float, progress: Progress
-) -> Iterator[tuple[Any, Job]]:
-    """Decodes `batch` requests at a time until there are none, or the time is up; yields each as it ends."""
-    decoder = Decoder(engine, watched=False)
-    running: dict[Job, Any] = {}
-    more = True
-    while (more or running) and time.monotonic() < until:
-        if more and batch - len(running) >= max(1, batch // REFILL):
-            while len(running) < batch:
-                key, request = next(requests, (None, None))
-                if request is None:
-                    more = False
-                    break
-                running[decoder.submit(request)] = key
-        decoder.step()
-        ended = [job for job in running if job.finished]
-        for job in ended:
-            progress.count(job.interpreter.sampled)
-            yield running.pop(job), job
-        progress.say_now_and_then(running)
-    if running:
-        print(f"time is up: {len(running)} answers under way are left for the next run", file=sys.stderr, flush=True)
-        for job in running:
-            decoder.cancel(job)
-
-
-def describe(job: Job) -> dict[str, Any]:
+def describe(result: Result) -> dict[str, Any]:
     """What a sample is, to train on and to read. `tokens` are its very tokens, as `annotated` may be cut otherwise."""
-    result = job.result()
-    cut = any(thread.reason == "length" for thread in job.interpreter.threads)
     return {
         "annotated": result.annotated,
         "text": result.text,
@@ -120,7 +96,7 @@ def describe(job: Job) -> dict[str, Any]:
         "content_tokens": result.content_tokens,
         "critical_path": result.critical_path,
         "threads": len(result.threads),
-        "finish_reason": "length" if cut else result.finish_reason,
+        "finish_reason": result.finish_reason,
     }
 
 
@@ -146,19 +122,18 @@ class Progress:
         self.answers += 1
         self.tokens += tokens
 
-    def say_now_and_then(self, running: Collection[Job]) -> None:
+    def say_now_and_then(self) -> None:
         now = time.monotonic()
         if now - self._said < SAY_S:
             return
-        tokens = self.tokens + sum(job.interpreter.sampled for job in running)
-        rate = (tokens - self._said_tokens) / (now - self._said)
-        left = f", about {(self.total / self.answers - 1) * (now - self.begun):.0f} s left" if self.answers else ""
+        rate = (self.tokens - self._said_tokens) / (now - self._said)
+        left = (self.total / self.answers - 1) * (now - self.begun)
         print(
-            f"{self.answers}/{self.total} answers, {len(running)} running, {rate:,.0f} tokens/s{left}",
+            f"{self.answers}/{self.total} answers, {rate:,.0f} tokens/s, about {left:.0f} s left",
             file=sys.stderr,
             flush=True,
         )
-        self._said, self._said_tokens = now, tokens
+        self._said, self._said_tokens = now, self.tokens
 
     def say(self) -> None:
         seconds = time.monotonic() - self.begun

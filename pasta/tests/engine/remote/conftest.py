@@ -10,7 +10,7 @@ import pytest
 from completions_server import CompletionsServer
 from remote_support import ROWS, native_of, served
 
-from pasta.engine.connect import connect
+from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
 from pasta.train import sft

@@ -9,7 +9,7 @@ from remote_support import ROWS, native_of, served
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate
-from pasta.engine.connect import connect
+from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote_client import ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
@@ -83,7 +83,7 @@ def test_a_server_that_ignores_the_bias(tmp_path: Path) -> None:
         engine = connect(server.url)
         with pytest.raises(ServerError, match="ignores logit_bias"):
             for seed in range(50):
-                generate(engine, "Why?", temperature=3.0, seed=seed, max_new_tokens=100)
+                generate(engine, "Why?", temperature=3.0, seed=seed, max_tokens=100)
 
 
 def test_a_server_that_knows_no_penalty(native: NativeEngine, folder: str) -> None:

@@ -13,21 +13,22 @@ from remote_support import ROWS, native_of, served
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.api import Decoder, encode_prompt, generate, generate_all, make_request
-from pasta.engine.connect import connect
+from pasta.decoding.api import generate, generate_all, stream
+from pasta.decoding.prompts import encode_prompt, make_request
+from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
 from pasta.errors import UsageError
 from pasta.lang import parse, plain
 from pasta.models.tags import add_tags
-from support import byte_tokenizer, tiny_model
+from support import Stepper, byte_tokenizer, tiny_model
 
 
 def test_training_in_this_layout_is_decoding_in_it(native: NativeEngine) -> None:
     assert native.positions.stitched
     forks = syncs = 0
     for row in ROWS:
-        result = generate(native, row["prompt"], max_new_tokens=200, max_depth=2)
+        result = generate(native, row["prompt"], max_tokens=200)
         assert result.text == plain(parse(row["response"]))
         forks += len(result.threads) - 1
         syncs += result.annotated.count("<sync/>")
@@ -37,19 +38,20 @@ def test_training_in_this_layout_is_decoding_in_it(native: NativeEngine) -> None
 @pytest.mark.parametrize("max_threads", [1, 2, 16])
 def test_the_answers_are_the_native_engines(remote: RemoteEngine, native: NativeEngine, max_threads: int) -> None:
     for row in ROWS:
-        options = {"max_new_tokens": 200, "max_threads": max_threads, "max_depth": 2}
-        answer, expected = generate(remote, row["prompt"], **options), generate(native, row["prompt"], **options)
+        options = {"max_tokens": 200, "max_threads": max_threads}
+        steps = stream(remote, row["prompt"], **options)
+        answer, expected = steps.result, generate(native, row["prompt"], **options)
         assert answer.tree == expected.tree
         assert answer.text == expected.text
         by_place = {thread.position_ids: thread.token_ids for thread in answer.threads}
         assert by_place == {thread.position_ids: thread.token_ids for thread in expected.threads}
-        assert "".join(moment.text for moment in answer.moments) == answer.text
+        assert "".join(output.text for output in answer.outputs) == answer.text
 
 
 def test_many_answers_at_once(remote: RemoteEngine, native: NativeEngine) -> None:
     prompts = [row["prompt"] for row in ROWS]
-    answers = generate_all(remote, prompts, max_depth=2)
-    assert [answer.tree for answer in answers] == [generate(native, prompt, max_depth=2).tree for prompt in prompts]
+    answers = generate_all(remote, prompts)
+    assert [answer.tree for answer in answers] == [generate(native, prompt).tree for prompt in prompts]
 
 
 @pytest.mark.parametrize("quirks", ["quiet-stop", "matched-stop", "pairs", "no-tokenize"])
@@ -57,14 +59,12 @@ def test_servers_differ_and_answers_do_not(native: NativeEngine, folder: str, qu
     with served(native, folder, quirks) as server:
         engine = connect(server.url)
         for row in ROWS[:2]:
-            assert (
-                generate(engine, row["prompt"], max_depth=2).tree == generate(native, row["prompt"], max_depth=2).tree
-            )
+            assert generate(engine, row["prompt"]).tree == generate(native, row["prompt"]).tree
 
 
 @pytest.mark.parametrize("dial", [0.0, 4.0])
 def test_the_grammar_holds_though_the_server_does_not_know_it(tmp_path: Path, dial: float) -> None:
-    """Random weights put tags anywhere. One thread at a time: then a token limit cuts at the same place."""
+    """Random weights put tags anywhere."""
     model, vocabulary = tiny_model(seed=3), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
     model.save_pretrained(tmp_path)
@@ -72,24 +72,31 @@ def test_the_grammar_holds_though_the_server_does_not_know_it(tmp_path: Path, di
     native = native_of(str(tmp_path))
     with served(native, str(tmp_path)) as server:
         engine = connect(server.url, str(tmp_path))
-        options = {"max_threads": 1, "max_new_tokens": 90, "max_thread_tokens": 40, "parallelism": dial}
+        options = {"max_threads": 1, "max_tokens": 90, "max_thread_tokens": 40, "parallelism": dial}
         answer = generate(engine, "Why?", **options)
         assert answer.tree == generate(native, "Why?", **options, positions="stitched").tree
         corrections = [seen for seen in server.seen if seen.body["max_tokens"] == 1 and "logit_bias" in seen.body]
         assert (len(corrections) > 5) == (dial > 0)
 
 
-def test_sequential(remote: RemoteEngine, native: NativeEngine, server: CompletionsServer) -> None:
+def test_sequential(remote: RemoteEngine, native: NativeEngine) -> None:
     prompt = ROWS[0]["prompt"]
-    answer = generate(remote, prompt, sequential=True, max_new_tokens=60)
-    assert answer.tree == generate(native, prompt, sequential=True, max_new_tokens=60).tree
+    answer = generate(remote, prompt, sequential=True)
+    assert answer.tree == generate(native, prompt).tree == generate(remote, prompt).tree
+    assert len(answer.threads) == 3
+
+
+def test_plain(remote: RemoteEngine, native: NativeEngine, server: CompletionsServer) -> None:
+    prompt = ROWS[0]["prompt"]
+    answer = generate(remote, prompt, plain=True, max_tokens=60)
+    assert answer.tree == generate(native, prompt, plain=True, max_tokens=60).tree
     assert len(answer.threads) == 1 and len(server.seen) == 1
 
 
 def test_the_repetition_penalty_is_the_servers(remote: RemoteEngine, server: CompletionsServer) -> None:
     """It penalises every token, tags and ends too, as transformers does."""
     assert remote.penalises
-    options = {"sequential": True, "max_new_tokens": 30}
+    options = {"plain": True, "max_tokens": 30}
     tags = remote.vocabulary.tags
     assert tags is not None
     for row in ROWS[:2]:
@@ -136,7 +143,7 @@ def test_a_server_without_logprobs(native: NativeEngine, folder: str) -> None:
 
 def test_a_seed_draws_the_same_answer(remote: RemoteEngine) -> None:
     def draw(seed: int) -> str:
-        return generate(remote, "red?", temperature=1.5, seed=seed, max_new_tokens=80, max_threads=1).annotated
+        return generate(remote, "red?", temperature=1.5, seed=seed, max_tokens=80, max_threads=1).annotated
 
     assert draw(1) == draw(1)
     assert len({draw(seed) for seed in range(4)}) > 1
@@ -177,14 +184,14 @@ def test_corrections_keep_the_distribution(tmp_path: Path) -> None:
 def test_stop_strings_and_limits(remote: RemoteEngine, native: NativeEngine) -> None:
     prompt = ROWS[0]["prompt"]
     assert generate(remote, prompt, stop="yes").text == generate(native, prompt, stop="yes").text
-    cut = generate(remote, prompt, max_new_tokens=20, max_threads=1)
+    cut = generate(remote, prompt, max_tokens=20, max_threads=1)
     assert cut.finish_reason == "length"
-    assert cut.tree == generate(native, prompt, max_new_tokens=20, max_threads=1).tree
+    assert cut.tree == generate(native, prompt, max_tokens=20, max_threads=1).tree
 
 
 def test_only_this_layout(remote: RemoteEngine) -> None:
     """Another is refused at its first join, which leaves the requests beside it alone."""
-    prompt, decoder = ROWS[0]["prompt"], Decoder(remote)
+    prompt, decoder = ROWS[0]["prompt"], Stepper(remote)
     refused = decoder.submit(make_request(remote, prompt, positions="predicted"))
     other = decoder.submit(make_request(remote, prompt))
     while decoder.busy:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from remote_support import ROWS, served
 
-from pasta.decoding.api import Decoder, generate, make_request
-from pasta.engine.connect import connect
+from pasta.decoding.api import generate
+from pasta.decoding.prompts import make_request
+from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote_client import ServerError
+from support import Stepper
 
 
 def test_what_breaks_off_is_taken_up_again(native: NativeEngine, folder: str) -> None:
@@ -25,7 +27,7 @@ def test_a_server_that_stays_away_ends_its_own_answers_alone(native: NativeEngin
     with served(native, folder) as server:
         engine = connect(server.url)
         engine.retries_s = (0.0, 0.01)  # type: ignore[assignment]
-        decoder = Decoder(engine)
+        decoder = Stepper(engine)
         jobs = [decoder.submit(make_request(engine, row["prompt"])) for row in ROWS[:2]]
         decoder.step()
         server.quirks = ["refuse"]

@@ -8,10 +8,12 @@ import time
 from completions_server import CompletionsServer
 from remote_support import ROWS, until
 
-from pasta.decoding.api import Decoder, generate, generate_all, make_request, stream
+from pasta.decoding.api import generate, generate_all, stream
 from pasta.decoding.events import Forked
+from pasta.decoding.prompts import make_request
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client
+from support import Stepper
 
 
 def test_requests_share_what_they_begin_with(remote: RemoteEngine, server: CompletionsServer) -> None:
@@ -55,17 +57,17 @@ def test_one_answer_is_one_session(remote: RemoteEngine, server: CompletionsServ
     assert [len(salts) for salts in sessions.values()] == [1, 1]
     assert len(set().union(*sessions.values())) == 2  # nobody finds another's prefixes …
     server.seen.clear()
-    generate_all(remote, [ROWS[0]["prompt"], ROWS[3]["prompt"]], scope="one reader")
-    assert {seen.body["cache_salt"] for seen in server.seen} == {"one reader"}  # … unless they are of one scope
+    generate_all(remote, [ROWS[0]["prompt"], ROWS[3]["prompt"]], cache_salt="one reader")
+    assert {seen.body["cache_salt"] for seen in server.seen} == {"one reader"}  # … unless they are of one salt
 
 
 def test_leaving_an_answer_closes_its_connections(remote: RemoteEngine, server: CompletionsServer) -> None:
     server.pause = 0.02
-    moments = stream(remote, ROWS[0]["prompt"])
-    for moment in moments:
-        if any(isinstance(event, Forked) for event in moment.events):
+    outputs = stream(remote, ROWS[0]["prompt"])
+    for output in outputs:
+        if any(isinstance(event, Forked) for event in output.events):
             break
-    moments.close()
+    outputs.close()
     until(lambda: all(seen.ended for seen in server.seen))
     assert "aborted" in {seen.ended for seen in server.seen}
     assert not remote._waiting
@@ -73,12 +75,12 @@ def test_leaving_an_answer_closes_its_connections(remote: RemoteEngine, server: 
 
 def test_a_step_does_not_wait_for_ever(remote: RemoteEngine, server: CompletionsServer) -> None:
     server.pause = 0.5
-    decoder = Decoder(remote)
-    job = decoder.submit(make_request(remote, ROWS[0]["prompt"]))
+    scheduler = Stepper(remote)
+    state = scheduler.submit(make_request(remote, ROWS[0]["prompt"]))
     begun = time.monotonic()
-    assert decoder.step() == []
+    assert scheduler.step() == []
     assert time.monotonic() - begun < 0.4
-    decoder.cancel(job)
+    scheduler.abort(state)
     assert threading.active_count() < 20
 
 

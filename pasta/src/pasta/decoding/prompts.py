@@ -1,0 +1,104 @@
+"""From a prompt as people write it to a request: a question, a conversation, plain text, or token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeGuard, Unpack
+
+from pasta.core.params import Options, SamplingParams
+from pasta.core.positions import Positions, check_unit
+from pasta.core.tree import Tree, flatten
+from pasta.decoding.request import Request
+from pasta.engine.base import Engine
+from pasta.errors import UsageError
+
+Message = Mapping[str, str]  # its `role` and its `content`
+Prompt = str | Sequence[Message] | Sequence[int]
+
+
+def make_request(
+    engine: Engine,
+    prompt: Prompt,
+    params: SamplingParams | None = None,
+    *,
+    raw: bool = False,
+    script: Tree | None = None,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Request:
+    """Checks and gathers what `generate` and `stream` take."""
+    params = make_params(params, options)
+    if script is not None and params.logprobs is not None:
+        raise UsageError("logprobs are of tokens that the model chooses, and a script chooses them instead")
+    positions = params.positions
+    if positions is not None:
+        assert isinstance(positions, Positions)
+        if positions.gap is None:
+            check_unit(positions, engine.vocabulary)
+    return Request(
+        prompt=encode_prompt(engine, prompt, raw=raw),
+        params=params,
+        positions=positions or engine.positions,
+        script=script,
+        cache_salt=cache_salt,
+    )
+
+
+def make_params(params: SamplingParams | None, options: Options) -> SamplingParams:
+    """Parameters with some of them given by name."""
+    unknown = sorted(set(options) - set(SamplingParams.__dataclass_fields__))
+    if unknown:
+        known = ", ".join(SamplingParams.__dataclass_fields__)
+        raise UsageError(f"unknown option {unknown[0]!r}", hint=f"the options are {known}")
+    return replace(params or SamplingParams(), **options)  # type: ignore[arg-type]
+
+
+def replay_options(script: Tree, options: Options) -> Options:
+    """A script has its own end: no limit but those asked for may cut it."""
+    limits: Options = {"max_tokens": sum(1 for _ in flatten(script)) + 2}
+    return {**limits, **options}
+
+
+def encode_prompt(engine: Engine, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
+    """The prompt's tokens, checked. A text is a question to a chat model; `raw` takes it to the letter."""
+    ids: Sequence[int]
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise UsageError("the prompt is empty", hint="pass a question")
+        text = engine.vocabulary
+        ids = text.encode_text(prompt) if raw else text.encode_chat([{"role": "user", "content": prompt}])
+    elif _is_conversation(prompt):
+        ids = engine.vocabulary.encode_chat(prompt)
+    else:
+        ids = _check_ids(prompt, len(engine.vocabulary))
+    if not ids:
+        raise UsageError("the prompt is empty", hint="pass a question")
+    if len(ids) >= engine.context - 1:
+        raise UsageError(
+            f"the prompt is {len(ids)} tokens long, but the context of {engine.name or 'the model'} is "
+            f"{engine.context}",
+            hint="shorten the prompt",
+        )
+    return tuple(ids)
+
+
+def are_several(prompt: Prompt | Sequence[Prompt]) -> TypeGuard[Sequence[Prompt]]:
+    """Whether this is a list of prompts rather than one."""
+    return not isinstance(prompt, str) and len(prompt) > 0 and not isinstance(prompt[0], int | Mapping)
+
+
+def _is_conversation(prompt: Sequence[Message] | Sequence[int]) -> TypeGuard[Sequence[Message]]:
+    return len(prompt) > 0 and isinstance(prompt[0], Mapping)
+
+
+def _check_ids(ids: Sequence[object], size: int) -> list[int]:
+    for index, token in enumerate(ids):
+        if isinstance(token, bool) or not hasattr(token, "__index__"):
+            raise UsageError(
+                f"the prompt's item {index} is {token!r:.40}, expected a token id",
+                hint="pass a question, a conversation (role and content), token ids, or a list of these",
+            )
+        if not 0 <= token.__index__() < size:
+            raise UsageError(f"the prompt's token {index} is {token}, expected 0 to {size - 1}, the model's tokens")
+    return [token.__index__() for token in ids]  # type: ignore[attr-defined]

@@ -1,0 +1,294 @@
+"""A request, and a request on its way: its interpreter, its threads in the engine, and what to tell of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
+from pasta.core.interpreter import Interpreter
+from pasta.core.params import SamplingParams
+from pasta.core.positions import Positions
+from pasta.core.thread import Limits
+from pasta.core.tree import Tree, threads_of
+from pasta.core.vocabulary import Detokenizer
+from pasta.decoding.events import (
+    Ended,
+    Event,
+    Finished,
+    Forked,
+    Joined,
+    StepOutput,
+    TextWritten,
+    TokenPut,
+    Waiting,
+)
+from pasta.decoding.results import Record, Result, build_result
+from pasta.decoding.stitching import Stitcher, text_of
+from pasta.engine.base import Decoded, Engine
+from pasta.errors import PastaError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A prompt and how to answer it."""
+
+    prompt: tuple[int, ...]
+    params: SamplingParams = field(default_factory=SamplingParams)
+    positions: Positions = field(default_factory=Positions)
+    script: Tree | None = None  # tokens to put instead of those that the model would choose
+    cache_salt: str | None = None  # requests of one salt share the KV of what their prompts begin with; None: nobody
+
+    def limits(self, engine: Engine) -> Limits:
+        params = self.params
+        return Limits(
+            max_tokens=params.max_tokens,
+            max_threads=1 if params.sequential else params.max_threads,
+            max_thread_tokens=params.max_thread_tokens,
+            context=engine.context,
+            max_segments=engine.max_segments,
+        )
+
+
+class RequestState:
+    """A request on its way.
+
+    The journal holds all that the interpreter asked of the engine. A request that lost its place in the engine is
+    computed again from it, and goes on where it was.
+    """
+
+    def __init__(self, request: Request, engine: Engine, *, watched: bool = True):
+        self.request = request
+        self.interpreter = Interpreter(
+            engine.grammar,
+            engine.vocabulary.eos,
+            request.limits(engine),
+            request.positions,
+            promises=not request.params.plain,
+            ends=frozenset(request.params.stop_token_ids) - engine.vocabulary.eos,
+        )
+        self.handles: dict[int, Any] = {}  # by thread; empty while the request has no place in the engine
+        self.error: PastaError | None = None
+        self.done = threading.Event()  # set once, when it has ended and the engine holds nothing of it
+        self.record = Record(logprobs=None if request.params.logprobs is None else {})
+        self.begun = time.perf_counter()
+        self.preemptions = 0
+        self.watched = watched or bool(request.params.stop)
+        self._engine = engine
+        self._first = self.interpreter.begin(len(request.prompt))
+        self._journal: list[Command] = []
+        self._carried_out = 0  # commands of the journal that the engine knows
+        self._reported = 0  # commands of the journal that were told of
+        self._size = len(request.prompt)  # tokens of the prompt and the journal
+        self._told = _Teller(self)
+        self._script = None if request.script is None else _play(request.script, min(engine.vocabulary.eos))
+
+    @property
+    def finished(self) -> bool:
+        return self.error is not None or self.interpreter.finish_reason is not None
+
+    @property
+    def size(self) -> int:
+        """The KV slots that it needs to hold what it has so far."""
+        return self._size
+
+    @property
+    def growth(self) -> int:
+        """The KV slots that the engine must have for what is not carried out yet."""
+        return sum(map(_slots, self._journal[self._carried_out :]))
+
+    # -- in the engine ------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Takes a place in the engine: the prompt, and whatever was decoded before the place was lost."""
+        request, engine = self.request, self._engine
+        last = {command.thread: i for i, command in enumerate(self._journal) if isinstance(command, Put)}
+        decoding = {thread.id for thread in self.interpreter.threads if thread.decodes}
+        first = self._first if MAIN in decoding and MAIN not in last else None
+        self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
+        if not self._journal:
+            self.record.cached_tokens = engine.cached_tokens(self.handles[MAIN])
+        awaited = {last[thread] for thread in decoding if thread in last}
+        for index, command in enumerate(self._journal):
+            self._carry_out(command, decode=index in awaited)
+        self._carried_out = len(self._journal)
+
+    def advance(self, decoded: Iterable[tuple[int, Decoded]]) -> None:
+        """Takes what one step decoded, a token for each running thread."""
+        record, journal, begun = self.record, self._journal, len(self._journal)
+        for thread, (_, token, logprobs) in decoded:
+            if self.finished:
+                break
+            if isinstance(token, PastaError):
+                self.error = token
+                break
+            if record.logprobs is not None and logprobs is not None:
+                record.logprobs.setdefault(thread, []).append(logprobs)
+            if self._script is None:
+                journal += self.interpreter.feed(thread, token)
+            else:
+                journal += self._feed_script(thread)
+        for command in journal[begun:]:
+            self._size += _slots(command)
+            if isinstance(command, Put):
+                record.spans.setdefault(command.thread, [record.steps, 0])[1] = record.steps
+        record.steps += 1
+        record.seconds = time.perf_counter() - self.begun
+
+    def cut(self) -> None:
+        """The engine has no room for more of it, though nobody else is there."""
+        self._journal += self.interpreter.cut("length")
+
+    def carry_out(self) -> None:
+        """Feeds the engine for the next step."""
+        for command in self._journal[self._carried_out :]:
+            self._carry_out(command)
+        self._prefetch(self._journal[self._carried_out :])
+        self._carried_out = len(self._journal)
+
+    def _carry_out(self, command: Command, *, decode: bool = True) -> None:
+        engine, handles = self._engine, self.handles
+        match command:
+            case Put(thread, token, position, expect):
+                engine.feed(handles[thread], token, position, expect if decode else None)
+            case Fork(parent, child):
+                handles[child] = engine.fork(handles[parent])
+            case Join(thread, children, None):
+                engine.join(handles[thread], [handles[child] for child in children])
+            case Join(thread, _, Anew(position, tokens)):
+                engine.rewrite(handles[thread], position, tokens)
+
+    def _prefetch(self, commands: Sequence[Command]) -> None:
+        """Layout `stitched`: tells the engine what threads will hold after their syncs, as soon as it is certain."""
+        if not self.request.positions.stitched or self.finished:
+            return
+        for command in commands:
+            parent = self.interpreter.threads[command.thread].parent if isinstance(command, End) else None
+            anew = None if parent is None else self.interpreter.settled(parent)
+            if parent is not None and anew is not None:
+                self._engine.prefetch(self.handles[parent], anew.position, anew.tokens)
+
+    def _feed_script(self, thread: int) -> Sequence[Command]:
+        assert self._script is not None
+        try:
+            return self.interpreter.feed(thread, next(self._script[self.interpreter.threads[thread].path]))
+        except (KeyError, StopIteration, ValueError) as error:
+            self.error = UsageError(f"the script cannot be played: {error}", "pass a merged, well-formed response")
+            return ()
+
+    # -- for people -----------------------------------------------------------------------------------------
+
+    def report(self) -> StepOutput:
+        """What the last step did. Nothing here holds the next step up."""
+        output = self._told.report(self._journal[self._reported :])
+        self._reported = len(self._journal)
+        self.record.outputs.append(output)
+        return output
+
+    def stop(self, reason: str) -> Sequence[Command]:
+        commands = self.interpreter.stop(reason)
+        self._journal += commands
+        self._reported = len(self._journal)
+        return commands
+
+    def result(self) -> Result:
+        if self.error is not None:
+            raise self.error
+        return build_result(self.request.prompt, self.interpreter, self.record, self._engine, self._told.stopped_text)
+
+
+class _Teller:
+    """Turns commands into events and text."""
+
+    def __init__(self, state: RequestState):
+        self._state = state
+        self._vocabulary = state._engine.vocabulary
+        self._stitcher = Stitcher(state.request.params.stop)
+        self._texts: dict[int, Detokenizer] = {}
+        self._unsaid: Counter[int] = Counter()  # by thread: tokens whose text has not been told
+        self._in_topic: set[int] = set()
+
+    @property
+    def stopped_text(self) -> str | None:
+        """The answer's text where a stop string cut it."""
+        return self._stitcher.text if self._stitcher.stopped else None
+
+    def report(self, commands: Sequence[Command]) -> StepOutput:
+        state = self._state
+        events = [event for command in commands for event in self._events(command)]
+        reason = state.interpreter.finish_reason
+        text = self._stitcher.take() if reason is None else self._last(reason)
+        if self._stitcher.stopped and not state.finished:
+            events += [event for command in state.stop("stop") for event in self._events(command)]
+        return StepOutput(state.record.steps - 1, state.record.seconds, tuple(events), text)
+
+    def _last(self, reason: str) -> str:
+        """All that is left; where a limit cut the answer, threads may have written more than is read."""
+        interpreter = self._state.interpreter
+        if reason == "stop" and interpreter.whole:
+            return self._stitcher.finish()
+        return self._stitcher.finish(text_of(interpreter.tree(), self._vocabulary, cut=True))
+
+    def _events(self, command: Command) -> Iterator[Event]:
+        match command:
+            case Put(thread, token, position, _, inserted):
+                yield TokenPut(thread, token, position, inserted)
+                yield from self._write(thread, token)
+            case Fork(parent, child, topic, length):
+                self._in_topic.discard(parent)
+                self._stitcher.fork(parent, child)
+                tags = self._vocabulary.tags
+                unit = 1 if tags is None else tags.unit
+                yield Forked(parent, child, self._vocabulary.decode(topic).strip(), unit * length)
+            case Wait(thread):
+                yield Waiting(thread)
+            case Join(thread, children):
+                yield Joined(thread, children)
+            case End(thread, reason):
+                yield from self._flush(thread)
+                self._stitcher.end(thread)
+                yield Ended(thread, reason)
+            case Finish(reason):
+                yield Finished(reason)
+
+    def _write(self, thread: int, token: int) -> Iterator[TextWritten]:
+        tags = self._vocabulary.tags
+        if tags is not None and token in tags:
+            yield from self._flush(thread)
+            if token == tags.promise:
+                self._in_topic.add(thread)
+        elif thread not in self._in_topic:
+            if thread not in self._texts:
+                self._texts[thread] = Detokenizer(self._vocabulary)
+            self._unsaid[thread] += 1
+            if text := self._texts[thread].push(token):
+                yield self._say(thread, text)
+
+    def _flush(self, thread: int) -> Iterator[TextWritten]:
+        if thread in self._texts:
+            text = self._texts.pop(thread).flush()
+            if self._unsaid[thread]:
+                yield self._say(thread, text)
+
+    def _say(self, thread: int, text: str) -> TextWritten:
+        self._stitcher.write(thread, text)
+        return TextWritten(thread, text, self._unsaid.pop(thread))
+
+
+def _slots(command: Command) -> int:
+    """The KV slots that a command takes."""
+    match command:
+        case Put():
+            return 1
+        case Join(_, _, Anew(_, tokens)):
+            return len(tokens)
+    return 0
+
+
+def _play(script: Tree, end: int) -> dict[tuple[int, ...], Iterator[int]]:
+    """What each thread of a script decodes: all of it, but a child's `<async>`, which the interpreter puts."""
+    return {path: iter(ids[1:]) if path else iter([*ids, end]) for path, ids in threads_of(script).items()}

@@ -1,0 +1,170 @@
+"""One engine, many callers: a thread of control that steps the scheduler while there is work.
+
+Every caller shares the steps: threads, interleaved streams, asyncio tasks, the server. They only submit and cancel;
+the runner's own thread runs the engine. It is started by the first request and ends with the last, so that an engine
+which nobody uses is held by nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from pasta.decoding.events import StepOutput
+from pasta.decoding.request import Request, RequestState
+from pasta.decoding.scheduler import MAX_RUNNING, Scheduler
+from pasta.engine.base import Engine
+from pasta.errors import PastaError
+
+log = logging.getLogger("pasta")
+
+Update = StepOutput | RequestState  # what each step did, and at the end, once, the request itself
+Listener = Callable[[Update], None]  # called in the runner's thread
+
+
+class EngineFailed(PastaError):
+    """The engine raised; what ran is lost, the next request starts afresh."""
+
+    def __init__(self) -> None:
+        super().__init__("the engine failed while it decoded this answer")
+
+
+class Runner:
+    """Runs requests over one engine for whoever asks."""
+
+    def __init__(self, engine: Engine, max_running: int = MAX_RUNNING):
+        self.engine = engine
+        self.scheduler = Scheduler(engine, max_running)
+        self.steps = 0
+        self._lock = threading.Lock()
+        self._added: deque[RequestState] = deque()
+        self._cancelled: deque[RequestState] = deque()
+        self._listeners: dict[RequestState, Listener | None] = {}  # of all that have not ended
+        self._worker: threading.Thread | None = None
+
+    # -- for any thread -----------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        listen: Callable[[int, Update], None] | None = None,
+        *,
+        watched: bool = True,
+    ) -> list[RequestState]:
+        """Takes requests in. `listen` is told of each step and of the end, with the request's index.
+
+        With `watched=False` nothing is told of the steps: bulk runs want only results, and telling costs more than
+        decoding.
+        """
+        watched = watched and listen is not None
+        states = [RequestState(request, self.engine, watched=watched) for request in requests]
+        with self._lock:
+            for index, state in enumerate(states):
+                self._listeners[state] = None if listen is None else _numbered(listen, index)
+                self._added.append(state)
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="pasta-engine", daemon=True)
+                self._worker.start()
+        return states
+
+    def cancel(self, states: Sequence[RequestState]) -> None:
+        """Ends requests before the next step. Ended ones are left as they are."""
+        with self._lock:
+            self._cancelled.extend(state for state in states if state in self._listeners)
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that have not ended, wherever they are."""
+        return len(self._listeners)
+
+    @property
+    def running(self) -> int:
+        return len(self.scheduler.running)
+
+    @property
+    def waiting(self) -> int:
+        return self.unfinished - self.running
+
+    # -- the worker ---------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while self._take():
+            try:
+                outputs = self.scheduler.step()
+            except Exception as error:  # whatever it is, nobody may be left waiting
+                self._fail(error)
+                continue
+            self.steps += 1
+            for state, output in outputs:
+                if output is not None:
+                    self._tell(state, output)
+                if state.finished:
+                    self._end(state)
+
+    def _take(self) -> bool:
+        """Takes in what callers asked for; False, and no worker any more, where there is nothing to do."""
+        with self._lock:
+            added, self._added = self._added, deque()
+            cancelled, self._cancelled = self._cancelled, deque()
+            for state in added:
+                self.scheduler.add(state)
+            if not (self.scheduler.busy or cancelled):
+                self._worker = None
+                return False
+        for state in cancelled:
+            self.scheduler.abort(state)
+            self._end(state)
+        return True
+
+    def _end(self, state: RequestState) -> None:
+        """Nothing of the request is in the engine any more; says so, once."""
+        with self._lock:
+            known = state in self._listeners
+            listener = self._listeners.pop(state, None)
+        if known:
+            if listener is not None:
+                _call(listener, state)
+            state.done.set()
+
+    def _tell(self, state: RequestState, output: StepOutput) -> None:
+        listener = self._listeners.get(state)
+        if listener is not None and not _call(listener, output):
+            self.cancel([state])
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, PastaError):
+            log.error("the engine failed", exc_info=error)
+            failure: PastaError = EngineFailed()
+            failure.__cause__ = error
+        else:
+            failure = error
+        for state in [*self.scheduler.running]:
+            state.error = failure
+            self.scheduler.abort(state)
+            self._end(state)
+
+
+def _numbered(listen: Callable[[int, Update], None], index: int) -> Listener:
+    return lambda update: listen(index, update)
+
+
+def _call(listener: Listener, update: Update) -> bool:
+    try:
+        listener(update)
+    except RuntimeError:  # the event loop that listened is closed
+        return False
+    return True
+
+
+_LOCK = threading.Lock()
+
+
+def runner_of(engine: Engine) -> Runner:
+    """The engine's own runner: whoever uses the engine shares it."""
+    with _LOCK:
+        if engine.runner is None:
+            engine.runner = Runner(engine)
+        assert isinstance(engine.runner, Runner)
+        return engine.runner

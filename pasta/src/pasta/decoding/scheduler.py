@@ -1,0 +1,139 @@
+"""Continuous batching: which requests have a place in the engine, step by step.
+
+A request gets a place when the KV pool holds what it needs now. As its threads grow it takes more; when the pool is
+full, whoever came last gives its place up, goes back to the front of the queue, and is computed again later: its
+tokens are kept, so nothing that it wrote changes.
+
+The scheduler knows nothing of threads of control: `Runner` calls it from one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from pasta.decoding.events import StepOutput
+from pasta.decoding.request import RequestState
+from pasta.engine.base import Decoded, Engine
+from pasta.errors import PastaError
+
+MAX_RUNNING = 256  # requests in one step
+HEADROOM = 64  # slots kept free for each request that runs, when another is taken in
+
+
+class Scheduler:
+    """Runs requests over one engine, all in the same steps. Requests come and go between steps."""
+
+    def __init__(self, engine: Engine, max_running: int = MAX_RUNNING):
+        self.engine = engine
+        self.max_running = min(max_running, engine.max_requests)
+        self.waiting: deque[RequestState] = deque()
+        self.running: dict[RequestState, None] = {}  # in the order in which they came
+        self.preemptions = 0
+        self._threads: dict[Any, tuple[RequestState, int]] = {}  # by the engine's handle
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    def add(self, state: RequestState) -> None:
+        self.waiting.append(state)
+
+    def abort(self, state: RequestState, reason: str = "cancelled") -> None:
+        """Ends a request at once and frees what it holds; one that has ended is left as it is."""
+        state.interpreter.stop(reason)
+        if state in self.running:
+            self._leave(state)
+        elif state in self.waiting:
+            self.waiting.remove(state)
+
+    def step(self) -> list[tuple[RequestState, StepOutput | None]]:
+        """Runs one step; returns the requests that it did something for, and what of it is to be told."""
+        failed = self._admit()
+        decoded = self._by_request(self.engine.step())
+        for state, tokens in decoded.items():
+            state.advance(tokens)
+            if not state.finished:
+                self._grow(state)
+            if state.finished:
+                self._leave(state)
+        self.engine.launch()
+        return [(state, self._report(state)) for state in (*failed, *decoded)]
+
+    # -- places in the engine -----------------------------------------------------------------------------
+
+    def _admit(self) -> list[RequestState]:
+        """Takes requests in, first come first served; returns those that never fit."""
+        failed = []
+        while self.waiting and len(self.running) < self.max_running:
+            state = self.waiting[0]
+            room = state.size + HEADROOM * len(self.running)
+            if self.running and not self.engine.can_allocate(room):
+                break
+            self.waiting.popleft()
+            self.running[state] = None
+            try:
+                state.open()
+            except PastaError as error:
+                state.error = error
+                self._leave(state)
+                failed.append(state)
+            else:
+                self._know(state)
+        return failed
+
+    def _grow(self, state: RequestState) -> None:
+        """Feeds the engine what the request wants to put, once there is room for it."""
+        while state in self.running and not self.engine.can_allocate(state.growth, state.handles[0]):
+            last = next(reversed(self.running))
+            if last is state and len(self.running) == 1:
+                state.cut()
+                return
+            self._preempt(last)
+        if state in self.running:
+            try:
+                state.carry_out()
+            except PastaError as error:  # of this request alone
+                state.error = error
+            else:
+                self._know(state)
+
+    def _preempt(self, state: RequestState) -> None:
+        self._leave(state)
+        state.preemptions += 1
+        self.preemptions += 1
+        self.waiting.appendleft(state)
+
+    def _leave(self, state: RequestState) -> None:
+        """Gives up the request's place and all that it holds in the engine."""
+        self.running.pop(state, None)
+        for handle in state.handles.values():
+            self._threads.pop(handle, None)
+        if state.handles:
+            self.engine.close(state.handles[0])
+        state.handles = {}
+
+    # -- who is who ---------------------------------------------------------------------------------------
+
+    def _know(self, state: RequestState) -> None:
+        for thread in range(len(state.handles) - 1, -1, -1):  # a thread's number is its place among the handles
+            handle = state.handles[thread]
+            if handle in self._threads:
+                break
+            self._threads[handle] = (state, thread)
+
+    def _by_request(self, decoded: list[Decoded]) -> dict[RequestState, list[tuple[int, Decoded]]]:
+        out: dict[RequestState, list[tuple[int, Decoded]]] = {}
+        for one in decoded:
+            if one.thread in self._threads:  # else it ended while the step was under way
+                state, thread = self._threads[one.thread]
+                out.setdefault(state, []).append((thread, one))
+        return out
+
+    def _report(self, state: RequestState) -> StepOutput | None:
+        if state.error is not None or not state.watched:
+            return None
+        output = state.report()
+        if state.finished:  # at a stop string
+            self._leave(state)
+        return output

@@ -1,0 +1,195 @@
+"""One engine, many callers: they share its steps, get the right answers, and none of them hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import pasta
+from dense import fly
+from pasta.decoding.api import agenerate, astream, generate, generate_all, stream
+from pasta.decoding.model import Model
+from pasta.decoding.runner import EngineFailed, runner_of
+from pasta.engine.native import NativeEngine
+from support import PilotedEngine, tiny_engine
+
+pytestmark = pytest.mark.timeout(120)
+OPTIONS: dict[str, Any] = {"max_tokens": 40, "parallelism": 4.0}
+PROMPTS = [f"What is {n}?" for n in range(20)]
+
+
+@pytest.fixture(scope="module")
+def engine() -> NativeEngine:
+    return tiny_engine(slots=2048)
+
+
+@pytest.fixture(scope="module")
+def alone(engine: NativeEngine) -> list[str]:
+    """The answers, one after another."""
+    return [generate(engine, prompt, **OPTIONS).text for prompt in PROMPTS]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(engine: NativeEngine) -> Any:
+    yield
+    assert engine.pool.free_slots == engine.pool.slots
+    assert runner_of(engine).unfinished == 0
+
+
+def test_streams_that_take_turns(engine: NativeEngine, alone: list[str]) -> None:
+    texts = ["", ""]
+    first, second = stream(engine, PROMPTS[0], **OPTIONS), stream(engine, PROMPTS[1], **OPTIONS)
+    for one, other in zip(first, second, strict=False):
+        texts = [texts[0] + one.text, texts[1] + other.text]
+    texts = [texts[0] + "".join(o.text for o in first), texts[1] + "".join(o.text for o in second)]
+    assert alone[0].startswith(texts[0]) and alone[1].startswith(texts[1])
+    assert first.result.text == alone[0] and second.result.text == alone[1]
+
+
+def test_an_answer_within_a_stream(engine: NativeEngine, alone: list[str]) -> None:
+    text = ""
+    for step, output in enumerate(stream(engine, PROMPTS[2], **OPTIONS)):
+        text += output.text
+        if step == 3:
+            assert generate(engine, PROMPTS[3], **OPTIONS).text == alone[3]
+    assert text == alone[2]
+
+
+def test_eight_threads(engine: NativeEngine, alone: list[str]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda prompt: generate(engine, prompt, **OPTIONS).text, PROMPTS)) == alone
+
+
+def test_a_hundred_tasks(engine: NativeEngine, alone: list[str]) -> None:
+    async def ask() -> list[str]:
+        asked = (agenerate(engine, prompt, **OPTIONS) for prompt in PROMPTS * 5)
+        return [result.text for result in await asyncio.gather(*asked)]
+
+    before = runner_of(engine).steps
+    assert asyncio.run(ask()) == alone * 5
+    assert runner_of(engine).steps - before < 100 * 20, "they share steps"
+
+
+def test_a_stream_for_asyncio_and_one_that_is_left(engine: NativeEngine, alone: list[str]) -> None:
+    async def ask() -> str:
+        async for output in (left := astream(engine, PROMPTS[5], **OPTIONS)):
+            assert output.step == 0
+            break
+        await left.aclose()  # type: ignore[attr-defined]
+        return "".join([output.text async for output in astream(engine, PROMPTS[4], **OPTIONS)])
+
+    assert asyncio.run(ask()) == alone[4]
+    settle(engine)
+
+
+def test_a_cancelled_task_frees_what_it_held(engine: NativeEngine) -> None:
+    async def ask() -> None:
+        task = asyncio.create_task(agenerate(engine, PROMPTS[0], max_tokens=3000))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(ask())
+    settle(engine)
+
+
+def settle(engine: NativeEngine) -> None:
+    """Until the runner has seen to what was cancelled."""
+    waited = threading.Event()
+    for _ in range(500):
+        if runner_of(engine).unfinished == 0:
+            return
+        waited.wait(0.01)
+    raise AssertionError("a cancelled request stays")
+
+
+def test_an_engine_that_fails_fails_its_callers_and_no_others(alone: list[str]) -> None:
+    engine = tiny_engine(slots=2048)
+    step, calls = engine.step, []
+
+    def fail() -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise ZeroDivisionError
+        return step()
+
+    engine.step = fail  # type: ignore[method-assign]
+    with pytest.raises(EngineFailed):
+        generate(engine, PROMPTS[0], **OPTIONS)
+    assert generate(engine, PROMPTS[0], **OPTIONS).text == alone[0]
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_a_model_is_its_functions(engine: NativeEngine, alone: list[str]) -> None:
+    model = Model(engine)
+    assert model.generate(PROMPTS[0], **OPTIONS).text == alone[0]
+    assert [result.text for result in model.generate(PROMPTS[:3], **OPTIONS)] == alone[:3]
+    assert model.stream(PROMPTS[1], **OPTIONS).result.text == alone[1]
+    assert "tiny-llama" in repr(model) and "context 4096" in repr(model)
+    assert {"generate", "load", "SamplingParams", "Model"} <= set(dir(pasta))
+
+
+# -- a full pool ----------------------------------------------------------------------------------------------
+
+
+def small(slots: int = 512, body: int = 4) -> PilotedEngine:
+    """An engine whose answers fork, nest and sync."""
+    engine = tiny_engine(slots=slots)
+    tags = engine.vocabulary.tags
+    assert tags is not None
+
+    def promise(at: int) -> dict[int, int]:
+        return {at: tags.promise, at + 1: 65 + at, at + 2: tags.lengths[0]}
+
+    fly(engine, {
+        (): {**promise(2), **promise(5), 10: tags.sync, 10 + body: -1},
+        (0,): {body: tags.close},
+        (1,): {**promise(2), 6 + body: tags.close},
+        (1, 0): {body: tags.close},
+    })  # fmt: skip
+    return engine
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_many_prompts_in_a_small_pool(count: int) -> None:
+    """All are answered, each as it is alone, forks among them; no slot is left."""
+    engine, prompts = small(), [f"What is {n}, {n + 1} and {n + 2}, please?" for n in range(count)]
+    options: dict[str, Any] = {"max_tokens": 60}
+    results = generate_all(engine, prompts, **options)
+    assert engine.pool.free_slots == engine.pool.slots == 512
+    roomy = small(1 << 16)
+    for prompt, result in list(zip(prompts, results, strict=True))[::7]:
+        assert result.tree == generate(roomy, prompt, **options).tree
+    assert all(len(result.threads) == 4 and result.finish_reason == "stop" for result in results)
+
+
+def test_a_request_that_was_preempted_goes_on_where_it_was() -> None:
+    engine, roomy = small(512, 50), small(1 << 16, 50)
+    options: dict[str, Any] = {"max_tokens": 250, "temperature": 0.9, "seed": 4}
+    prompts = [f"Say {n}" for n in range(6)]
+    outputs = [stream(engine, prompt, **options) for prompt in prompts]
+    texts = [next(output).text for output in outputs]  # all have begun
+    for index, output in enumerate(outputs):
+        texts[index] += "".join(step.text for step in output)
+    assert runner_of(engine).scheduler.preemptions > 0
+    expected = generate_all(roomy, prompts, **options)
+    assert [output.result.tree for output in outputs] == [result.tree for result in expected]
+    assert texts == [result.text for result in expected]
+
+
+def test_all_that_fit_now_run_at_once() -> None:
+    """Admission asks for what is needed now, not for the longest answer that there could be."""
+    engine = tiny_engine(slots=16 * 256)
+    prompts = [f"What is {n}?" for n in range(16)]
+    streams = [stream(engine, prompt, max_tokens=2000) for prompt in prompts]
+    for each in streams:
+        next(each)
+    assert runner_of(engine).running == 16
+    for each in streams:
+        each.close()
+    assert engine.pool.free_slots == engine.pool.slots
