@@ -21,7 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     [
         *[("noise", plan) for plan in (3, 4, 5, 7)],
         *[("outlier", plan) for plan in (2, 7)],
-        *[("slds", plan) for plan in (67, 81, 106, 112, 115, 126)],
+        *[("slds", plan) for plan in (67, 81, 93, 99, 106, 112, 115, 126)],
     ],
 )
 def test_hand_written_filters_agree_with_the_programs(name: str, plan: int, place: Workplace) -> None:

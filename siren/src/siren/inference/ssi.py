@@ -173,7 +173,16 @@ class SSI(Engine):
         except Diverge:
             if type(given) is Pending:
                 given.resolve(self.graph, parts(x))
+            if not ghosts:
+                self._hoist_together(self.dist(x))
             raise
+
+    def _hoist_together(self, dist: Dist) -> None:
+        """Before lanes part over a distribution: its gaussian parents become roots in all lanes, also where
+        nothing depends on them, so that the lanes are alike when they meet again."""
+        for parent in dist.variables():
+            if lanes_with(dist.params, parent) is not None and self._is_plain_below(parent):
+                self.hoist(parent, _NOTHING)
 
     def _swap(self, parent: Variable, x: Variable, given: Given) -> None:
         """Turn the edge parent -> x around."""
@@ -250,10 +259,11 @@ class SSI(Engine):
     def _is_plain(self, dist: Dist) -> bool:
         return dist.family is GAUSSIAN and isinstance(dist.params[1], NUMBERS)
 
-    def _is_plain_below(self, variable: Variable) -> bool:
-        """Gaussians of known variance all the way up, with the same parents in all lanes."""
+    def _is_plain_below(self, variable: Variable, below: tuple[Variable, ...] = ()) -> bool:
+        """Gaussians of known variance all the way up, and in no circle: lanes may differ in their parents,
+        and all lanes together may then depend on each other where no lane does."""
         dist = self.dist(variable)
         return self._is_plain(dist) and all(
-            lanes_with(dist.params, parent) is None and self._is_plain_below(parent)
+            parent not in below and self._is_plain_below(parent, (*below, variable))
             for parent in dist.variables()
         )
