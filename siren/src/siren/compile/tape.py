@@ -66,6 +66,9 @@ class Tape:
         self.path: list[Operation | Decision] = []
         # Slots that choose between two constants: the slot of the lanes that choose, and the constants.
         self.choices: dict[int, tuple[int, Any, Any]] = {}
+        # Places of lanes that chose the first side (True) or the second, and arrays of one constant.
+        self.sides: dict[int, tuple[int, bool]] = {}
+        self.uniform: dict[int, Any] = {}
         self.lanes: dict[int, np.ndarray[Any, Any]] = {}
         # Lanes that are known to be true somewhere, and false somewhere.
         self.somewhere: tuple[set[int], set[int]] = set(), set()

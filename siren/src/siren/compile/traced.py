@@ -110,6 +110,9 @@ class TracedArray(np.ndarray[Any, Any]):
 
     def take(self, indices: Any, *args: Any, **options: Any) -> Any:
         index = _traced(indices)
+        choice, chosen = self.tape.choices.get(self.slot), self.tape.sides.get(index.slot)
+        if choice is not None and chosen is not None and choice[0] == chosen[0]:
+            return _uniform(self.tape, index, choice[1] if chosen[1] else choice[2])
         slot = self.tape.record(METHOD, "take", (Slot(self.slot), Slot(index.slot)))
         return TracedArray.make(self.tape, slot, self.value.take(index.value), index.dynamic)
 
@@ -299,7 +302,10 @@ def _apply_ufunc(tape: Tape, ufunc: np.ufunc, method: str, inputs: Any, options:
     out = options.pop("out", None)
     if method != "__call__" or options or ufunc.nout != 1:
         raise Untraceable(f"{ufunc.__name__}.{method} with options")
+    inputs = _without_uniform(tape, inputs)
     same = _unchanged(ufunc, inputs)
+    if same is None:
+        same = _of_uniform(tape, ufunc, inputs)
     if same is None:
         same = _of_choices(tape, ufunc, inputs)
     if same is None:
@@ -328,8 +334,46 @@ def _unchanged(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     return None
 
 
+def _uniform(tape: Tape, like: TracedArray, value: Any) -> TracedArray:
+    """An array that is the same constant everywhere, as long as another."""
+    slot = tape.record(FUNCTION, np.full_like, (Slot(like.slot), value), (("dtype", type(value)),))
+    tape.uniform[slot] = value
+    return TracedArray.make(tape, slot, np.full_like(like.value, value, dtype=type(value)), like.dynamic)
+
+
+def _of_uniform(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> TracedArray | None:
+    arrays = [value for value in inputs if isinstance(value, TracedArray)]
+    if not arrays or not all(array.slot in tape.uniform for array in arrays):
+        return None
+    values = [tape.uniform[v.slot] if isinstance(v, TracedArray) else v for v in inputs]
+    if not all(isinstance(value, (float, int)) for value in values):
+        return None
+    with np.errstate(all="ignore"):
+        return _uniform(tape, arrays[0], ufunc(*values).item())
+
+
+def _without_uniform(tape: Tape, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Constants in place of arrays of one constant, if another array keeps the length."""
+    plain = [v for v in inputs if isinstance(v, TracedArray) and v.slot not in tape.uniform]
+    if not plain:
+        return inputs
+    return tuple(
+        tape.uniform.get(value.slot, value) if isinstance(value, TracedArray) else value for value in inputs
+    )
+
+
 def _of_choices(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     """A function of choices between constants by the same lanes is a choice between constants."""
+    found = _sides(tape, inputs)
+    if found is None:
+        return None
+    lanes, then, otherwise = found
+    with np.errstate(all="ignore"):
+        return _choice(tape, lanes, ufunc(*then).item(), ufunc(*otherwise).item(), inputs)
+
+
+def _sides(tape: Tape, inputs: tuple[Any, ...]) -> tuple[int, list[Any], list[Any]] | None:
+    """Of constants, and choices between constants by the same lanes: the lanes, and both sides."""
     lanes: int | None = None
     sides: tuple[list[Any], list[Any]] = [], []
     for value in inputs:
@@ -344,10 +388,7 @@ def _of_choices(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             lanes = choice[0]
         sides[0].append(choice[1])
         sides[1].append(choice[2])
-    if lanes is None:
-        return None
-    with np.errstate(all="ignore"):
-        return _choice(tape, lanes, ufunc(*sides[0]).item(), ufunc(*sides[1]).item(), inputs)
+    return None if lanes is None else (lanes, *sides)
 
 
 def _choice(tape: Tape, lanes: int, then: Any, otherwise: Any, inputs: tuple[Any, ...]) -> TracedArray:
@@ -377,6 +418,13 @@ def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
         raise Untraceable(f"np.{function.__name__}")
     if function is np.count_nonzero and tape.choices.get(args[0].slot, (0, 1, 1))[1:] == (False, False):
         return 0
+    if function is np.flatnonzero:
+        return _flatnonzero(tape, args[0])
+    if function is np.where:
+        found = _sides(tape, args)
+        if found is not None:
+            lanes, then, otherwise = found
+            return _choice(tape, lanes, then[1 if then[0] else 2], otherwise[1 if otherwise[0] else 2], args)
     fresh = function in (np.zeros_like, np.empty_like, np.full_like)
     arguments = tuple(_argument(arg) for arg in args)
     keywords = tuple((key, _argument(value)) for key, value in kwargs.items())
@@ -385,19 +433,34 @@ def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
     if function is np.where and isinstance(args[0], TracedArray):
         _note_choice(tape, slot, *args)
     shape = kwargs.get("shape")
-    dynamic = function is np.flatnonzero or (
-        _any_dynamic(args) if shape is None else shape.__class__ is not int
-    )
+    dynamic = _any_dynamic(args) if shape is None else shape.__class__ is not int
     return _wrap(tape, slot, value, dynamic)
 
 
+def _flatnonzero(tape: Tape, array: TracedArray) -> TracedArray:
+    """The places of true lanes; of a choice, those of the lanes that choose, or of the others."""
+    choice = tape.choices.get(array.slot)
+    lanes, side = array, True
+    if choice is not None and bool(choice[1]) is not bool(choice[2]):
+        value, side = tape.lanes[choice[0]], bool(choice[1])
+        lanes = TracedArray.make(tape, choice[0], value, array.dynamic)
+        lanes = lanes if side else ~lanes
+        choice = choice[0], True, False
+    slot = tape.record(FUNCTION, np.flatnonzero, (Slot(lanes.slot),))
+    if choice is not None:
+        tape.sides[slot] = choice[0], side
+    return TracedArray.make(tape, slot, np.flatnonzero(lanes.value), True)
+
+
 def _note_choice(tape: Tape, slot: int, lanes: TracedArray, then: Any, otherwise: Any) -> None:
-    if isinstance(then, (float, bool)) and isinstance(otherwise, (float, bool)):
+    if isinstance(then, (float, int)) and isinstance(otherwise, (float, int)) and lanes.dtype == bool:
         tape.choices[slot] = lanes.slot, then, otherwise
         tape.lanes[lanes.slot] = lanes.value
 
 
 def _reduce(tape: Tape, ufunc: np.ufunc, array: TracedArray) -> Any:
+    if array.slot in tape.uniform and ufunc is not np.add:
+        return ufunc.reduce(np.array([tape.uniform[array.slot]]))
     choice = tape.choices.get(array.slot)
     if choice is not None and ufunc is not np.add and (choice[1] == choice[2] or tape.is_mixed(choice[0])):
         return ufunc.reduce(np.array(choice[1:]))  # known without looking
