@@ -15,10 +15,10 @@ from siren.distributions.finite import BERNOULLI, DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split_by
-from siren.symbolic.algebra import add, affine, mul
+from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange, is_choice
-from siren.symbolic.expr import NUMBERS, Outcome, Poly, Raw, Variable, components, parts
+from siren.symbolic.expr import NUMBERS, Outcome, Poly, Raw, Variable, components, lift, parts, raw
 from siren.symbolic.lanes import Generation
 
 _NOTHING: frozenset[Variable] = frozenset()
@@ -120,11 +120,7 @@ class SSI(Engine):
         dist = self.dist(variable)
         if not dist.known:
             parents = dist.variables()
-            if (
-                len(parents) != 1
-                or not self._is_plain(dist)
-                or lanes_with(dist.params, parents[0]) is not None
-            ):
+            if len(parents) != 1 or not self._is_plain(dist):
                 return None
             above = self._marginals.get(parents[0])
             parts = affine(dist.params[0], parents[0])
@@ -135,10 +131,13 @@ class SSI(Engine):
                 or parts is None
             ):
                 return None
-            mean, variance = above[2].params
-            slope = parts[0]
-            spread = add(mul(mul(slope, slope), variance), dist.params[1])
-            dist = Dist(GAUSSIAN, (add(mul(slope, mean), parts[1]), spread))
+            if not isinstance(parts[0], NUMBERS) or not isinstance(parts[1], NUMBERS):
+                return None
+            (mean, variance), now = above[2].numbers(), self.graph.scope.now
+            slope, offset, spread = raw(parts[0]), raw(parts[1]), raw(dist.params[1])
+            dist = Dist(
+                GAUSSIAN, (lift(slope * mean + offset, now), lift(slope * slope * variance + spread, now))
+            )
         if dist.family is GAUSSIAN:
             self._marginals = {variable: (self.graph.scope.now, self.draws, dist)}
         return dist

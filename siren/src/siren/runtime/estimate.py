@@ -78,7 +78,7 @@ class Estimate:
 
     @property
     def sd(self) -> float:
-        with np.errstate(invalid="ignore"):  # an infinite mean has no spread to speak of
+        with np.errstate(invalid="ignore", over="ignore"):  # an infinite mean has no spread to speak of
             off = np.subtract(self._posterior.mean, average(self._posterior.mean, self._weights))
             variance = average(self._posterior.variance() + np.square(off), self._weights)
         return float(np.sqrt(max(0.0, variance))) if np.isfinite(self.mean) else float("nan")

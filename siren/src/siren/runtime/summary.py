@@ -22,7 +22,9 @@ from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import is_just
 from siren.symbolic.expr import (
     NUMBERS,
+    ONE,
     Column,
+    Component,
     Expr,
     Op,
     Poly,
@@ -71,14 +73,17 @@ class Summary:
         return Estimate(mean, posterior.kind, self.weights, posterior, joint, place)
 
     def _posterior(self, expr: Expr) -> Posterior:
-        variable = sole_variable(expr)
-        if variable is not None and not self.plugin:
-            # Nearly every entry of a history: one gaussian, of which only the distribution is asked for.
+        expr = self.graph.fresh(expr)
+        parts = None if self.plugin else _linear(expr)
+        if parts is not None:
+            # Nearly every entry of a history: a gaussian, of which only the distribution is asked for.
+            variable, slope, offset = parts
             node, draws = self.graph.peek(variable), self.engine.draws
             if type(node) is Node and node.dist.family is GAUSSIAN:
                 dist = self.engine.marginalize(variable)
                 if self.engine.draws == draws and dist.family.has_moments:
-                    return _of_affine(dist.mean(), dist, 1.0, 0.0)
+                    mean = dist.mean() if slope is _ONE else slope * dist.mean() + offset
+                    return _of_affine(mean, dist, slope, offset)
         return self._general(expr)
 
     def _general(self, expr: Expr) -> Posterior:
@@ -188,6 +193,25 @@ class Summary:
         )
 
 
+_ONE = 1.0
+
+
+def _linear(expr: Expr) -> tuple[Variable, Any, Any] | None:
+    """(v, a, b) of an expression a * v + b of one variable."""
+    variable = sole_variable(expr)
+    if variable is not None:
+        return variable, _ONE, 0.0
+    if type(expr) is not Poly or len(expr.terms) > 2:
+        return None
+    names = variables(expr)
+    slope = expr.terms.get(((names[0], 1),))
+    if len(names) > 1 or slope is None or type(names[0]) is Component:
+        return None
+    if len(expr.terms) == 2 and ONE not in expr.terms:
+        return None
+    return names[0], slope, expr.terms.get(ONE, 0.0)
+
+
 def _of_number(value: Any) -> Posterior:
     if isinstance(value, np.ndarray):
         numbers = value.astype(float, copy=False)
@@ -214,8 +238,10 @@ def _of_affine(mean: Any, dist: Dist, slope: Any, offset: Any) -> Posterior:
     family, numbers = dist.family, dist.numbers()
     cdf: Callable[[float], Any] | None = None
     below = family.cdf
-    if below is not None and (np.all(slope > 0) if isinstance(slope, np.ndarray) else slope > 0):
-        cdf = lambda x: below((x - offset) / slope, *numbers)  # noqa: E731
+    if below is not None and not isinstance(slope, np.ndarray):
+        cdf = (lambda x: below((x - offset) / slope, *numbers)) if slope > 0 else None
+    elif below is not None and np.all(slope >= 0):  # where it is 0, the offset is all there is
+        cdf = lambda x: np.where(slope > 0, below((x - offset) / slope, *numbers), x >= offset)  # noqa: E731
     return Posterior(
         mean,
         lambda: np.square(slope) * family.variance(*numbers),
