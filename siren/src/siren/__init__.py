@@ -31,6 +31,7 @@ __all__ = [
     "check",
     "learn",
     "parse",
+    "predictive",
     "run",
     "smooth",
     "stream",
@@ -38,6 +39,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from siren import learn
+    from siren.prediction import predictive
     from siren.smoothing import smooth
 
 
@@ -47,6 +49,10 @@ def __getattr__(name: str) -> Any:
         import siren.learn
 
         return siren.learn
+    if name == "predictive":
+        from siren.prediction import predictive
+
+        return predictive
     if name == "smooth":
         from siren.smoothing import smooth
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from siren.errors import SirenError
 
 if TYPE_CHECKING:
+    from siren.prediction import Prediction
     from siren.result import Result
 
 
@@ -27,18 +30,39 @@ def to_inference_data(result: Result, draws: int, seed: int) -> Any:
 
 def from_draws(posterior: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     """ArviZ data from arrays whose first axes are the chain and the draw."""
+    arviz = _arviz()
+    about = {"inference_library": "siren", **attributes}
+    if _is_new(arviz):
+        return arviz.from_dict({"posterior": dict(posterior)}, attrs=about)
+    return arviz.from_dict(posterior=dict(posterior), attrs=about)
+
+
+def _arviz() -> Any:
     try:
         with warnings.catch_warnings():  # ArviZ announces its own refactoring on import
             warnings.simplefilter("ignore")
             import arviz
     except ImportError:
         raise SirenError("ArviZ is not installed", hint="pip install 'siren-ppl[arviz]'") from None
-    about = {"inference_library": "siren", **attributes}
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        return arviz.from_dict({"posterior": dict(posterior)}, attrs=about)
-    return arviz.from_dict(posterior=dict(posterior), attrs=about)
+    return arviz
+
+
+def _is_new(arviz: Any) -> bool:
+    return int(arviz.__version__.split(".")[0]) >= 1
 
 
 def _identifier(label: str) -> str:
     """`1 / invq` is a fine label and a poor variable name."""
     return re.sub(r"\W+", "_", label).strip("_") or "value"
+
+
+def from_predictions(predictions: Iterable[Prediction]) -> Any:
+    """The groups `posterior_predictive` (one chain of draws) and `observed_data`."""
+    by_name: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        by_name.setdefault(_identifier(prediction.name), []).append(prediction)
+    drawn = {name: np.stack([p.draws for p in several], axis=1)[None] for name, several in by_name.items()}
+    seen = {name: np.array([p.value for p in several]) for name, several in by_name.items()}
+    arviz = _arviz()
+    groups = {"posterior_predictive": drawn, "observed_data": seen}
+    return arviz.from_dict(groups) if _is_new(arviz) else arviz.from_dict(**groups)

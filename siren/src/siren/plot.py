@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from siren.prediction import Checks
+
 _INK, _BAND, _DATA = "#1f4e79", "#5b9bd5", "#c0504d"
 _COLOURS: Final = ("#1f4e79", "#c0504d", "#4f7f3a", "#7a4f9a", "#b5761f", "#2f8f8f")
 # A list of more lists than can be told apart as lines is shown as an image of its means.
@@ -81,6 +83,36 @@ def draw(
     about = f"{result.method} · {result.particles} particles · seed {result.seed}"
     lines = [title, about, *textwrap.wrap(kept, 110)]
     figure.suptitle("\n".join(line for line in lines if line), fontsize=10)
+    return figure
+
+
+def draw_checks(checks: Checks, axis: Sequence[Any] | None = None, title: str = "") -> Figure:
+    """The data over what was predicted of them, and the shares of the predictions that lie below the data."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SirenError("Matplotlib is not installed", hint="pip install 'siren-ppl[plot]'") from None
+    if not checks.predictions:
+        raise SirenError("nothing to plot: the program observes nothing")
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 1))
+    places = _along(axis, len(checks.predictions))
+    for outer, alpha in ((0.05, 0.25), (0.25, 0.45)):
+        low, high = (
+            np.array([np.quantile(p.draws, q) for p in checks.predictions]) for q in (outer, 1 - outer)
+        )
+        label = f"{1 - 2 * outer:.0%} predicted"
+        left.fill_between(places, low, high, color=_BAND, alpha=alpha, lw=0, label=label)
+    left.plot(places, checks.values, "o", color=_DATA, ms=3.5, alpha=0.8, label="data")
+    left.legend(loc="best", fontsize=8, frameon=False)
+    left.set_title(f"{checks.coverage(0.9):.0%} of the data in the 90 % intervals", fontsize=9)
+    right.hist(checks.below, bins=np.linspace(0, 1, 11), color=_BAND, alpha=0.6)
+    right.axhline(len(checks.predictions) / 10, color=_INK, lw=1, ls=":")
+    right.set_title(f"uniform? p = {checks.p_value():.2g}", fontsize=9)
+    right.set_xlabel("share of the prediction below the datum")
+    for panel in (left, right):
+        _plain(panel)
+    figure.suptitle(title, fontsize=10)
     return figure
 
 

@@ -64,7 +64,7 @@ class Tape:
 
     def draw(self, name: str, dist: Dist, scope: Scope, rng: Any) -> Array:
         """A number for each lane of the scope."""
-        lanes = _lanes_of(scope)
+        lanes = lanes_of(scope)
         counts = self._counts.setdefault(name, np.zeros(self.root.size, dtype=np.intp))
         number = int(counts[lanes[0]]) if len(lanes) else 0
         counts[lanes] += 1
@@ -146,7 +146,7 @@ def taped(kind: type[Engine]) -> Any:
     return type(f"Taped{kind.__name__}", (Taped, kind), {})
 
 
-def _lanes_of(scope: Scope) -> Index:
+def lanes_of(scope: Scope) -> Index:
     """The particles that the lanes of a scope are."""
     lanes = np.arange(scope.size)
     while scope.parent is not None:

@@ -1,0 +1,202 @@
+"""Predictive checks: what the program said of each datum before it saw it.
+
+Before an observation is taken into account, the particles have a distribution for it. If the model is right,
+the shares of these distributions that lie below the data are uniform between 0 and 1, and 90 % of the data
+lie within the 90 % intervals. No datum is used twice, as it would be by comparing the data with draws from
+their own posterior.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from siren.inference.graph import Graph
+from siren.inference.population import Population
+from siren.inference.tape import lanes_of
+from siren.model import Progress, make_model
+from siren.result import Result, make_result
+from siren.runtime.session import METHODS, Session, environment, reader
+from siren.runtime.steps import Steps
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Expr, raw
+from siren.symbolic.lanes import Array
+from siren.syntax import ast
+from siren.syntax.printer import flat
+from siren.syntax.traverse import everything
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One observation. `below` is the share of the predictive distribution below the datum (of a discrete
+    one, half of what is at the datum counts)."""
+
+    name: str
+    step: int
+    value: float
+    mean: float
+    sd: float
+    below: float
+    log_density: float
+    draws: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """All observations of a run, in order."""
+
+    result: Result
+    predictions: tuple[Prediction, ...]
+
+    @property
+    def values(self) -> Array:
+        return np.array([p.value for p in self.predictions])
+
+    @property
+    def below(self) -> Array:
+        return np.array([p.below for p in self.predictions])
+
+    @property
+    def log_score(self) -> float:
+        """The sum of the log densities: the log evidence, one observation at a time."""
+        return float(sum(p.log_density for p in self.predictions))
+
+    def coverage(self, share: float = 0.9) -> float:
+        """How many of the data lie in the central interval of this probability."""
+        edge = (1 - share) / 2
+        return float(np.mean((self.below >= edge) & (self.below <= 1 - edge)))
+
+    def p_value(self) -> float:
+        """Of the Kolmogorov-Smirnov test that the shares below the data are uniform."""
+        from scipy.stats import kstest
+
+        return float(kstest(self.below, "uniform").pvalue)
+
+    def to_arviz(self) -> Any:
+        """ArviZ data with the groups `posterior_predictive` and `observed_data`, one variable a name."""
+        from siren.inference_data import from_predictions
+
+        return from_predictions(self.predictions)
+
+    def plot(self, axis: Any = None, title: str = "") -> Any:
+        """The data over what was predicted of them, and the histogram of the shares below."""
+        from siren.plot import draw_checks
+
+        return draw_checks(self, axis, title)
+
+
+def predictive(
+    program: str | Path | ast.Program,
+    *,
+    data: Any = None,
+    particles: int = 1000,
+    draws: int = 400,
+    method: str = "ssi",
+    seed: int | None = None,
+    resample: str = "systematic",
+    ess: float | None = None,
+    plan: Mapping[str, str] | None = None,
+    progress: Progress = None,
+) -> Checks:
+    """Run a program and keep, of every observation, what was predicted of it."""
+    model = make_model(
+        program, data=data, particles=particles, method=method, seed=seed, resample=resample, ess=ess,
+        plan=plan, learn=False,
+    )  # fmt: skip
+    seed = secrets.randbits(32) if seed is None else seed
+    rng = np.random.default_rng(seed)
+    started = time.perf_counter()
+    graph = Graph(particles)
+    kind = METHODS[model.method]
+    engine: Any = type(f"Watched{kind.__name__}", (_Watched, kind), {})(graph, rng)
+    engine.watcher = watcher = _Watcher(model.program, draws, np.random.default_rng(seed + 1))
+    session = Session(model.program, engine, Population(graph, rng, resample, ess), plan, particles, seed)
+    with session.guarded():
+        steps = Steps(session.evaluator(reader(model.base)), environment(model.data))
+        watcher.end_step(0)
+        while steps.advance():
+            watcher.end_step(steps.done)
+            if progress is not None:
+                progress(steps.done, steps.total)
+        answer = steps.answer()
+        watcher.end_step(steps.done)
+        engine.watcher = None
+        raw_result = replace(session.result(answer), seconds=time.perf_counter() - started)
+    return Checks(make_result(model.given, raw_result), tuple(watcher.predictions))
+
+
+class _Watched:
+    """Mixed into an engine: someone sees each distribution before its observation counts."""
+
+    watcher: _Watcher | None = None
+
+    def _score(self: Any, dist: Dist, value: Expr) -> Any:
+        if self.watcher is not None:
+            self.watcher.see(dist, raw(value), self.graph, self.site.span)
+        return super()._score(dist, value)  # type: ignore[misc]
+
+
+class _Watcher:
+    def __init__(self, program: ast.Program, draws: int, rng: np.random.Generator) -> None:
+        observations = [node for node in everything(program) if isinstance(node, ast.Observe)]
+        self._names = {node.span: flat(node.value) for node in observations}
+        self._draws = draws
+        self._rng = rng
+        self.predictions: list[Prediction] = []
+        # The observations of a step: a particle's first, its second, ... whichever branch it took.
+        self._seen: list[dict[str, Any]] = []
+        self._counts: Array | None = None
+
+    def see(self, dist: Dist, value: Any, graph: Graph, span: Any) -> None:
+        root = graph.scope
+        while root.parent is not None:
+            root = root.parent
+        if self._counts is None:
+            self._counts = np.zeros(root.size, dtype=np.intp)
+        lanes = lanes_of(graph.scope)
+        number = int(self._counts[lanes[0]])
+        self._counts[lanes] += 1
+        if number >= len(self._seen):
+            empty = {key: np.zeros(root.size) for key in ("mean", "variance", "below", "density")}
+            # With few particles several draws of each, so that there are as many as were asked for.
+            empty["draw"] = np.zeros((-(-self._draws // root.size), root.size))
+            weight = np.full(root.size, -np.inf)
+            name = self._names.get(span, "observation")
+            self._seen.append({**empty, "weight": weight, "value": value, "name": name})
+        seen, family, numbers = self._seen[number], dist.family, dist.numbers()
+        drawn = np.array([family.sample(self._rng, len(lanes), *numbers) for _ in seen["draw"]], dtype=float)
+        if family.cdf is None:
+            seen["below"][lanes] = (drawn < value).mean(axis=0)
+        else:
+            below = np.asarray(family.cdf(value, *numbers), dtype=float)
+            whole = family.cdf(value - 1, *numbers) if family.discrete else below
+            seen["below"][lanes] = 0.5 * (below + whole)
+        seen["mean"][lanes] = family.mean(*numbers)
+        seen["variance"][lanes] = family.variance(*numbers)
+        seen["density"][lanes] = np.exp(dist.logpdf(value))
+        seen["draw"][:, lanes] = drawn
+        seen["weight"][lanes] = graph.log_weight
+
+    def end_step(self, step: int) -> None:
+        for seen in self._seen:
+            logs = seen["weight"]
+            weights = np.exp(logs - logs.max())
+            weights /= weights.sum()
+            mean = float(weights @ seen["mean"])
+            variance = float(weights @ (seen["variance"] + (seen["mean"] - mean) ** 2))
+            chosen = self._rng.choice(len(weights), size=self._draws, p=weights)
+            rows = self._rng.integers(len(seen["draw"]), size=self._draws)
+            density = np.log(max(float(weights @ seen["density"]), 1e-300))
+            self.predictions.append(
+                Prediction(
+                    seen["name"], step, float(np.ravel(seen["value"])[0]), mean, float(np.sqrt(variance)),
+                    float(weights @ seen["below"]), float(density), seen["draw"][rows, chosen],
+                )
+            )  # fmt: skip
+        self._seen, self._counts = [], None

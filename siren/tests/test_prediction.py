@@ -1,0 +1,72 @@
+"""What a program says of each datum before it sees it."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import siren
+
+WALK = """
+val step = fun (y, x) ->
+  let x <- gaussian(x, 1) in
+  let () = observe(gaussian(x, VARIANCE), y) in
+  let () = resample() in
+  x
+in
+fold(step, ys, 0)
+"""
+
+
+def data(steps: int) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    return rng.normal(size=steps).cumsum() + rng.normal(size=steps)
+
+
+def test_predictions_are_those_of_the_kalman_filter() -> None:
+    ys = data(20)
+    checks = siren.predictive(WALK.replace("VARIANCE", "1"), data={"ys": ys}, particles=3, seed=0)
+    mean, variance = 0.0, 0.0
+    for y, seen in zip(ys, checks.predictions, strict=True):
+        ahead = variance + 2
+        assert (seen.name, seen.value) == ("y", y)
+        assert seen.mean == pytest.approx(mean) and seen.sd == pytest.approx(np.sqrt(ahead))
+        assert seen.below == pytest.approx(norm.cdf(y, mean, np.sqrt(ahead)))
+        gain = (variance + 1) / ahead
+        mean, variance = mean + gain * (y - mean), (1 - gain) * (variance + 1)
+    assert checks.log_score == pytest.approx(checks.result.log_evidence)
+    assert checks.predictions[3].draws.std() == pytest.approx(checks.predictions[3].sd, rel=0.2)
+
+
+def test_a_right_model_passes_and_a_wrong_one_fails() -> None:
+    ys = data(200)
+    options = {"data": {"ys": ys}, "particles": 200, "plan": {"x": "sample"}, "seed": 1}
+    right, sure = (siren.predictive(WALK.replace("VARIANCE", v), **options) for v in ("1", "0.01"))
+    assert right.p_value() > 0.01 and 0.83 < right.coverage(0.9) < 0.96
+    assert sure.p_value() < 0.01 and sure.coverage(0.9) < 0.83
+
+
+def test_branches_discrete_data_and_missing_ones() -> None:
+    program = """
+    val step = fun (y, p) ->
+      let sample o <- bernoulli(0.5) in
+      let () = if o then observe(poisson(p), y) else observe(poisson(2 * p), y) in
+      let () = resample() in
+      p
+    in
+    let sample p <- gamma(3, 1) in fold(step, ys, p)
+    """
+    checks = siren.predictive(program, data={"ys": [3, None, 5, 2]}, particles=400, seed=0)
+    assert [p.value for p in checks.predictions] == [3, 5, 2]
+    assert [p.step for p in checks.predictions] == [1, 3, 4]
+    assert all(0 < p.below < 1 for p in checks.predictions)
+    assert checks.log_score == pytest.approx(checks.result.log_evidence, abs=0.1)
+
+
+def test_pictures_and_arviz() -> None:
+    checks = siren.predictive(WALK.replace("VARIANCE", "1"), data={"ys": data(15)}, particles=5, seed=0)
+    pytest.importorskip("matplotlib")
+    assert len(checks.plot().axes) == 2
+    pytest.importorskip("arviz", exc_type=ImportError)
+    found = checks.to_arviz()
+    assert found.posterior_predictive["y"].shape == (1, 400, 15)
+    np.testing.assert_allclose(found.observed_data["y"], data(15))
