@@ -1,4 +1,5 @@
-"""Draws `plans.png` for the README and writes its numbers to `plans.json`: `python -m docs.make_picture`."""
+"""Draws the pictures of the README, and writes the numbers of `plans.png` to `plans.json`:
+`python -m docs.make_picture`."""
 
 import json
 from pathlib import Path
@@ -9,13 +10,22 @@ from matplotlib.figure import Figure
 from benchmarks.generate import read_truth
 from benchmarks.suite import FOLDER, suite
 from siren import run
+from siren.data import read_column
+from siren.plot import plot
 
 FOLDER_OF_DOCS = Path(__file__).parent
 PARTICLES, SEED = 100, 3
 PLANS = {7: "position sampled", 2: "position symbolic"}
 
 
-def main() -> None:
+def outliers() -> None:
+    """The first example."""
+    folder = FOLDER_OF_DOCS.parent / "examples"
+    readings = read_column(folder / "data" / "positions.csv", "reading")
+    plot(run(folder / "outliers.si", seed=1), FOLDER_OF_DOCS / "outliers.png", data={"positions": readings})
+
+
+def plans() -> None:
     benchmark = suite()["outlier"]
     truth = np.array(read_truth("outlier", FOLDER)["xt"])
     figure = Figure(figsize=(10, 3.6), layout="constrained")
@@ -44,4 +54,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    outliers()
+    plans()

@@ -1,4 +1,6 @@
+import json
 import runpy
+import time
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,22 @@ def test_data_are_what_the_script_makes(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text(encoding="utf-8") == (FOLDER / "data" / name).read_text(
             encoding="utf-8"
         )
+
+
+def test_the_notebook_runs_in_under_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first code is that of the README."""
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("pandas")
+    notebook = json.loads((FOLDER / "first.ipynb").read_text(encoding="utf-8"))
+    codes = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert codes[0] in (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(FOLDER.parent)
+    started, scope, shown = time.perf_counter(), {}, []
+    for code in codes:
+        *lines, last = code.splitlines()
+        exec("\n".join(lines), scope)
+        shown.append(eval(last, scope))
+    assert time.perf_counter() - started < 60
+    first, (plan, rate), checks = shown
+    assert [panel.get_ylabel() for panel in first.axes] == ["positions", ""] and len(checks.axes) == 2
+    assert plan["position"] == "symbolic" and 0.1 < rate < 0.2

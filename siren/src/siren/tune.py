@@ -45,7 +45,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Some runs of a plan at a number of particles; `seconds` is the quickest. Errors are in posterior
+    """Some runs of a plan at a number of particles; `seconds` is their median. Errors are in posterior
     standard deviations: `typical` is the geometric mean over the runs, `error` that of the worst."""
 
     method: str
@@ -253,7 +253,7 @@ class _Race:
             self.progress(self.done, None)
         if len(clock) < _FEWEST_RUNS:
             return
-        seconds = min(clock)  # what disturbs a run only adds to it
+        seconds = float(np.median(clock))
         trial = Trial(
             *key, self.plans[key], particles, seconds, np.array(means), np.array(sds), outputs(result)
         )
