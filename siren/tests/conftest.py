@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-for folder in ("analysis", "syntax"):
+for folder in ("analysis", "oracle", "syntax"):
     sys.path.insert(0, str(Path(__file__).parent / folder))

@@ -131,7 +131,7 @@ class Unknown(Scalar):
         return self.sign in (POSITIVE, NEGATIVE)
 
     def operate(self, name: str, args: tuple[Any, ...]) -> Any:
-        signs = {"sqrt": NONNEGATIVE, "log": ANY, "ite": ANY}
+        signs = dict.fromkeys(("log", "ite", "sin", "cos", "min", "max"), ANY)
         if name == "ite" and sign_of(args[1]) == sign_of(args[2]):
             return self.numbers.made(name, args, sign_of(args[1]))
         return self.numbers.made(name, args, signs.get(name, NONNEGATIVE))

@@ -224,6 +224,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp,
     "log": np.log,
     "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "abs": np.abs,
+    "min": np.minimum,
+    "max": np.maximum,
 }
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {"add": add, "mul": mul, "div": div}
 
