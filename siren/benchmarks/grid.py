@@ -19,7 +19,7 @@ from benchmarks.ledger import Ledger
 from benchmarks.measure import Workplace, squared_errors
 from benchmarks.reference import References
 from benchmarks.suite import METHODS, Benchmark, suite
-from siren import api
+from siren import api, options
 from siren.syntax import ast
 
 
@@ -144,7 +144,7 @@ class Grid:
         program, truth = self._programs[cell.benchmark, dataset]
         reference = self._references.of(benchmark, dataset)
         plan = None if cell.plan is None else benchmark.plan(cell.plan)
-        method = cast(api.Method, cell.method)
+        method = cast(options.Method, cell.method)
         with np.errstate(all="ignore"):
             started = time.process_time()
             result = api.run(program, particles=cell.particles, method=method, seed=cell.round, plan=plan)

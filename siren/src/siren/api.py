@@ -9,14 +9,13 @@ from typing import Any, Literal
 from siren.data import Row
 from siren.errors import SirenError, did_you_mean
 from siren.frames import bindings
-from siren.options import require_backend, require_options
+from siren.options import Method, require_backend, require_options
 from siren.record import Recorder
 from siren.result import Result, make_result
 from siren.syntax import ast, parse, parse_file
 from siren.syntax.check import require_valid
 from siren.syntax.traverse import random_variables
 
-Method = Literal["ssi", "ds", "bp"]
 Resampler = Literal["multinomial", "systematic", "stratified", "residual"]
 Progress = Callable[[int, int | None], None]
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal, get_args
 
 from siren.errors import SirenError, did_you_mean
 
-METHODS = ("ssi", "ds", "bp")
+Method = Literal["ssi", "ds", "bp"]
+METHODS: tuple[str, ...] = get_args(Method)
 RESAMPLERS = ("multinomial", "systematic", "stratified", "residual")
 MEANS = ("exact", "plugin")
 BACKENDS = ("numpy", "jax")
-ANNOTATIONS = ("symbolic", "sample")
+Annotation = Literal["symbolic", "sample"]
+ANNOTATIONS: tuple[str, ...] = get_args(Annotation)
+Plan = dict[str, Annotation]
 
 
 class OptionError(SirenError):

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from siren.analysis import Verdict, analyze
 from siren.errors import SirenError
+from siren.options import METHODS, Plan
 from siren.syntax import ast
 from siren.syntax.traverse import random_variables
 
-METHODS: Final = ("ssi", "ds", "bp")
 # 2 to the power of this many plans are as many as anyone will read.
 _MOST_VARIABLES: Final = 12
-
-Plan = dict[str, Literal["symbolic", "sample"]]
 
 
 @dataclass(frozen=True, slots=True)

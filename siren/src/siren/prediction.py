@@ -22,7 +22,7 @@ from siren.inference.population import Population
 from siren.inference.tape import lanes_of
 from siren.model import Progress, make_model
 from siren.result import Result, make_result
-from siren.runtime.session import METHODS, Session, environment, reader
+from siren.runtime.session import ENGINES, Session, environment, reader
 from siren.runtime.steps import Steps
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Expr, raw
@@ -113,7 +113,7 @@ def predictive(
     rng = np.random.default_rng(seed)
     started = time.perf_counter()
     graph = Graph(particles)
-    kind = METHODS[model.method]
+    kind = ENGINES[model.method]
     engine: Any = type(f"Watched{kind.__name__}", (_Watched, kind), {})(graph, rng)
     engine.watcher = watcher = _Watcher(model.program, draws, np.random.default_rng(seed + 1))
     session = Session(model.program, engine, Population(graph, rng, resample, ess), plan, particles, seed)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siren.api import Method, Resampler, load, require_known
+from siren.api import Resampler, load, require_known
 from siren.data import Row
 from siren.errors import SirenError
 from siren.frames import bindings
-from siren.options import require_options
+from siren.options import Method, require_options
 from siren.result import Result, make_result
 from siren.syntax import ast
 from siren.syntax.check import require_valid

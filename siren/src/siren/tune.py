@@ -22,7 +22,8 @@ import numpy as np
 from siren import api
 from siren.distance import Array, distance, numbers, outputs
 from siren.errors import SirenError
-from siren.plans import METHODS, Plan, judge
+from siren.options import METHODS, Plan
+from siren.plans import judge
 from siren.syntax import ast
 from siren.syntax.traverse import everything
 
@@ -239,7 +240,7 @@ class _Race:
             begun = time.process_time()
             try:
                 result = api.run(
-                    self.program, data=self.data, particles=particles, method=cast(api.Method, key[0]),
+                    self.program, data=self.data, particles=particles, method=cast(Method, key[0]),
                     seed=len(clock), plan=self.plans[key], progress=watch,
                 )  # fmt: skip
             except _TooLong:

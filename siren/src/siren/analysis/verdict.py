@@ -15,27 +15,16 @@ from siren.analysis.number import Numbers, sign_of
 from siren.analysis.paths import Paths, Undecided
 from siren.analysis.tail import Tail
 from siren.errors import PlanError, RunError, SirenError
-from siren.inference.graph import Diverge, Graph
+from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.runtime.values import Value
 from siren.syntax import ast
 from siren.syntax.traverse import everything
 
 _BUDGET, _BUDGET_OF_EXAMPLES = 10_000, 300
-# Whatever goes wrong, the plan has not been shown to hold. The runtime's rules are written for numbers, and
-# may meet an unknown one where they cannot go on.
-_TROUBLE = (
-    Undecided,
-    RunError,
-    Diverge,
-    RecursionError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    ValueError,
-    AssertionError,
-    LookupError,
-)
+# What keeps the analysis from an answer: it cannot tell, or the program itself may fail or recur without end.
+# Anything else is a fault of the analysis, and is raised.
+_OPEN = (Undecided, RunError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +64,7 @@ def analyze(
         return Verdict(method)
     except PlanError as error:
         return Verdict(method, error.with_source(program.source))
-    except _TROUBLE as error:
+    except _OPEN as error:
         problem = _example(program, method, chosen, data or {}) or _unknown(program, method, error)
         return Verdict(method, problem.with_source(program.source))
     finally:
@@ -92,7 +81,7 @@ def _example(
                 _follow(program, method, plan, data, steps)
         except PlanError as error:
             return error
-        except _TROUBLE:
+        except _OPEN:
             return None
     return None
 

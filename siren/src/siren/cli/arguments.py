@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Literal, cast
+from typing import cast
 
 import typer
 
 from siren.data import read_binding
-
-Plan = dict[str, Literal["symbolic", "sample"]]
+from siren.options import ANNOTATIONS, METHODS, Annotation, Plan
 
 
 class Method(StrEnum):
+    """`options.METHODS` as the command line reads them."""
+
     ssi = "ssi"
     ds = "ds"
     bp = "bp"
+
+
+assert tuple(Method) == METHODS
 
 
 def read_plan(text: str | None) -> Plan | None:
@@ -25,11 +29,11 @@ def read_plan(text: str | None) -> Plan | None:
     plan = {}
     for part in text.split(","):
         name, _, annotation = (piece.strip() for piece in part.partition("="))
-        if not name or annotation not in ("symbolic", "sample"):
+        if not name or annotation not in ANNOTATIONS:
             raise typer.BadParameter(
                 f"cannot read `{part.strip()}`; write x=symbolic,r=sample", param_hint="--plan"
             )
-        plan[name] = cast(Literal["symbolic", "sample"], annotation)
+        plan[name] = cast(Annotation, annotation)
     return plan
 
 

@@ -35,7 +35,8 @@ def plans(
     ] = False,
 ) -> None:
     """List the plans that each algorithm can keep, and why the others are rejected."""
-    from siren.plans import METHODS, judge  # brings in SciPy
+    from siren.options import METHODS
+    from siren.plans import judge  # brings in SciPy
 
     program = parse_file(file)
     values = read_shapes(data or [])

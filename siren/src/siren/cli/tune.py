@@ -45,7 +45,7 @@ def tune(
     """Try the plans that can be kept, and print the best with all measurements."""
     if (seconds is None) == (error is None):
         raise typer.BadParameter("give either --time or --target-error")
-    from siren.plans import METHODS
+    from siren.options import METHODS
     from siren.tune import annotated
     from siren.tune import tune as search
 

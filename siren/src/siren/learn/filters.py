@@ -18,7 +18,7 @@ from siren.inference.graph import Graph
 from siren.inference.groups import GroupRng, Groups
 from siren.inference.tape import taped
 from siren.model import Model
-from siren.runtime.session import METHODS, RunResult, Session, environment, reader
+from siren.runtime.session import ENGINES, RunResult, Session, environment, reader
 from siren.runtime.steps import Steps
 from siren.symbolic.dist import Dist
 from siren.symbolic.lanes import Scope
@@ -47,7 +47,7 @@ class Filters:
         lanes = count * model.particles
         graph = Graph(lanes)
         rng = GroupRng(self.seeds, model.particles, graph)
-        engine = taped(METHODS[model.method])(graph, rng)
+        engine = taped(ENGINES[model.method])(graph, rng)
         self._prior = _Prior(model, count, theta, instead)
         engine.tape = self._prior
         population = Groups(graph, rng, count, model.resample, model.ess)

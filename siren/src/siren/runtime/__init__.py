@@ -2,6 +2,6 @@
 
 from siren.runtime.estimate import Estimate
 from siren.runtime.online import Online, stream
-from siren.runtime.session import METHODS, RunResult, run
+from siren.runtime.session import RunResult, run
 
-__all__ = ["METHODS", "Estimate", "Online", "RunResult", "run", "stream"]
+__all__ = ["Estimate", "Online", "RunResult", "run", "stream"]

@@ -26,7 +26,7 @@ from siren.runtime.summary import Mean, Summary
 from siren.runtime.values import Value, from_python
 from siren.syntax import ast
 
-METHODS: dict[str, type[Engine]] = {"ssi": SSI, "ds": DS, "bp": BP}
+ENGINES: dict[str, type[Engine]] = {"ssi": SSI, "ds": DS, "bp": BP}
 Progress = Callable[[int, int | None], None]
 
 
@@ -98,15 +98,15 @@ def make_session(
     recorder: Recorder | None = None,
 ) -> Session:
     """A session of one particle filter."""
-    if method not in METHODS:
-        raise RunError(f"unknown method `{method}`", hint=f"one of {', '.join(METHODS)}")
+    if method not in ENGINES:
+        raise RunError(f"unknown method `{method}`", hint=f"one of {', '.join(ENGINES)}")
     if particles < 1:
         raise RunError(f"the number of particles must be positive, not {particles}")
     seed = secrets.randbits(32) if seed is None else seed
     rng = np.random.default_rng(seed)
     graph = Graph(particles)
     population = Population(graph, rng, resample, ess, recorder)
-    engine = METHODS[method](graph, rng)
+    engine = ENGINES[method](graph, rng)
     return Session(program, engine, population, plan, particles, seed, mean, compiled)
 
 

@@ -18,7 +18,7 @@ from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.inference.tape import Tape, taped
 from siren.model import Progress
-from siren.runtime.session import METHODS, Session, reader
+from siren.runtime.session import ENGINES, Session, reader
 from siren.runtime.values import NIL, Cons, Value
 from siren.smoothing.recorded import Recorded
 from siren.symbolic.expr import Column, Op, Poly, raw
@@ -84,7 +84,7 @@ def _scores(run: Recorded, pictures: Pictures, step: int, after: Index) -> Array
     before = np.tile(np.arange(run.size), len(after))
     target = np.repeat(after, run.size)
     graph = Graph(len(before))
-    engine = taped(METHODS[run.model.method])(graph, np.random.default_rng(0))
+    engine = taped(ENGINES[run.model.method])(graph, np.random.default_rng(0))
     draws = run.tape.steps[step + 1]
     given = {name: tuple(drawn.take(target) for drawn in several) for name, several in draws.items()}
     tape = engine.tape = Tape(graph, [given])

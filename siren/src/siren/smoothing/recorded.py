@@ -12,7 +12,7 @@ from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.inference.tape import Step, Tape, taped
 from siren.model import Model
-from siren.runtime.session import METHODS, RunResult, Session, environment, reader
+from siren.runtime.session import ENGINES, RunResult, Session, environment, reader
 from siren.runtime.steps import Steps
 from siren.symbolic.expr import Column, fresh
 from siren.symbolic.lanes import Array, Index
@@ -34,7 +34,7 @@ class Recorded:
         self.model = model
         self.size = size
         self.graph = Graph(size)
-        self.engine: Any = taped(METHODS[model.method])(self.graph, rng)
+        self.engine: Any = taped(ENGINES[model.method])(self.graph, rng)
         self.tape = self.engine.tape = Tape(self.graph, given, instead)
         self.population = Population(self.graph, rng, model.resample, model.ess)
         self.session = Session(model.program, self.engine, self.population, model.plan, size, 0)
