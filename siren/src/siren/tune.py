@@ -22,7 +22,7 @@ import numpy as np
 from siren import api
 from siren.distance import Array, distance, numbers, outputs
 from siren.errors import SirenError
-from siren.options import METHODS, Plan
+from siren.options import METHODS, Method, Plan
 from siren.plans import judge
 from siren.syntax import ast
 from siren.syntax.traverse import everything
