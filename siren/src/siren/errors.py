@@ -116,6 +116,10 @@ class RunError(SirenError):
     code = "run"
 
 
+class EmptyListError(RunError):
+    """The head or tail of an empty list: this run ends here, whatever else is known of the program."""
+
+
 class PlanError(SirenError):
     """A variable annotated `symbolic` would have to be sampled: the plan cannot be kept."""
 

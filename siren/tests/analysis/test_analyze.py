@@ -196,3 +196,40 @@ def test_what_is_put_away_is_settled_where_nothing_can_touch_it() -> None:
     assert verdict(WALK.format(mean="x", answer="xs"), "ssi").satisfiable
     alone = ROUND.replace("bernoulli(p)", "bernoulli(0.5)")
     assert all(verdict(alone, method).satisfiable for method in ("ssi", "ds", "bp"))
+
+
+EMPTY_START = """
+val step = fun (y, xs) ->
+  let x <- gaussian(0, 1) in
+  let () = observe(gaussian(x, 1), y) in
+  x :: xs
+in
+let xs = fold(step, ys, []) in
+"""
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds", "bp"])
+@pytest.mark.parametrize("answer", ["List.hd(xs)", "(List.hd(xs), List.len(xs))"])
+def test_a_list_that_starts_empty_has_a_head_when_it_is_read(method, answer):
+    """Without data the run ends with an error; it does not break the plan."""
+    assert analyze(parse(EMPTY_START + answer), method, {"x": "symbolic"}, {"ys": [1.0]}).satisfiable
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds", "bp"])
+def test_no_false_accept_after_an_empty_start(method):
+    text = EMPTY_START + "let () = observe(gaussian(List.hd(xs) * List.hd(xs), 1), 1) in List.hd(xs)"
+    assert not analyze(parse(text), method, {"x": "symbolic"}, {"ys": [1.0]}).satisfiable
+
+
+def test_a_program_that_always_fails_is_not_accepted():
+    verdict = analyze(parse("let x <- gaussian(0, 1) in List.hd([]) + x"), "ssi", {"x": "symbolic"})
+    assert not verdict.satisfiable and "empty list" in verdict.problem.message
+
+
+def test_a_fault_inside_the_analysis_is_raised(monkeypatch):
+    def broken(self, dist):
+        raise TypeError("a fault")
+
+    monkeypatch.setattr("siren.analysis.engines.AbstractSSI._is_closed", broken)
+    with pytest.raises(TypeError, match="a fault"):
+        analyze(parse("let x <- gaussian(0, 1) in x"), "ssi", {"x": "symbolic"})

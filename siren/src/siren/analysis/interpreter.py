@@ -11,7 +11,7 @@ from siren.analysis.paths import Paths, Undecided
 from siren.analysis.state import State, capture
 from siren.analysis.tail import Past, Tail, assemble, has_past, split
 from siren.analysis.widen import FRONT, Widening, describe
-from siren.errors import RunError, Span
+from siren.errors import EmptyListError, RunError, Span
 from siren.inference.engine import Site
 from siren.inference.population import Population
 from siren.runtime.effects import LOOP, bound
@@ -186,7 +186,7 @@ class Interpreter(Evaluator):
     def _element(self, rest: Tail) -> Value:
         """Some element of a list of unknown length."""
         if not rest.elements:
-            raise Undecided("an element of an empty list")
+            raise EmptyListError("an element of an empty list")
         self._exits += 1
         place = self.paths.decide(("element", self._exits), len(rest.elements))
         return self._copy(rest.elements[place])
@@ -260,18 +260,26 @@ class Interpreter(Evaluator):
         while todo:
             state, age = todo.pop(0)
             for after in self.paths.explore(lambda s=state, a=age: self._step_from(node, rest, s, a)):  # type: ignore[misc]
-                if after.key not in found and (self._steps is None or age < self._steps):
+                if (
+                    after is not None
+                    and after.key not in found
+                    and (self._steps is None or age < self._steps)
+                ):
                     found[after.key] = after
                     todo.append((after, age + 1))
                     if len(found) > _STATES:
                         raise Undecided("the state of a loop does not settle")
         return list(found.values())
 
-    def _step_from(self, node: ast.Fold, rest: Tail, state: State, age: int) -> State:
+    def _step_from(self, node: ast.Fold, rest: Tail, state: State, age: int) -> State | None:
+        """The state after a step; None if the run ends in it."""
         with self.graph.scratch():
             self._resume(state)
             arguments = [self._element(rest), state.accumulator]
-            accumulator = self._tidy(self.apply(node.function, arguments, node.span))
+            try:
+                accumulator = self._tidy(self.apply(node.function, arguments, node.span))
+            except EmptyListError:
+                return None
             outside = self._outside()
             accumulator = self._widening.accumulator(
                 state.accumulator, accumulator, outside, age >= _PATIENCE

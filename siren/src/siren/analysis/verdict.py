@@ -14,7 +14,7 @@ from siren.analysis.interpreter import Interpreter
 from siren.analysis.number import Numbers, sign_of
 from siren.analysis.paths import Paths, Undecided
 from siren.analysis.tail import Tail
-from siren.errors import PlanError, RunError, SirenError
+from siren.errors import EmptyListError, PlanError, RunError, SirenError
 from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.runtime.values import Value
@@ -101,13 +101,18 @@ def _follow(
     engine.numbers = numbers
     interpreter = Interpreter(program, engine, Population(graph, rng), plan, numbers, steps)
 
-    def whole() -> None:
+    def whole() -> EmptyListError | None:
         engine.resume([])
         env = {name: _shape(value, numbers) for name, value in data.items()}
-        interpreter.answer(interpreter.run(env))
+        try:
+            interpreter.answer(interpreter.run(env))
+        except EmptyListError as error:
+            return error  # such a run ends before it could break the plan
+        return None
 
-    for _ in numbers.paths.explore(whole):
-        pass
+    failures = list(numbers.paths.explore(whole))
+    if failures and all(failures):
+        raise failures[0]  # type: ignore[misc]
 
 
 def _shape(value: Any, numbers: Numbers) -> Value:

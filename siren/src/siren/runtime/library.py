@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from siren.distributions import registered
-from siren.errors import RunError
+from siren.errors import EmptyListError, RunError
 from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, describe, list_of
 from siren.symbolic.algebra import add, div, mul, operation, sub
 from siren.symbolic.dist import Dist
@@ -88,14 +88,14 @@ def _list(name: str, value: Value) -> Cons:
 def head(value: Value) -> Value:
     cell = _list("List.hd", value)
     if cell is NIL:
-        raise RunError("List.hd of an empty list")
+        raise EmptyListError("List.hd of an empty list")
     return cell.head
 
 
 def tail(value: Value) -> Value:
     cell = _list("List.tl", value)
     if cell is NIL:
-        raise RunError("List.tl of an empty list")
+        raise EmptyListError("List.tl of an empty list")
     return cell.tail
 
 
