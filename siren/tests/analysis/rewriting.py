@@ -1,4 +1,4 @@
-"""The same program written differently: other names, functions in another order, values that are named first."""
+"""The same program written differently: other names, another order, values that are named first."""
 
 from __future__ import annotations
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from siren.syntax import ast
-from siren.syntax.traverse import children, walk
+from siren.syntax.traverse import children
 
 # An expression is pure if it neither observes nor resamples, and simple if it moreover neither assumes, loops
 # nor recurs, so that it can be evaluated for particles that do not need it.
@@ -11,26 +14,37 @@ OBSERVE, RESAMPLE, ASSUME, LOOP, RECUR = "observe", "resample", "assume", "loop"
 _IMPURE = frozenset({OBSERVE, RESAMPLE})
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an expression does itself, which functions of the program it calls, and which names it reads."""
+
+    direct: frozenset[str]
+    called: frozenset[str]
+    needs: frozenset[str]
+
+
 class Effects:
     """Effects of every function of a program, and of expressions in it."""
 
     def __init__(self, program: ast.Program) -> None:
-        self._functions = {function.name: function for function in program.functions}
-        self._direct = {name: _direct(function.body) for name, function in self._functions.items()}
-        self._calls = {name: self._called(function.body) for name, function in self._functions.items()}
-        self._cache: dict[int, tuple[ast.Expr, frozenset[str]]] = {}
-        self._needs: dict[int, tuple[ast.Expr, frozenset[str]]] = {}
+        self._functions = frozenset(function.name for function in program.functions)
+        # By identity: the expression is kept, so that its identity is not given to another one.
+        self._facts: dict[int, tuple[ast.Expr, Facts]] = {}
+        self._of: dict[Facts, frozenset[str]] = {}
+        bodies = {function.name: self._look_at(function.body) for function in program.functions}
+        self._bodies = bodies
 
     def of(self, expr: ast.Expr) -> frozenset[str]:
-        cached = self._cache.get(id(expr))
-        if cached is None:
-            found = set(_direct(expr))
-            for name in self._reached(self._called(expr)):
-                found |= self._direct[name]
-                if name in self._reached(self._calls[name]):
-                    found.add(RECUR)
-            cached = self._cache[id(expr)] = (expr, frozenset(found))
-        return cached[1]
+        facts = self._look_at(expr)
+        found = self._of.get(facts)
+        if found is None:
+            effects = set(facts.direct)
+            for name in self._reached(facts.called):
+                effects |= self._bodies[name].direct
+                if name in self._reached(self._bodies[name].called):
+                    effects.add(RECUR)
+            found = self._of[facts] = frozenset(effects)
+        return found
 
     def is_pure(self, expr: ast.Expr) -> bool:
         return not self.of(expr) & _IMPURE
@@ -40,37 +54,78 @@ class Effects:
 
     def needs(self, expr: ast.Expr) -> frozenset[str]:
         """The variables that an expression reads."""
-        cached = self._needs.get(id(expr))
-        if cached is None:
-            cached = self._needs[id(expr)] = (expr, frozenset(_free(expr)))
-        return cached[1]
+        return self._look_at(expr).needs
 
-    def _called(self, expr: ast.Expr) -> set[str]:
-        names = set()
-        for node in walk(expr):
-            if isinstance(node, (ast.Call, ast.Fold)):
-                names.add(node.function)
-            elif isinstance(node, ast.Name):
-                names.add(node.name)  # the function of a `List.map`
-        return names & self._functions.keys()
+    def _look_at(self, expr: ast.Expr) -> Facts:
+        """The facts of an expression, from those of its parts: each is looked at once, without recursion."""
+        known = self._facts.get(id(expr))
+        if known is not None:
+            return known[1]
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            open_parts = [part for part in children(node) if id(part) not in self._facts]
+            if open_parts:
+                stack.extend(open_parts)
+                continue
+            stack.pop()
+            if id(node) not in self._facts:
+                self._facts[id(node)] = (node, self._facts_of(node))
+        return self._facts[id(expr)][1]
 
-    def _reached(self, names: set[str]) -> set[str]:
+    def _facts_of(self, node: ast.Expr) -> Facts:
+        parts = [self._facts[id(part)][1] for part in children(node)]
+        direct = _union(part.direct for part in parts)
+        called = _union(part.called for part in parts)
+        kind = _KINDS.get(type(node))
+        if kind is not None:
+            direct |= {kind}
+        if isinstance(node, (ast.Call, ast.Fold)):
+            if node.function == "List.map":
+                direct |= {LOOP}
+            if node.function in self._functions:
+                called |= {node.function}
+        match node:
+            case ast.Name(name):
+                if name in self._functions:  # the function of a `List.map`
+                    called |= {name}
+                return Facts(direct, called, frozenset({name}))
+            case ast.Let(pattern, value, body):
+                needs = self.needs(value) | (self.needs(body) - bound(pattern))
+            case ast.Assume(_, name, distribution, body):
+                needs = self.needs(body) - {name}
+                needs |= _union(self.needs(argument) for argument in distribution.arguments)
+            case _:
+                needs = _union(part.needs for part in parts)
+        return Facts(direct, called, needs)
+
+    def _reached(self, names: Iterable[str]) -> set[str]:
         seen: set[str] = set()
         todo = list(names)
         while todo:
             name = todo.pop()
             if name not in seen:
                 seen.add(name)
-                todo.extend(self._calls[name])
+                todo.extend(self._bodies[name].called)
         return seen
 
 
-def _direct(expr: ast.Expr) -> frozenset[str]:
-    kinds = {ast.Observe: OBSERVE, ast.Resample: RESAMPLE, ast.Assume: ASSUME, ast.Fold: LOOP}
-    found = {kinds[type(node)] for node in walk(expr) if type(node) in kinds}
-    if any(isinstance(node, ast.Call) and node.function == "List.map" for node in walk(expr)):
-        found.add(LOOP)
-    return frozenset(found)
+_KINDS: dict[type, str] = {
+    ast.Observe: OBSERVE,
+    ast.Resample: RESAMPLE,
+    ast.Assume: ASSUME,
+    ast.Fold: LOOP,
+}
+_NONE: frozenset[str] = frozenset()
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    """One of them if it has all, so that equal sets are the same object."""
+    total = _NONE
+    for each in sets:
+        if not each <= total:
+            total = each if total <= each else total | each
+    return total
 
 
 def bound(pattern: ast.Pattern) -> set[str]:
@@ -82,15 +137,3 @@ def bound(pattern: ast.Pattern) -> set[str]:
             return set().union(*(bound(item) for item in items))
         case _:
             return set()
-
-
-def _free(expr: ast.Expr) -> set[str]:
-    match expr:
-        case ast.Name(name):
-            return {name}
-        case ast.Let(pattern, value, body):
-            return _free(value) | (_free(body) - bound(pattern))
-        case ast.Assume(_, name, distribution, body):
-            return set().union(*(_free(arg) for arg in distribution.arguments)) | (_free(body) - {name})
-        case _:
-            return set().union(*(_free(child) for child in children(expr)))

@@ -135,9 +135,14 @@ class Evaluator:
         return library.UNARY[node.operator](operand)
 
     def _binary(self, node: ast.Binary, env: Env) -> Value:
-        left = self.eval(node.left, env)
-        right = self.eval(node.right, env)
-        return self._operate(node.operator, left, right, node.span)
+        # A sum of many terms leans to the left: a loop, where recursion would be as deep as it is long.
+        spine = [node]
+        while type(spine[-1].left) is ast.Binary:
+            spine.append(spine[-1].left)
+        value = self.eval(spine[-1].left, env)
+        for part in reversed(spine):
+            value = self._operate(part.operator, value, self.eval(part.right, env), part.span)
+        return value
 
     def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:
         if type(left) is float and type(right) is float and operator != "::":

@@ -5,7 +5,7 @@ Nothing here rejects a program that could run: `shapes` reports only what must f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING, Final
 
 from siren.errors import CheckError, CheckErrors, Span, did_you_mean
@@ -68,14 +68,14 @@ class _NameChecker:
     def run(self) -> None:
         self.in_main = False
         for function in self.program.functions:
-            self._expr(function.body, self._bind(function.parameters, frozenset()))
+            self._expr(function.body, self._bind(function.parameters))
         self.in_main = True
         self._expr(self.program.body, self.data_names)
 
     def _report(self, message: str, span: Span, hint: str | None = None) -> None:
         self.errors.append(CheckError(message, span, hint))
 
-    def _bind(self, pattern: ast.Pattern, scope: frozenset[str]) -> frozenset[str]:
+    def _bind(self, pattern: ast.Pattern) -> set[str]:
         seen: set[str] = set()
         for name in _pattern_names(pattern):
             if name.name in seen:
@@ -83,17 +83,22 @@ class _NameChecker:
                     f"`{name.name}` is bound twice in one pattern", name.span, "use `_` for a part you ignore"
                 )
             seen.add(name.name)
-        return scope | seen
+        return seen
 
-    def _expr(self, expr: ast.Expr, scope: frozenset[str]) -> None:
-        while isinstance(expr, ast.Let | ast.Assume):  # a loop, since programs are long chains of these
-            if isinstance(expr, ast.Let):
-                self._expr(expr.value, scope)
-                scope = self._bind(expr.pattern, scope)
-            else:
-                self._distribution(expr.distribution, scope)
-                scope = scope | {expr.name}
-            expr = expr.body
+    def _expr(self, expr: ast.Expr, scope: Set[str]) -> None:
+        if isinstance(expr, ast.Let | ast.Assume):
+            scope = set(scope)  # once for a whole block: programs are long chains of these
+            while isinstance(expr, ast.Let | ast.Assume):
+                if isinstance(expr, ast.Let):
+                    self._expr(expr.value, scope)
+                    scope |= self._bind(expr.pattern)
+                else:
+                    self._distribution(expr.distribution, scope)
+                    scope.add(expr.name)
+                expr = expr.body
+        while isinstance(expr, ast.Binary):  # and sums are long too
+            self._expr(expr.right, scope)
+            expr = expr.left
         match expr:
             case ast.Name(name, span):
                 self._variable(name, span, scope)
@@ -115,7 +120,7 @@ class _NameChecker:
                 for child in children(expr):
                     self._expr(child, scope)
 
-    def _variable(self, name: str, span: Span, scope: frozenset[str]) -> None:
+    def _variable(self, name: str, span: Span, scope: Set[str]) -> None:
         if name in scope:
             return
         if name in self.functions or name in FUNCTIONS:
@@ -157,7 +162,7 @@ class _NameChecker:
         elif name == "List.map":
             self._report("the first argument of `List.map` must be the name of a function", span)
 
-    def _distribution(self, distribution: ast.Distribution, scope: frozenset[str]) -> None:
+    def _distribution(self, distribution: ast.Distribution, scope: Set[str]) -> None:
         name, span = distribution.name, distribution.span
         info = self.distributions.get(name)
         if info is None:

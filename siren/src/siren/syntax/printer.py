@@ -99,9 +99,8 @@ def _flat(expr: ast.Expr) -> str:
             return f"[{_commas(items)}]"
         case ast.Unary(operator, operand):
             return unary_prefix(operator) + flat(operand, operand_level(operator))
-        case ast.Binary(operator, left, right):
-            left_level, right_level = operand_levels(operator)
-            return f"{flat(left, left_level)} {operator} {flat(right, right_level)}"
+        case ast.Binary():
+            return _flat_binary(expr)
         case ast.Call(function, arguments):
             return f"{function}({_commas(arguments)})"
         case ast.Fold(function, elements, start):
@@ -117,6 +116,18 @@ def _flat(expr: ast.Expr) -> str:
             return f"observe({flat_distribution(distribution)}, {flat(value)})"
         case ast.Resample():
             return "resample()"
+
+
+def _flat_binary(expr: ast.Binary) -> str:
+    """A loop down the left side, which is as deep as a sum is long."""
+    ends: list[str] = []
+    current: ast.Expr = expr
+    level = 0
+    while isinstance(current, ast.Binary) and binding(current) >= level:
+        level, right_level = operand_levels(current.operator)
+        ends.append(f" {current.operator} {flat(current.right, right_level)}")
+        current = current.left
+    return flat(current, level) + "".join(reversed(ends))
 
 
 def _commas(items: tuple[ast.Expr, ...]) -> str:

@@ -102,13 +102,15 @@ class _ShapeFinder:
             self.errors.append(CheckError(message, span, hint, notes))
 
     def expr(self, expr: ast.Expr, scope: Scope) -> Shape:
+        if isinstance(expr, ast.Let | ast.Assume):
+            scope = dict(scope)  # once for a whole block of them
         while isinstance(expr, ast.Let | ast.Assume):
             if isinstance(expr, ast.Let):
                 shape = self.expr(expr.value, scope)
-                scope = scope | self.bind(expr.pattern, shape, expr.pattern.span)
+                scope.update(self.bind(expr.pattern, shape, expr.pattern.span))
             else:
                 self.distribution(expr.distribution, scope)
-                scope = scope | {expr.name: self.outcome(expr.distribution)}
+                scope[expr.name] = self.outcome(expr.distribution)
             expr = expr.body
         match expr:
             case ast.Number() | ast.Boolean():
@@ -129,8 +131,8 @@ class _ShapeFinder:
                     return shape
                 self.require(SCALAR, shape, operand.span, f"`{operator}`")
                 return SCALAR
-            case ast.Binary(operator, left, right):
-                return self.binary(operator, left, right, scope)
+            case ast.Binary():
+                return self.spine(expr, scope)
             case ast.If(condition, then, otherwise):
                 self.expect(SCALAR, condition, scope, "`if`")
                 return join(self.expr(then, scope), self.expr(otherwise, scope))
@@ -169,20 +171,30 @@ class _ShapeFinder:
             element = shape if element is None else join(element, shape)
         return ListOf(element)
 
-    def binary(self, operator: str, left: ast.Expr, right: ast.Expr, scope: Scope) -> Shape:
+    def spine(self, expr: ast.Binary, scope: Scope) -> Shape:
+        """Down the left side and up again, in a loop: it is as deep as a sum is long."""
+        parts = [expr]
+        while isinstance(parts[-1].left, ast.Binary):
+            parts.append(parts[-1].left)
+        shape = self.expr(parts[-1].left, scope)
+        for part in reversed(parts):
+            shape = self.binary(part.operator, part.left, shape, part.right, scope)
+        return shape
+
+    def binary(self, operator: str, left: ast.Expr, shape: Shape, right: ast.Expr, scope: Scope) -> Shape:
+        """`shape` is the left operand's."""
         if operator == "::":
-            head = self.expr(left, scope)
             tail = self.expect(ListOf(None), right, scope, "`::`")
-            return join(ListOf(head), tail) if isinstance(tail, ListOf) else ListOf(UNKNOWN)
+            return join(ListOf(shape), tail) if isinstance(tail, ListOf) else ListOf(UNKNOWN)
         if operator in ("+", "-", "*", "/"):
-            return self.arithmetic(operator, left, right, scope)
-        self.expect(SCALAR, left, scope, f"`{operator}`")
+            return self.arithmetic(operator, left, shape, right, scope)
+        self.require(SCALAR, shape, left.span, f"`{operator}`")
         self.expect(SCALAR, right, scope, f"`{operator}`")
         return SCALAR
 
-    def arithmetic(self, operator: str, left: ast.Expr, right: ast.Expr, scope: Scope) -> Shape:
+    def arithmetic(self, operator: str, left: ast.Expr, a: Shape, right: ast.Expr, scope: Scope) -> Shape:
         """Of numbers, or of lists: sums of equals, multiples, and products of matrices."""
-        a, b = self.expr(left, scope), self.expr(right, scope)
+        b = self.expr(right, scope)
         lists = isinstance(a, ListOf), isinstance(b, ListOf)
         if (lists == (True, True) and operator != "/") or (any(lists) and UNKNOWN in (a, b)):
             return a if operator in "+-" and lists[0] else ListOf(UNKNOWN)
@@ -266,7 +278,8 @@ class _ShapeFinder:
 
     def library(self, function: str, arguments: tuple[ast.Expr, ...], scope: Scope) -> Shape:
         if function in OPERATOR_FUNCTIONS:
-            return self.binary(OPERATOR_FUNCTIONS[function], arguments[0], arguments[1], scope)
+            left, right = arguments
+            return self.binary(OPERATOR_FUNCTIONS[function], left, self.expr(left, scope), right, scope)
         label = f"`{function}`"
         match function, arguments:
             case "List.map", (ast.Name(name, span), elements):
