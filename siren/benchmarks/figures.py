@@ -132,6 +132,21 @@ def growth_table(entries: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def learning_table(figures: dict[str, Any]) -> str:
+    """Each run of both, and how much longer the other takes."""
+    lines = [
+        "| | processor time | log evidence | mu | rho | sigma |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    truth = " | ".join(f"{value:g}" for value in figures["truth"].values())
+    lines.append(f"| the data were made with | | | {truth} |")
+    for name in ("siren", "particles"):
+        for run in figures[f"{name}_runs"]:
+            found = " | ".join(f"{run[p][0]:.2f} ± {run[p][1]:.2f}" for p in figures["truth"])
+            lines.append(f"| {name} | {run['seconds']:.1f} s | {run['log_evidence']:.1f} | {found} |")
+    return "\n".join([*lines, "", f"`particles` takes {figures['ratio']:.1f} times as long."])
+
+
 def about(figures: dict[str, Any], name: str) -> str:
     """Where a figure comes from."""
     source = f"[{name}.json](../benchmarks/results/{name}.json)"
@@ -144,12 +159,14 @@ def blocks() -> dict[tuple[Path, str], str]:
     readme = FOLDER.parent / "README.md"
     speed, accuracy, growth = read("speed"), read("accuracy"), read("growth")
     analysis, plans, tuned = read("analysis"), read("plans"), read("tune")
+    learning = read("learning")
     speeds = f"{machine_line(speed['machine'])}\n\n{speed_table(speed['entries'])}"
     return {
         (own, "speed"): speeds,
         (readme, "speed"): speeds,
         (own, "accuracy"): accuracy_table(accuracy["entries"]),
         (own, "growth"): growth_table(growth["entries"]),
+        (own, "learning"): f"{machine_line(learning['machine'])}\n\n{learning_table(learning)}",
         (docs, "analysis"): f"{about(analysis, 'analysis')}\n\n{analysis_table(analysis)}",
         (docs, "plans"): f"{about(plans, 'plans')}\n\n{gains_summary(plans)}",
         (readme, "plans"): gains_summary(plans),

@@ -30,7 +30,7 @@ def smc2(
     parameters: Sequence[str] | None = None,
     values: int = 256,
     particles: int = 128,
-    moves: int = 3,
+    moves: int = 6,
     threshold: float = 0.5,
     method: str = "ssi",
     seed: int | None = None,

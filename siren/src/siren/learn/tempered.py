@@ -31,7 +31,7 @@ def tempered(
     parameters: Sequence[str] | None = None,
     values: int = 256,
     particles: int = 128,
-    moves: int = 3,
+    moves: int = 5,
     threshold: float = 0.5,
     method: str = "ssi",
     seed: int | None = None,
