@@ -28,7 +28,7 @@ TEXT = "let x <- gaussian(0, 1) in x"
         ({"seed": -1}, "seed is a whole number of at least 0, not -1"),
         ({"seed": 1.5}, "not 1.5"),
         ({"method": "sis"}, "method is one of ssi, ds, bp, not 'sis'"),
-        ({"resample": "sytematic"}, "did you mean `systematic`"),
+        ({"resample": "systematical"}, "did you mean `systematic`"),
     ],
 )
 def test_wrong_options_are_refused(options, message: str) -> None:

@@ -14,55 +14,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import numpy as np
 
 from siren import api
-from siren.distance import Array, distance, numbers, outputs
+from siren.distance import numbers, outputs
 from siren.errors import SirenError
 from siren.options import METHODS, Method, Plan
 from siren.plans import judge
 from siren.syntax import ast
 from siren.syntax.traverse import everything
+from siren.trials import EXACT, FIRST, GROWTH, Demand, Forecast, Key, Trial, forecast, measured
 
-_FIRST: Final = 64
-_GROWTH: Final = 4
 _FEWEST_RUNS, _MOST_RUNS = 2, 8
 # The race is laid out for so many rounds.
 _ROUNDS: Final = 5
 # A plan stays in the race while its forecast is within this factor of the best.
 _CLOSE: Final = 1.5
-# A run must not take longer than asked, and the next may be a little slower than those that were measured.
-_MARGIN: Final = 0.93
-# Forecasts reach no further than this many times the particles that were tried.
-_REACH: Final = 16
-_EXACT: Final = 1e-9
 _FINALS: Final = 4
-
-Key = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """Some runs of a plan at a number of particles; `seconds` is their median. Errors are in posterior
-    standard deviations: `typical` is the geometric mean over the runs, `error` that of the worst."""
-
-    method: str
-    number: int
-    plan: Plan
-    particles: int
-    seconds: float
-    means: Array
-    sds: Array
-    outputs: Any  # which output each number belongs to
-    typical: float = np.nan
-    error: float = np.nan
-
-    @property
-    def key(self) -> Key:
-        return self.method, self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,48 +43,6 @@ class Tuned:
     best: Trial
     reached: bool
     trials: tuple[Trial, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Runs of so many seconds, or of such an error."""
-
-    seconds: float | None
-    error: float | None
-
-    def is_met(self, trial: Trial) -> bool:
-        if self.seconds is not None:
-            return trial.seconds <= self.seconds
-        return trial.typical <= cast(float, self.error)
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """seconds = start + slope * particles; error = scale / sqrt(particles)."""
-
-    start: float
-    slope: float
-    scale: float
-    tried: int
-
-    def particles(self, demand: Demand) -> float:
-        """As many as the demand asks for."""
-        if self.scale <= _EXACT:
-            return _FIRST
-        if demand.seconds is not None:
-            wanted = (_MARGIN * demand.seconds - self.start) / max(self.slope, 1e-12)
-        else:
-            wanted = (self.scale / max(cast(float, demand.error), 1e-12)) ** 2
-        return float(np.clip(wanted, 1, _REACH * self.tried))
-
-    def score(self, demand: Demand) -> float:
-        """What is to be small: the error in the time, or the time to the error."""
-        particles = self.particles(demand)
-        if demand.seconds is None:
-            return self.start + self.slope * particles
-        if self.start + self.slope * _FIRST / _GROWTH > demand.seconds:
-            return np.inf  # even a few particles take too long
-        return float(max(self.scale, _EXACT) / np.sqrt(particles))
 
 
 class _TooLong(Exception):
@@ -168,7 +97,7 @@ class _Race:
 
     def run(self) -> None:
         """Round after round with more particles, while there is time and something to learn."""
-        running = dict.fromkeys(self.plans, _FIRST)
+        running = dict.fromkeys(self.plans, FIRST)
         patience = max(1.0, self.budget / max(1, len(running)))
         while running:
             share = self.budget / (_ROUNDS * len(running))
@@ -200,7 +129,7 @@ class _Race:
         by_plan: dict[Key, list[Trial]] = {}
         for trial in self.trials:
             by_plan.setdefault(trial.key, []).append(trial)
-        return {key: _forecast(trials) for key, trials in by_plan.items()}
+        return {key: forecast(trials) for key, trials in by_plan.items()}
 
     def _next(self, running: list[Key]) -> dict[Key, int]:
         """Those that stay in the race, each with its number of particles."""
@@ -215,8 +144,8 @@ class _Race:
         for key in stay:
             tried, wanted = forecasts[key].tried, forecasts[key].particles(self.demand)
             # Half again as many tell nothing new; what is exact is known.
-            if wanted > 1.5 * tried and forecasts[key].scale > _EXACT:
-                following[key] = round(min(_GROWTH * tried, wanted))
+            if wanted > 1.5 * tried and forecasts[key].scale > EXACT:
+                following[key] = round(min(GROWTH * tried, wanted))
         return following
 
     def _is_tried(self, key: Key, particles: int) -> bool:
@@ -258,7 +187,7 @@ class _Race:
         trial = Trial(
             *key, self.plans[key], particles, seconds, np.array(means), np.array(sds), outputs(result)
         )
-        self.trials = _measured([*self.trials, trial])
+        self.trials = measured([*self.trials, trial])
 
     def _chosen(self, key: Key) -> Tuned:
         mine = [trial for trial in self.trials if trial.key == key]
@@ -275,58 +204,6 @@ class _Race:
         if good:
             return Tuned(min(good, key=lambda t: t.seconds), True, everyone)
         return Tuned(min(self.trials, key=lambda t: t.typical), False, everyone)
-
-
-def _forecast(trials: list[Trial]) -> Forecast:
-    """Of one plan. Its larger trials say more about large numbers of particles."""
-    trials = sorted(trials, key=lambda t: t.particles)
-    last = trials[-1]
-    # One trial alone: most of a short run is not spent on its particles.
-    slope = 0.2 * last.seconds / last.particles
-    if len(trials) > 1:
-        before = trials[max(0, len(trials) - 3)]
-        if last.particles > before.particles:
-            slope = (last.seconds - before.seconds) / (last.particles - before.particles)
-    slope = max(slope, 0.02 * last.seconds / last.particles)
-    start = max(0.0, last.seconds - slope * last.particles)
-    recent = trials[-3:]
-    weights = np.array([t.particles * len(t.means) for t in recent], dtype=float)
-    scales = np.log([max(t.typical, 1e-300) * np.sqrt(t.particles) for t in recent])
-    scale = float(np.exp(weights @ scales / weights.sum()))
-    return Forecast(start, slope, scale, last.particles)
-
-
-def _measured(trials: list[Trial]) -> list[Trial]:
-    """The trials with their errors against the mean of all, in which the steadier ones count more."""
-    usable = np.all([np.isfinite(t.means).all(0) & np.isfinite(t.sds).all(0) for t in trials], axis=0)
-    # The runs of a plan that has lost its particles' past are each too sure, but not together.
-    pooled = [np.sqrt((t.sds**2).mean(0) + t.means.var(0))[usable] for t in trials]
-    scale = np.median(pooled, axis=0)
-    which = trials[0].outputs[usable]
-
-    def apart(trial: Trial, centre: Array) -> Array:
-        return np.array([distance(means[usable], centre, scale, which) for means in trial.means])
-
-    centres = [t.means[:, usable].mean(0) for t in trials]
-    runs = np.array([len(t.means) for t in trials])
-    # The variance of one run about the mean of its trial.
-    scatter = [(apart(t, c) ** 2).mean() for t, c in zip(trials, centres, strict=True)]
-    variance = np.maximum(np.array(scatter) * runs / (runs - 1), _EXACT**2)
-    precision = np.where(variance <= 9 * variance.min(), runs / variance, 0.0)
-    shares = precision / precision.sum()
-    scale = np.sqrt(np.einsum("i,ij->j", shares, np.square(pooled)))
-    centre = np.einsum("i,ij->j", shares, np.array(centres))
-    found = []
-    for trial, share in zip(trials, shares, strict=True):
-        distances = apart(trial, centre)
-        # Its own runs pull the reference towards themselves.
-        distances = distances / np.sqrt(max(1.0 - share / len(distances), 0.5))
-        typical = float(np.exp(np.log(np.maximum(distances, 1e-300)).mean()))
-        # What the reference itself is off by is no error of the trial.
-        squared = typical**2 - (1.0 - share) / precision.sum()
-        typical = float(np.sqrt(max(squared, 0.25 * typical**2)))
-        found.append(replace(trial, typical=typical, error=float(distances.max())))
-    return found
 
 
 def annotated(program: ast.Program, plan: Mapping[str, Literal["symbolic", "sample"]]) -> str:
