@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from siren.distance import Array, distance
-from siren.plans import Plan
+from siren.options import Plan
 
 FIRST: Final = 64
 GROWTH: Final = 4
