@@ -46,6 +46,16 @@ def main() -> None:
     east, north = rng.normal(track, 1.5).T
     save("boat.csv", "t,east,north", np.arange(50), east, north)
 
+    marks = np.array([[4.0, 1.0], [1.0, 5.0], [-3.0, 2.0], [2.0, -3.0]])
+    place, heading, rows = np.zeros(2), 0.0, []
+    for t in range(60):
+        turn, way, mark = 0.2, 0.5, t % 4
+        heading += rng.normal(turn, np.sqrt(0.001))
+        place = place + rng.normal(way, 0.1) * np.array([np.cos(heading), np.sin(heading)])
+        turned = np.array([[np.cos(heading), np.sin(heading)], [-np.sin(heading), np.cos(heading)]])
+        rows.append([turn, way, mark, *(turned @ (marks[mark] - place) + rng.normal(0, 0.2, 2))])
+    save("landmarks.csv", "turn,way,mark,ahead,left", *np.array(rows).T)
+
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

@@ -8,6 +8,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from siren import functions
 from siren.api import run, stream
 from siren.errors import CheckError, DataError, ParseError, PlanError, RunError, SirenError
 from siren.record import Recorder
@@ -29,6 +30,7 @@ __all__ = [
     "SirenError",
     "Stream",
     "check",
+    "functions",
     "learn",
     "parse",
     "predictive",

@@ -144,6 +144,9 @@ class Interpreter(Evaluator):
     # Lists --------------------------------------------------------------------------------------------------
 
     def apply(self, name: str, arguments: list[Value], span: Span) -> Value:
+        if name == "List.nth" and name not in self._functions:
+            value, place = arguments
+            return self._nth(value, place, span)
         if name not in self._functions and name.startswith("List.") and arguments:
             value = arguments[0]
             if type(value) is Tail or (type(value) is Cons and split(value)[1] is not None):
@@ -151,6 +154,22 @@ class Interpreter(Evaluator):
         if name not in self._functions and name in ("::", "cons") and type(arguments[1]) is Tail:
             return assemble([arguments[0]], arguments[1])
         return super().apply(name, arguments, span)
+
+    def _nth(self, value: Value, place: Value, span: Span) -> Value:
+        """Of an unknown place, any element."""
+        if isinstance(place, (Poly, Op)):
+            self.engine.site = Site("this place in a list", span)
+            place = self.engine.value(place)
+        items, rest = split(value)
+        if isinstance(place, float) and 0 <= place < len(items) and place == int(place):
+            return items[int(place)]
+        if rest is not None and (not items or isinstance(place, float)):
+            return self._element(rest)
+        if isinstance(place, Scalar) and items:
+            self._exits += 1
+            kinds = [*items, *(rest.elements if rest is not None else ())]
+            return kinds[self.paths.decide(("place", self._exits), len(kinds))]
+        return super().apply("List.nth", [value, place], span)
 
     def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:
         if operator == "::" and type(right) is Tail:

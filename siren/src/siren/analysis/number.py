@@ -58,6 +58,9 @@ def _sign_of_product(a: str, b: str) -> str:
     return POSITIVE if a == b else NEGATIVE
 
 
+_NOT_NEGATIVE = frozenset({"lt", "le", "eq", "and", "or", "not", "exp", "sqrt", "abs"})
+
+
 class Unknown(Scalar):
     """`name` and `args` say how it was made, for questions that follow from others."""
 
@@ -131,10 +134,9 @@ class Unknown(Scalar):
         return self.sign in (POSITIVE, NEGATIVE)
 
     def operate(self, name: str, args: tuple[Any, ...]) -> Any:
-        signs = dict.fromkeys(("log", "ite", "sin", "cos", "min", "max"), ANY)
         if name == "ite" and sign_of(args[1]) == sign_of(args[2]):
             return self.numbers.made(name, args, sign_of(args[1]))
-        return self.numbers.made(name, args, signs.get(name, NONNEGATIVE))
+        return self.numbers.made(name, args, NONNEGATIVE if name in _NOT_NEGATIVE else ANY)
 
     def another(self) -> Unknown:
         return self.numbers.fresh()

@@ -189,6 +189,9 @@ class Evaluator:
             self._bind(function.parameters, _nest(arguments), env)
             arguments.clear()  # the callee's environment is now the only holder
             return self._owned(function.body, env)
+        if name == "List.nth" and isinstance(arguments[1], (Poly, Op)):
+            self.engine.site = Site("this place in a list", span)
+            arguments[1] = self.engine.value(arguments[1])
         if len(arguments) > 1:  # a later one may have resampled: the earlier ones follow
             arguments = [self._now(argument) for argument in arguments]
         try:

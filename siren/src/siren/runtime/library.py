@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from siren.distributions import registered
 from siren.errors import EmptyListError, RunError
-from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, describe, list_of
-from siren.symbolic.algebra import add, div, mul, operation, sub
+from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, list_of
+from siren.symbolic.algebra import add, div, mul, operation, select, sub
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr
+from siren.symbolic.expr import Column, Expr
 
 # Operators --------------------------------------------------------------------------------------------------
 
@@ -99,6 +101,42 @@ def tail(value: Value) -> Value:
     return cell.tail
 
 
+def nth(value: Value, place: Value) -> Value:
+    cell = _list("`[...]`", value)
+    if type(place) is Column:
+        return _chosen(cell, place)
+    _require_place(place, cell.length)
+    for _ in range(int(place)):
+        cell = cell.tail  # type: ignore[assignment]
+    return cell.head
+
+
+def _chosen(cell: Cons, places: Column) -> Value:
+    """Particles may ask for different places."""
+    least, most = float(places.data.min()), float(places.data.max())
+    for place in (least, most):
+        _require_place(place, cell.length)
+    if not (places.data == np.floor(places.data)).all():
+        raise RunError("a place in a list must be a whole number")
+    items = list(cell)[int(least) : int(most) + 1]
+    value = items[0]
+    for place, item in enumerate(items[1:], start=int(least) + 1):
+        here = places.data == place
+        value = combine([item, value], lambda pair, here=here: select(here, pair[0], pair[1], places.gen))  # type: ignore[misc]
+    return value
+
+
+def _require_place(place: Value, length: int) -> None:
+    if not isinstance(place, (float, bool)) or place != int(place):
+        raise RunError(f"a place in a list must be a whole number, not {describe_place(place)}")
+    if not 0 <= place < length:
+        raise RunError(f"there is no element {place:g} in a list of {length}; the first is element 0")
+
+
+def describe_place(place: Value) -> str:
+    return f"{place:g}" if isinstance(place, float) else describe(place)
+
+
 def cons(item: Value, value: Value) -> Cons:
     return Cons(item, _list("::", value))
 
@@ -133,6 +171,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "max": lambda a, b: operation("max", (a, b)),
     "List.hd": head,
     "List.tl": tail,
+    "List.nth": nth,
     "List.len": length,
     "List.range": span,
     "List.rev": reverse,

@@ -42,6 +42,7 @@ FUNCTIONS: Final[dict[str, FunctionInfo]] = {
     "diagonal": FunctionInfo(("entries",), "the matrix of this diagonal"),
     "List.hd": FunctionInfo(("list",), "the first element"),
     "List.tl": FunctionInfo(("list",), "all but the first element"),
+    "List.nth": FunctionInfo(("list", "place"), "the element at a place, the first at 0: `list[place]`"),
     "List.len": FunctionInfo(("list",), "the number of elements"),
     "List.range": FunctionInfo(("low", "high"), "low, low+1, ..., high-1"),
     "List.rev": FunctionInfo(("list",), "the elements in reverse"),

@@ -169,6 +169,9 @@ class _TreeBuilder(Transformer_NonRecursive[Token, Any]):
         callee, arguments = children
         return ast.Call(str(callee), arguments or (), _span(meta))
 
+    def index(self, meta: Meta, children: list[Any]) -> ast.Expr:
+        return ast.Call("List.nth", tuple(children), _span(meta))
+
     def fold(self, meta: Meta, children: list[Any]) -> ast.Expr:
         _, callee, elements, start = children
         return ast.Fold(str(callee), elements, start, _span(meta), _span(callee))

@@ -101,6 +101,8 @@ def _flat(expr: ast.Expr) -> str:
             return unary_prefix(operator) + flat(operand, operand_level(operator))
         case ast.Binary():
             return _flat_binary(expr)
+        case ast.Call("List.nth", (elements, place)):
+            return f"{flat(elements, _ATOM)}[{flat(place)}]"
         case ast.Call(function, arguments):
             return f"{function}({_commas(arguments)})"
         case ast.Fold(function, elements, start):

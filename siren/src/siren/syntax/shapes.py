@@ -287,6 +287,9 @@ class _ShapeFinder:
                 return ListOf(None if element is None else self.apply(name, element, span))
             case "List.hd", (elements,):
                 return self._element(self.expect(ListOf(None), elements, scope, label)) or UNKNOWN
+            case "List.nth", (elements, place):
+                self.expect(SCALAR, place, scope, "the place in a list")
+                return self._element(self.expect(ListOf(None), elements, scope, "`[...]`")) or UNKNOWN
             case (("List.tl" | "List.rev"), (elements,)):
                 return self.expect(ListOf(None), elements, scope, label)
             case "List.len", (elements,):

@@ -1,0 +1,106 @@
+"""Functions of numbers, places in lists, and functions that come from Python."""
+
+import numpy as np
+import pytest
+
+import siren
+from siren.analysis import analyze
+from siren.errors import RunError
+from siren.functions import register
+from siren.syntax import format_text, parse
+
+METHODS = ["ssi", "ds", "bp"]
+
+
+def mean(text: str, **options):
+    return siren.run(text, **{"particles": 20_000, "seed": 0, **options})[0].mean
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("sin(0.5) + cos(0.5)", np.sin(0.5) + np.cos(0.5)),
+        ("abs(0 - 3) + min(1, 2) + max(1, 2)", 6),
+        ("[3, 4, 5][1]", 4),
+        ("[[1, 2], [3, 4]][1][0]", 3),
+        ("let xs = [1, 2] in xs[0] + xs[1] * 10", 21),
+        ("-[1, 2][1]", -2),
+        ("([[1, 2], [3, 4]] * [1, 1])[1]", 7),
+        ("dot([1, 2], [3, 4])", 11),
+        ("transpose([[1, 2], [3, 4]])[0][1]", 3),
+        ("inverse([[2, 0], [0, 4]])[1][1]", 0.25),
+        ("(2 * identity(2) + diagonal([1, 2]))[1][1]", 4),
+    ],
+)
+def test_values(text, value):
+    assert mean(text, particles=2) == pytest.approx(value, abs=1e-12)
+    assert parse(format_text(text)) == parse(text)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_functions_of_random_numbers(method):
+    assert mean("let x <- gaussian(1, 1) in sin(x)", method=method) == pytest.approx(
+        np.sin(1) * np.exp(-0.5), abs=0.02
+    )
+    assert mean("let x <- gaussian(0, 1) in abs(x)", method=method) == pytest.approx(
+        np.sqrt(2 / np.pi), abs=0.02
+    )
+    assert mean("let x <- gaussian(0, 1) in max(x, 0)", method=method) == pytest.approx(
+        1 / np.sqrt(2 * np.pi), abs=0.02
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_random_place(method):
+    text = "let k <- uniform_int(0, 2) in let x <- gaussian(5, 1) in ([10, x, 30][k], k)"
+    result = siren.run(text, method=method, particles=20_000, seed=0)
+    assert result[0].mean == pytest.approx(15, abs=0.3)
+    values = result[0].draws(2000, seed=1)
+    places = result[1].draws(2000, seed=1)
+    assert set(values[places == 0]) == {10} and set(values[places == 2]) == {30}
+    assert values[places == 1].std() == pytest.approx(1, abs=0.1)
+
+
+def test_a_place_forces_a_draw():
+    text = "let symbolic k <- uniform_int(0, 1) in [1, 2][k]"
+    assert not analyze(parse(text), "ssi").satisfiable
+    with pytest.raises(siren.PlanError):
+        siren.run(text, particles=5)
+    accepted = "let symbolic x <- gaussian(0, 1) in let sample k <- uniform_int(0, 1) in [x, 2][k]"
+    assert analyze(parse(accepted), "ssi").satisfiable
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1, 2][2]", "no element 2 in a list of 2"),
+        ("[1, 2][0 - 1]", "no element -1"),
+        ("[1, 2][0.5]", "whole number, not 0.5"),
+        ("let sample x <- gaussian(0.5, 0.01) in [1, 2, 3][1 + x]", "whole number"),
+        ("[1, 2] + [1]", "cannot add or subtract a list of 2 and a list of 1"),
+        ("[1, 2] * [1, 2]", "dot"),
+        ("inverse([[1, 1], [1, 1]])", "singular"),
+    ],
+)
+def test_mistakes(text, words):
+    with pytest.raises(RunError, match=words):
+        siren.run(text, particles=5)
+
+
+def test_a_python_function():
+    @register
+    def wrap(angle):
+        """The angle between -pi and pi."""
+        return (angle + np.pi) % (2 * np.pi) - np.pi
+
+    assert mean("wrap(4)", particles=2) == pytest.approx(4 - 2 * np.pi)
+    for method in METHODS:
+        assert mean("let x <- gaussian(4, 0.01) in wrap(x)", method=method) == pytest.approx(
+            4 - 2 * np.pi, abs=0.01
+        )
+        text = "let sample x <- gaussian(4, 1) in let () = observe(gaussian(wrap(x), 0.1), 0 - 2) in x"
+        assert mean(text, method=method) == pytest.approx(4.25, abs=0.05)
+    with pytest.raises(siren.SirenError, match="takes 1 argument"):
+        siren.run("wrap(1, 2)")
+    with pytest.raises(ValueError, match="is a function of the language"):
+        register(wrap, "exp")
