@@ -22,6 +22,7 @@ from benchmarks.plan_figures import (
     tune_summary,
     tune_table,
 )
+from benchmarks.tables import speed_rows
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
@@ -58,26 +59,23 @@ def draw_accuracy(entries: list[dict[str, Any]], path: Path) -> None:
 
 
 def draw_speed(entries: list[dict[str, Any]], path: Path) -> None:
-    """Seconds of a run here and by hand, in pairs, with the ratio."""
+    """How many times as long as NumPy by hand every plan takes, by particles."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     axis = figure.subplots()
-    for place, entry in enumerate(entries):
-        axis.bar(place - 0.2, entry["siren_seconds"], 0.38, color=BLUE, label="Siren" if not place else None)
-        axis.bar(
-            place + 0.2,
-            entry["numpy_seconds"],
-            0.38,
-            color=GREY,
-            label="NumPy by hand" if not place else None,
-        )
-        top = max(entry["siren_seconds"], entry["numpy_seconds"])
-        axis.annotate(f"{entry['ratio']:.2f}×", (place, top), (0, 3), textcoords="offset points", ha="center")
-    axis.set_yscale("log")
-    labels = [f"{entry['benchmark']}\n{entry['particles']:,} × {entry['steps']}" for entry in entries]
-    axis.set_xticks(range(len(entries)), labels, fontsize=9)
-    axis.set_ylabel("seconds a run")
-    axis.margins(y=0.2)
-    axis.legend(fontsize=8, frameon=False, loc="upper left")
+    names = list(dict.fromkeys(entry["benchmark"] for entry in entries))
+    sizes = sorted({entry["particles"] for entry in entries})
+    for place, (name, size) in enumerate((name, size) for name in names for size in sizes):
+        ratios = [e["ratio"] for e in entries if (e["benchmark"], e["particles"]) == (name, size)]
+        spread = [place + 0.3 * (i / max(1, len(ratios) - 1) - 0.5) for i in range(len(ratios))]
+        axis.plot(spread, sorted(ratios), "o", color=BLUE, markersize=3)
+        middle = statistics.median(ratios)
+        axis.plot([place - 0.25, place + 0.25], [middle, middle], color=GREY)
+        axis.annotate(f"{middle:.2f}×", (place + 0.28, middle), fontsize=8, va="center")
+    axis.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
+    labels = [f"{name}\n{size:,}" for name in names for size in sizes]
+    axis.set_xticks(range(len(labels)), labels, fontsize=9)
+    axis.set_ylabel("time / NumPy by hand, every plan")
+    axis.set_ylim(bottom=0)
     _finish(figure, axis, path)
 
 
@@ -94,13 +92,13 @@ def machine_line(machine: dict[str, Any]) -> str:
 
 def speed_table(entries: list[dict[str, Any]]) -> str:
     lines = [
-        "| program, plan | particles × steps | Siren | NumPy by hand | ratio |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| program | method | plans | particles | Siren | NumPy by hand | ratio (over plans) |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for entry in entries:
-        size = f"{entry['particles']:,} × {entry['steps']}"
-        seconds = f"{entry['siren_seconds']:.3g} s | {entry['numpy_seconds']:.3g} s"
-        lines.append(f"| {entry['benchmark']}, {entry['plan']} | {size} | {seconds} | {entry['ratio']:.2f} |")
+    for row in speed_rows(entries):
+        about = f"{row.benchmark} | {row.method} | {row.plans} | {row.particles:,}"
+        seconds = f"{row.siren:.3g} s | {row.numpy:.3g} s"
+        lines.append(f"| {about} | {seconds} | {row.ratio:.2f} ({row.lowest:.2f} to {row.highest:.2f}) |")
     return "\n".join(lines)
 
 

@@ -122,7 +122,7 @@ def speed(job: Job) -> Json:
     entries: list[Json] = []
     for name, method, plan, particles in todo:
         job.progress(len(entries), len(todo))
-        repetitions = 3 if job.quick else 5 if particles > 1024 else 15
+        repetitions = 3 if job.quick or particles > 1024 else 7
         found = measure.speed(
             name, job.place, method=method, plan=plan, particles=particles, repetitions=repetitions
         )

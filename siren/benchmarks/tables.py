@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -117,13 +118,52 @@ def _accuracy(console: Console, figures: Json) -> None:
     console.print(table)
 
 
+@dataclass(frozen=True, slots=True)
+class SpeedRow:
+    """All plans of a benchmark under one method: median seconds, and the ratios to NumPy."""
+
+    benchmark: str
+    method: str
+    particles: int
+    plans: int
+    siren: float
+    numpy: float
+    ratio: float
+    lowest: float
+    highest: float
+
+
+def speed_rows(entries: list[Json]) -> list[SpeedRow]:
+    groups: dict[tuple[str, str, int], list[Json]] = {}
+    for entry in entries:
+        groups.setdefault((entry["benchmark"], entry["method"], entry["particles"]), []).append(entry)
+    rows = []
+    for about, group in groups.items():
+        ratios = sorted(entry["ratio"] for entry in group)
+        siren = statistics.median(entry["siren_seconds"] for entry in group)
+        numpy = statistics.median(entry["numpy_seconds"] for entry in group)
+        middle = statistics.median(ratios)
+        rows.append(SpeedRow(*about, len(group), siren, numpy, middle, ratios[0], ratios[-1]))
+    return rows
+
+
 def _speed(console: Console, figures: Json) -> None:
-    headings = ["benchmark", "plan", "particles", "steps", "Siren s", "NumPy s", "ratio"]
-    table = _table("Speed beside a hand-written NumPy filter of the same model and plan", headings)
-    for entry in figures["entries"]:
+    headings = [
+        "benchmark",
+        "method",
+        "particles",
+        "plans",
+        "Siren s",
+        "NumPy s",
+        "ratio",
+        "lowest",
+        "highest",
+    ]
+    table = _table("Speed beside hand-written NumPy filters of the same model and plan; medians", headings)
+    for row in speed_rows(figures["entries"]):
         table.add_row(
-            entry["benchmark"], str(entry["plan"]), f"{entry['particles']:,}", str(entry["steps"]),
-            f"{entry['siren_seconds']:.4f}", f"{entry['numpy_seconds']:.4f}", f"{entry['ratio']:.2f}",
+            row.benchmark, row.method, f"{row.particles:,}", str(row.plans), f"{row.siren:.4f}",
+            f"{row.numpy:.4f}", f"{row.ratio:.2f}", f"{row.lowest:.2f}", f"{row.highest:.2f}",
         )  # fmt: skip
     console.print(table)
 
