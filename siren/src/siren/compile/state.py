@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from siren.compile.tape import INPUT, Tape, Untraceable
-from siren.compile.traced import TracedArray, TracedNumber
+from siren.compile.tape import INPUT, Untraceable
+from siren.compile.traced import TracedArray, TracedNumber, TracedTape
 from siren.inference.engine import Engine
 from siren.inference.graph import Mixed, Node
 from siren.runtime.values import NIL, Cons, Value
@@ -79,7 +79,9 @@ class Places:
 class Reader:
     """One walk over a state. With a tape, `copies` maps each copy to the original's place."""
 
-    def __init__(self, engine: Engine, scope: Scope, whole_lists: bool, tape: Tape | None = None) -> None:
+    def __init__(
+        self, engine: Engine, scope: Scope, whole_lists: bool, tape: TracedTape | None = None
+    ) -> None:
         self.engine = engine
         self.scope = scope
         self.whole_lists = whole_lists

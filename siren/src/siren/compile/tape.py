@@ -64,16 +64,8 @@ class Tape:
     def __init__(self, particles: int) -> None:
         self.particles = particles
         self.path: list[Operation | Decision] = []
-        # Slots that choose between two constants: the slot of the lanes that choose, and the constants.
-        self.choices: dict[int, tuple[int, Any, Any]] = {}
-        # Places of lanes that chose the first side (True) or the second, and arrays of one constant.
-        self.sides: dict[int, tuple[int, bool]] = {}
-        self.uniform: dict[int, Any] = {}
-        self.lanes: dict[int, np.ndarray[Any, Any]] = {}
-        # Lanes that are known to be true somewhere, and false somewhere.
-        self.somewhere: tuple[set[int], set[int]] = set(), set()
-        self._known: dict[Hashable, int] = {}
-        self._made: dict[int, Operation] = {}
+        self.definitions: dict[int, Operation] = {}
+        self._done: dict[Hashable, int] = {}
         self._decided: set[tuple[int, type]] = set()
         self._next = 0
 
@@ -89,36 +81,14 @@ class Tape:
         operation = Operation(form, function, arguments, keywords, self._next)
         if pure:
             key = operation.key
-            known = self._known.get(key)
+            known = self._done.get(key)
             if known is not None:
                 return known
-            self._known[key] = self._next
+            self._done[key] = self._next
         self.path.append(operation)
-        self._made[operation.out] = operation
+        self.definitions[operation.out] = operation
         self._next += 1
         return operation.out
-
-    def _learn(self, slot: int, outcome: object) -> None:
-        """What an answer says about lanes: whether any, or all, are true."""
-        operation = self._made.get(slot)
-        if operation is None:
-            return
-        true, false = self.somewhere
-        function, arguments = operation.function, operation.arguments
-        if operation.form == REDUCE and function is np.logical_and and outcome is False:
-            false.add(arguments[0].number)
-        elif operation.form == REDUCE and function is np.logical_or and outcome is True:
-            true.add(arguments[0].number)
-        elif function is np.equal and outcome is False and isinstance(arguments[0], Slot):
-            count = self._made.get(arguments[0].number)
-            if count is not None and count.function is np.count_nonzero:
-                if arguments[1] == 0:
-                    true.add(count.arguments[0].number)
-                elif arguments[1] == self.particles:
-                    false.add(count.arguments[0].number)
-
-    def is_mixed(self, lanes: int) -> bool:
-        return lanes in self.somewhere[0] and lanes in self.somewhere[1]
 
     def operations(self) -> list[Operation]:
         return [entry for entry in self.path if isinstance(entry, Operation)]
@@ -126,7 +96,6 @@ class Tape:
     def decide(self, slot: int, kind: type, outcome: bool | int | float) -> None:
         if (slot, kind) not in self._decided:
             self._decided.add((slot, kind))
-            self._learn(slot, outcome)
             self.path.append(Decision(slot, kind, outcome))
 
 

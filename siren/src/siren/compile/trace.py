@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from siren.compile.branch import Leaf
 from siren.compile.state import Reader
-from siren.compile.tape import METHOD, RESAMPLE, Slot, Tape, Untraceable
-from siren.compile.traced import TracedArray, TracedGenerator, TracedNumber
+from siren.compile.tape import METHOD, RESAMPLE, Slot, Untraceable
+from siren.compile.traced import TracedArray, TracedGenerator, TracedNumber, TracedTape
 from siren.compile.tree import Tree
 from siren.compile.writer import Writer
 from siren.inference.population import Population
@@ -31,7 +31,7 @@ def trace(
     """Add the path that this step takes to the tree. The state and the run stay as they are."""
     engine, whole_lists = interpreter.engine, known.whole_lists
     drawn_before, draws_before = engine._drawn, engine.draws
-    tape = Tape(engine.graph.scope.size)
+    tape = TracedTape(engine.graph.scope.size)
     reader = Reader(engine, engine.graph.scope, whole_lists, tape)
     with _apart(interpreter, reader, tape) as deferred:
         accumulator, engine.graph.log_weight, engine._drawn = reader.read(accumulator)
@@ -70,7 +70,7 @@ def _key_of(reader: Reader, result: Value) -> Hashable | None:
     return reader.key()
 
 
-def _unchanged(tape: Tape, before: Reader, after: Reader, ancestors: int | None) -> frozenset[int]:
+def _unchanged(tape: TracedTape, before: Reader, after: Reader, ancestors: int | None) -> frozenset[int]:
     """The slots of arrays that the step left as they were, but for the lanes: r becomes r.take(ancestors)."""
     if ancestors is None:
         return frozenset()
@@ -93,7 +93,7 @@ def _carry(before: Reader, after: Reader, ancestors: int | None) -> dict[int, An
 
 
 @contextmanager
-def _apart(interpreter: Any, reader: Reader, tape: Tape) -> Iterator[Deferred]:
+def _apart(interpreter: Any, reader: Reader, tape: TracedTape) -> Iterator[Deferred]:
     """Whatever happens inside happens to copies."""
     engine = interpreter.engine
     saved = {name: getattr(engine, name) for name in ("rng", "_drawn", "draws", "site", "reported")}
@@ -114,7 +114,7 @@ class Deferred:
     """Stands in for the population while a step is traced. Resampling is one operation of the tape; what it
     does to the run, and what else the run is told, waits for the end of the step (`lines`)."""
 
-    def __init__(self, population: Population, reader: Reader, tape: Tape) -> None:
+    def __init__(self, population: Population, reader: Reader, tape: TracedTape) -> None:
         self.lines: list[str] = []
         self.uses: set[int] = set()
         self.frozen = False

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from siren.compile.known import Choice, Known
 from siren.compile.tape import DRAW, FUNCTION, METHOD, REDUCE, UFUNC, Slot, Tape, Untraceable, constant
 from siren.symbolic.expr import Scalar, generation, lift, raw
 
@@ -39,6 +40,16 @@ OPERATORS: Final[dict[np.ufunc, tuple[str, Callable[..., Any]]]] = {
 }
 
 
+class TracedTape(Tape):
+    """A tape, and what is known of the arrays on it."""
+
+    def __init__(self, particles: int) -> None:
+        super().__init__(particles)
+        self.known = Known(particles, self.definitions)
+        # The arrays that choices choose by.
+        self.lanes: dict[int, np.ndarray[Any, Any]] = {}
+
+
 class _Sealed:
     """What a traced array has in place of memory."""
 
@@ -56,13 +67,13 @@ _MEMORY: Final = np.array(_Sealed(), dtype=object)
 class TracedArray(np.ndarray[Any, Any]):
     """`value` is the array; `dynamic` says that its length depends on data, as in a branch."""
 
-    tape: Tape
+    tape: TracedTape
     slot: int
     value: np.ndarray[Any, Any]
     dynamic: bool
 
     @staticmethod
-    def make(tape: Tape, slot: int, value: np.ndarray[Any, Any], dynamic: bool) -> TracedArray:
+    def make(tape: TracedTape, slot: int, value: np.ndarray[Any, Any], dynamic: bool) -> TracedArray:
         traced = np.broadcast_to(_MEMORY, value.shape).view(TracedArray)
         traced.tape, traced.slot, traced.value, traced.dynamic = tape, slot, value, dynamic
         return traced
@@ -110,9 +121,9 @@ class TracedArray(np.ndarray[Any, Any]):
 
     def take(self, indices: Any, *args: Any, **options: Any) -> Any:
         index = _traced(indices)
-        choice, chosen = self.tape.choices.get(self.slot), self.tape.sides.get(index.slot)
-        if choice is not None and chosen is not None and choice[0] == chosen[0]:
-            return _uniform(self.tape, index, choice[1] if chosen[1] else choice[2])
+        constant = self.tape.known.taken(self.slot, index.slot)
+        if constant is not None:
+            return _uniform(self.tape, index, constant)
         slot = self.tape.record(METHOD, "take", (Slot(self.slot), Slot(index.slot)))
         return TracedArray.make(self.tape, slot, self.value.take(index.value), index.dynamic)
 
@@ -151,7 +162,7 @@ class TracedNumber(Scalar):
 
     __slots__ = ("slot", "tape", "value")
 
-    def __init__(self, tape: Tape, slot: int, value: Any) -> None:
+    def __init__(self, tape: TracedTape, slot: int, value: Any) -> None:
         self.tape = tape
         self.slot = slot
         self.value = value
@@ -180,6 +191,7 @@ class TracedNumber(Scalar):
     def _decided(self, kind: type) -> Any:
         outcome = kind(self.value)
         self.tape.decide(self.slot, kind, outcome)
+        self.tape.known.learn(self.slot, outcome)
         return outcome
 
     def __bool__(self) -> bool:
@@ -274,7 +286,7 @@ class TracedNumber(Scalar):
 class TracedGenerator:
     """Draws from the generator underneath and writes down what was asked for."""
 
-    def __init__(self, tape: Tape, rng: np.random.Generator) -> None:
+    def __init__(self, tape: TracedTape, rng: np.random.Generator) -> None:
         self._tape = tape
         self._rng = rng
 
@@ -296,7 +308,7 @@ class TracedGenerator:
 # Helpers ----------------------------------------------------------------------------------------------------
 
 
-def _apply_ufunc(tape: Tape, ufunc: np.ufunc, method: str, inputs: Any, options: dict[str, Any]) -> Any:
+def _apply_ufunc(tape: TracedTape, ufunc: np.ufunc, method: str, inputs: Any, options: dict[str, Any]) -> Any:
     if method == "reduce" and isinstance(inputs[0], TracedArray):
         return _reduce(tape, ufunc, inputs[0])
     out = options.pop("out", None)
@@ -305,9 +317,7 @@ def _apply_ufunc(tape: Tape, ufunc: np.ufunc, method: str, inputs: Any, options:
     inputs = _without_uniform(tape, inputs)
     same = _unchanged(ufunc, inputs)
     if same is None:
-        same = _of_uniform(tape, ufunc, inputs)
-    if same is None:
-        same = _of_choices(tape, ufunc, inputs)
+        same = _simplified(tape, tape.known.applied(ufunc, [_argument(arg) for arg in inputs]), inputs)
     if same is None:
         slot = tape.record(UFUNC, ufunc, tuple(_argument(arg) for arg in inputs))
         values = [_value(arg) for arg in inputs]
@@ -334,68 +344,34 @@ def _unchanged(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     return None
 
 
-def _uniform(tape: Tape, like: TracedArray, value: Any) -> TracedArray:
+def _simplified(tape: TracedTape, found: Any, inputs: tuple[Any, ...]) -> TracedArray | None:
+    """An array of which everything is known, as long as the arrays among the operands."""
+    like = next((value for value in inputs if isinstance(value, TracedArray)), None)
+    if found is None or like is None:
+        return None
+    if not isinstance(found, Choice):
+        return _uniform(tape, like, found)
+    slot = tape.record(FUNCTION, np.where, (Slot(found.lanes), found.then, found.otherwise))
+    tape.known.choices[slot] = found
+    value = np.where(tape.lanes[found.lanes], found.then, found.otherwise)
+    return TracedArray.make(tape, slot, value, like.dynamic)
+
+
+def _uniform(tape: TracedTape, like: TracedArray, value: Any) -> TracedArray:
     """An array that is the same constant everywhere, as long as another."""
     slot = tape.record(FUNCTION, np.full_like, (Slot(like.slot), value), (("dtype", type(value)),))
-    tape.uniform[slot] = value
+    tape.known.uniform[slot] = value
     return TracedArray.make(tape, slot, np.full_like(like.value, value, dtype=type(value)), like.dynamic)
 
 
-def _of_uniform(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> TracedArray | None:
-    arrays = [value for value in inputs if isinstance(value, TracedArray)]
-    if not arrays or not all(array.slot in tape.uniform for array in arrays):
-        return None
-    values = [tape.uniform[v.slot] if isinstance(v, TracedArray) else v for v in inputs]
-    if not all(isinstance(value, (float, int)) for value in values):
-        return None
-    with np.errstate(all="ignore"):
-        return _uniform(tape, arrays[0], ufunc(*values).item())
-
-
-def _without_uniform(tape: Tape, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _without_uniform(tape: TracedTape, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Constants in place of arrays of one constant, if another array keeps the length."""
-    plain = [v for v in inputs if isinstance(v, TracedArray) and v.slot not in tape.uniform]
-    if not plain:
+    uniform = tape.known.uniform
+    if not any(isinstance(value, TracedArray) and value.slot not in uniform for value in inputs):
         return inputs
     return tuple(
-        tape.uniform.get(value.slot, value) if isinstance(value, TracedArray) else value for value in inputs
+        uniform.get(value.slot, value) if isinstance(value, TracedArray) else value for value in inputs
     )
-
-
-def _of_choices(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """A function of choices between constants by the same lanes is a choice between constants."""
-    found = _sides(tape, inputs)
-    if found is None:
-        return None
-    lanes, then, otherwise = found
-    with np.errstate(all="ignore"):
-        return _choice(tape, lanes, ufunc(*then).item(), ufunc(*otherwise).item(), inputs)
-
-
-def _sides(tape: Tape, inputs: tuple[Any, ...]) -> tuple[int, list[Any], list[Any]] | None:
-    """Of constants, and choices between constants by the same lanes: the lanes, and both sides."""
-    lanes: int | None = None
-    sides: tuple[list[Any], list[Any]] = [], []
-    for value in inputs:
-        choice = tape.choices.get(value.slot) if isinstance(value, TracedArray) else None
-        if choice is None:
-            if not isinstance(value, (float, int)):
-                return None
-            choice = (-1 if lanes is None else lanes), value, value
-        elif lanes not in (None, choice[0]):
-            return None
-        else:
-            lanes = choice[0]
-        sides[0].append(choice[1])
-        sides[1].append(choice[2])
-    return None if lanes is None else (lanes, *sides)
-
-
-def _choice(tape: Tape, lanes: int, then: Any, otherwise: Any, inputs: tuple[Any, ...]) -> TracedArray:
-    slot = tape.record(FUNCTION, np.where, (Slot(lanes), then, otherwise))
-    tape.choices[slot] = lanes, then, otherwise
-    like = next(value for value in inputs if isinstance(value, TracedArray))
-    return TracedArray.make(tape, slot, np.where(tape.lanes[lanes], then, otherwise), like.dynamic)
 
 
 def _again(value: Any) -> Any:
@@ -411,20 +387,19 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, TracedArray) and value.dtype == float
 
 
-def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
+def _apply_function(tape: TracedTape, function: Any, args: Any, kwargs: Any) -> Any:
     if function in (np.all, np.any):
         return args[0] if isinstance(args[0], TracedNumber) else _reduce(tape, _LOGICAL[function], args[0])
     if function not in FUNCTIONS:
         raise Untraceable(f"np.{function.__name__}")
-    if function is np.count_nonzero and tape.choices.get(args[0].slot, (0, 1, 1))[1:] == (False, False):
+    if function is np.count_nonzero and tape.known.reduced(np.logical_or, args[0].slot) is np.False_:
         return 0
     if function is np.flatnonzero:
         return _flatnonzero(tape, args[0])
     if function is np.where:
-        found = _sides(tape, args)
-        if found is not None:
-            lanes, then, otherwise = found
-            return _choice(tape, lanes, then[1 if then[0] else 2], otherwise[1 if otherwise[0] else 2], args)
+        same = _simplified(tape, tape.known.chosen([_argument(arg) for arg in args]), args)
+        if same is not None:
+            return same
     fresh = function in (np.zeros_like, np.empty_like, np.full_like)
     arguments = tuple(_argument(arg) for arg in args)
     keywords = tuple((key, _argument(value)) for key, value in kwargs.items())
@@ -437,38 +412,29 @@ def _apply_function(tape: Tape, function: Any, args: Any, kwargs: Any) -> Any:
     return _wrap(tape, slot, value, dynamic)
 
 
-def _flatnonzero(tape: Tape, array: TracedArray) -> TracedArray:
-    """The places of true lanes; of a choice, those of the lanes that choose, or of the others."""
-    choice = tape.choices.get(array.slot)
-    lanes, side = array, True
-    if choice is not None and bool(choice[1]) is not bool(choice[2]):
-        value, side = tape.lanes[choice[0]], bool(choice[1])
-        lanes = TracedArray.make(tape, choice[0], value, array.dynamic)
-        lanes = lanes if side else ~lanes
-        choice = choice[0], True, False
-    slot = tape.record(FUNCTION, np.flatnonzero, (Slot(lanes.slot),))
-    if choice is not None:
-        tape.sides[slot] = choice[0], side
-    return TracedArray.make(tape, slot, np.flatnonzero(lanes.value), True)
+def _flatnonzero(tape: TracedTape, array: TracedArray) -> TracedArray:
+    lanes, side = tape.known.true_lanes(array.slot)
+    places = lanes if side else tape.record(UFUNC, np.invert, (Slot(lanes),))
+    slot = tape.record(FUNCTION, np.flatnonzero, (Slot(places),))
+    tape.known.places[slot] = lanes, side
+    return TracedArray.make(tape, slot, np.flatnonzero(array.value), True)
 
 
-def _note_choice(tape: Tape, slot: int, lanes: TracedArray, then: Any, otherwise: Any) -> None:
+def _note_choice(tape: TracedTape, slot: int, lanes: TracedArray, then: Any, otherwise: Any) -> None:
     if isinstance(then, (float, int)) and isinstance(otherwise, (float, int)) and lanes.dtype == bool:
-        tape.choices[slot] = lanes.slot, then, otherwise
+        tape.known.choices[slot] = Choice(lanes.slot, then, otherwise)
         tape.lanes[lanes.slot] = lanes.value
 
 
-def _reduce(tape: Tape, ufunc: np.ufunc, array: TracedArray) -> Any:
-    if array.slot in tape.uniform and ufunc is not np.add:
-        return ufunc.reduce(np.array([tape.uniform[array.slot]]))
-    choice = tape.choices.get(array.slot)
-    if choice is not None and ufunc is not np.add and (choice[1] == choice[2] or tape.is_mixed(choice[0])):
-        return ufunc.reduce(np.array(choice[1:]))  # known without looking
+def _reduce(tape: TracedTape, ufunc: np.ufunc, array: TracedArray) -> Any:
+    known = tape.known.reduced(ufunc, array.slot)
+    if known is not None:
+        return known
     slot = tape.record(REDUCE, ufunc, (Slot(array.slot),))
     return TracedNumber(tape, slot, ufunc.reduce(array.value))
 
 
-def _wrap(tape: Tape, slot: int, value: Any, dynamic: bool) -> Any:
+def _wrap(tape: TracedTape, slot: int, value: Any, dynamic: bool) -> Any:
     if isinstance(value, np.ndarray) and value.ndim:
         return TracedArray.make(tape, slot, value, dynamic)
     return TracedNumber(tape, slot, value[()] if isinstance(value, np.ndarray) else value)
