@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import siren
+from siren import runtime
 from siren.errors import DataError
 from siren.frames import bindings, plain
 
@@ -119,3 +120,23 @@ def test_what_is_no_data_is_refused(data, message: str) -> None:
 def test_a_text_is_named_where_it_is_used_as_a_number() -> None:
     with pytest.raises(siren.RunError, match="observe expects a number, not the text 'b'"):
         siren.run(WALK, data={"y": ["b"]}, particles=2)
+
+
+@pytest.mark.parametrize("plan", ["symbolic", "sample"])
+def test_gaps_are_the_same_compiled_and_interpreted(plan: str) -> None:
+    ys = np.random.default_rng(0).normal(size=40)
+    ys[[5, 9, 20, 21, 39]] = np.nan
+    program = siren.parse("""
+    val step = fun (y, x) ->
+      let x <- gaussian(0.9 * x, 1) in
+      let () = observe(gaussian(x, 1), y) in
+      let () = resample() in
+      x
+    in
+    fold(step, ys, 0)
+    """)
+    options = {"data": {"ys": ys}, "plan": {"x": plan}, "particles": 100, "seed": 1}
+    compiled, interpreted = (runtime.run(program, compiled=c, **options) for c in (True, False))
+    assert compiled.missing == interpreted.missing == {"y": 5}
+    assert compiled.log_evidence == pytest.approx(interpreted.log_evidence, abs=1e-9)
+    assert compiled.value.mean == pytest.approx(interpreted.value.mean, abs=1e-9)
