@@ -32,7 +32,7 @@ def main() -> None:
     engine = load(device="cpu", tags=True).engine
     tree = spell(parse(example.text), engine.vocabulary)
     replay(engine, example.question, tree)  # warm, so that the seconds are those of an ordinary run
-    script = make_request(engine, example.question, script=tree, **replay_options(tree, {}))
+    script = make_request(engine, example.question, script=tree, **replay_options({}))
     result = Stream(engine, script).result
     console = Console(
         file=io.StringIO(),

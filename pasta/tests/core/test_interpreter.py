@@ -312,15 +312,24 @@ def test_a_resumed_thread_goes_before_what_is_read_after_it() -> None:
 
 
 def test_a_budget_cuts_in_reading_order() -> None:
-    interpreter = make(max_tokens=10)
+    interpreter = make(max_tokens=20)
     feed(interpreter, 0, [*promise("a"), *promise("b")])
-    feed(interpreter, 2, [LETTERS[1]] * 4)  # ten are decoded, of which the last four are read last
+    feed(interpreter, 2, [LETTERS[1]] * 14)  # twenty are decoded, of which the last fourteen are read last
     assert interpreter.finish_reason is None
-    feed(interpreter, 1, [LETTERS[0]] * 6)
+    feed(interpreter, 1, [LETTERS[0]] * 16)
     commands = feed(interpreter, 1, [LETTERS[0]])
     assert commands[-1] == Finish("length")
-    block = (TAGS.open, *[LETTERS[0]] * 7, TAGS.close)
+    block = (TAGS.open, *[LETTERS[0]] * 17, TAGS.close)
     assert interpreter.tree() == (*promise("a"), Block(block))
+
+
+def test_what_the_budget_will_not_reach_waits() -> None:
+    interpreter = make(max_tokens=10)
+    feed(interpreter, 0, promise("a", length=1))  # three tokens, and ten that are promised
+    assert interpreter.running == [1]
+    interpreter.feed(0, LETTERS[0])  # was under way, and is held
+    feed(interpreter, 1, [TAGS.close])  # it is shorter than it promised
+    assert interpreter.running == [0] and interpreter.threads[0].tokens[-1] == LETTERS[0]
 
 
 def test_a_thread_that_is_too_long_ends_the_answer_there() -> None:

@@ -114,3 +114,16 @@ def test_these_properties_reach_what_they_claim() -> None:
         suspended += Play(writer, Limits(FREE, 2)).steps < Play(writer, Limits(FREE, 1)).steps
     assert forks > 0.8 * runs and nests > 0.4 * runs and syncs > 0.4 * runs
     assert capped > 0.2 * runs and full > 0.2 * runs
+
+
+def test_a_small_budget_is_spent_on_what_is_read_first() -> None:
+    """Threads that the budget will not reach, as far as promises tell, wait instead of writing what is cut off."""
+    kept = decoded_in_all = 0
+    for seed in range(60):
+        writer = Writer(seed, 40, 2)
+        whole = Play(writer).run()
+        limit = max(1, decoded(whole) // 2)
+        cut = Play(writer, Limits(limit, 16)).run()
+        kept += min(limit, decoded(cut))
+        decoded_in_all += cut.sampled
+    assert decoded_in_all < 1.5 * kept

@@ -117,7 +117,7 @@ def test_a_limit_cuts(forking):
         assert forked | {0} >= {thread.id for thread in result.threads}
         assert {event["thread"] for event in told if event["type"] == "end"} == forked | {0}
         assert chunks[-1]["usage"]["threads"] == len(result.threads)
-        assert chunks[-1]["usage"]["completion_tokens"] == result.decoded_tokens >= limit
+        assert chunks[-1]["usage"]["completion_tokens"] == result.decoded_tokens <= limit
 
 
 def test_sequential_is_the_same_answer_one_thread_at_a_time(forking):

@@ -27,6 +27,7 @@ from pasta.decoding.prompts import make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.cuda.engine import CudaEngine
+from pasta.engine.load import freeze_libraries
 from pasta.models.tags import add_tags
 
 THREADS = (1, 2, 4, 8, 16, 32, 64)
@@ -68,6 +69,7 @@ def read_bandwidth() -> float:
 
 
 def make_engine(shape: str) -> CudaEngine:
+    freeze_libraries()
     model, vocabulary = random_model(shape, torch.bfloat16, "cuda"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
     return CudaEngine(model, vocabulary, name=shape, slots=32_768)

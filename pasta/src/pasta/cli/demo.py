@@ -74,11 +74,11 @@ def race(stage: Stage, example: Example, scripted: bool) -> Comparison:
 
     engine, vocabulary = stage.engine, stage.engine.vocabulary
     tree = spell(parse(example.text), vocabulary) if scripted else None
-    options: Options = {"max_tokens": 256} if tree is None else replay_options(tree, {})
+    options: Options = {"max_tokens": 256} if tree is None else replay_options({})
     with patiently("warming up"):
         replay(engine, example.question, tuple(vocabulary.encode("Warm.")))
     threads = stage.lap("Lap 1: as threads", make_request(engine, example.question, script=tree, **options))
-    again = replay_options(threads.tree, {"sequential": True})
+    again = replay_options({"sequential": True})
     request = make_request(engine, example.question, script=threads.tree, **again)
     return Comparison(threads, stage.lap("Lap 2: one token at a time", request, threads))
 

@@ -163,7 +163,7 @@ def compare(engine: NativeEngine, prompt: str | list[int], response: Response, *
         raise PastaError(f"prompt and response take {needed} positions, but the context is {engine.context}")
 
     def lap(sequential: bool) -> Result:
-        limits = replay_options(tree, {**options, "sequential": sequential})  # type: ignore[typeddict-item]
+        limits = replay_options({**options, "sequential": sequential})  # type: ignore[typeddict-item]
         return Stream(engine, make_request(engine, ids, script=tree, **limits)).result
 
     lap(False), lap(True)  # the first run pays for memory that is touched for the first time

@@ -179,7 +179,8 @@ class Vocabulary:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ordinary tokens, to the letter."""
         with self._lock:
-            text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            # `decode` itself first looks into every id, for tensors and nested lists, which takes longer than decoding.
+            text = self.tokenizer._decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return str(text)
 
     @cached_property

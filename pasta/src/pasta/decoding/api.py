@@ -180,7 +180,7 @@ def replay(
         >>> pasta.replay(model, "Name three fruits.", first.tree, sequential=True).wall_s
     """
     engine = engine_of(model)
-    request = make_request(engine, prompt, params, script=tree, **replay_options(tree, options))
+    request = make_request(engine, prompt, params, script=tree, **replay_options(options))
     return run(engine, [request], watched=True)[0]
 
 

@@ -1,16 +1,16 @@
 """What a request did in each step, for people and programs: displays, traces and streams are made of these.
 
 They need no tokenizer to be read, so a server can send the same. Threads are numbered as they are forked, 0 is the main
-one. A thread's text comes before its end.
+one. A thread's text comes before its end. (The two that come with every token are tuples, which are made faster.)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPut:
+class TokenPut(NamedTuple):
     """A token entered a thread, which from then on decodes, until it waits or ends. Not told over the network."""
 
     thread: int
@@ -19,8 +19,7 @@ class TokenPut:
     inserted: bool = False  # by the interpreter (`<async>`) rather than by the model
 
 
-@dataclass(frozen=True, slots=True)
-class TextWritten:
+class TextWritten(NamedTuple):
     """Text that a thread wrote, and how many tokens it took. Those of all its texts are its tokens but tags and topics.
 
     A character may take several tokens, and comes with the last of them; the text is empty where tokens say nothing.

@@ -8,12 +8,14 @@ from typing import TypeGuard, Unpack
 
 from pasta.core.params import Options, SamplingParams
 from pasta.core.positions import Positions, check_unit
-from pasta.core.tree import Tree, flatten
+from pasta.core.tree import Tree
 from pasta.decoding.request import Request
 from pasta.engine.base import Engine
 from pasta.errors import UsageError
 
 Message = Mapping[str, str]  # its `role` and its `content`
+UNLIMITED = 1 << 40
+
 Prompt = str | Sequence[Message] | Sequence[int]
 
 
@@ -54,10 +56,9 @@ def make_params(params: SamplingParams | None, options: Options) -> SamplingPara
     return replace(params or SamplingParams(), **options)  # type: ignore[arg-type]
 
 
-def replay_options(script: Tree, options: Options) -> Options:
+def replay_options(options: Options) -> Options:
     """A script has its own end: no limit but those asked for may cut it."""
-    limits: Options = {"max_tokens": sum(1 for _ in flatten(script)) + 2}
-    return {**limits, **options}
+    return {"max_tokens": UNLIMITED, **options}  # type: ignore[typeddict-item]
 
 
 def encode_prompt(engine: Engine, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:

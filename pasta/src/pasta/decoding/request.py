@@ -83,7 +83,8 @@ class RequestState:
         self._journal: list[Command] = []
         self._carried_out = 0  # commands of the journal that the engine knows
         self._reported = 0  # commands of the journal that were told of
-        self._size = len(request.prompt)  # tokens of the prompt and the journal
+        self._held = len(request.prompt)  # slots that what was carried out takes
+        self.growth = 0  # slots that the engine must have for what is not carried out yet
         self._told = _Teller(self)
         self._script = None if request.script is None else _play(request.script, min(engine.vocabulary.eos))
 
@@ -94,12 +95,7 @@ class RequestState:
     @property
     def size(self) -> int:
         """The KV slots that it needs to hold what it has so far."""
-        return self._size
-
-    @property
-    def growth(self) -> int:
-        """The KV slots that the engine must have for what is not carried out yet."""
-        return sum(map(_slots, self._journal[self._carried_out :]))
+        return self._held + self.growth
 
     # -- in the engine ------------------------------------------------------------------------------------
 
@@ -115,7 +111,7 @@ class RequestState:
         awaited = {last[thread] for thread in decoding if thread in last}
         for index, command in enumerate(self._journal):
             self._carry_out(command, decode=index in awaited)
-        self._carried_out = len(self._journal)
+        self._settle()
 
     def advance(self, decoded: Iterable[tuple[int, Decoded]]) -> None:
         """Takes what one step decoded, a token for each running thread."""
@@ -133,9 +129,11 @@ class RequestState:
             else:
                 journal += self._feed_script(thread)
         for command in journal[begun:]:
-            self._size += _slots(command)
             if isinstance(command, Put):
+                self.growth += 1
                 record.spans.setdefault(command.thread, [record.steps, 0])[1] = record.steps
+            elif isinstance(command, Join) and command.anew is not None:
+                self.growth += len(command.anew.tokens)
         record.steps += 1
         record.seconds = time.perf_counter() - self.begun
 
@@ -148,7 +146,7 @@ class RequestState:
         for command in self._journal[self._carried_out :]:
             self._carry_out(command)
         self._prefetch(self._journal[self._carried_out :])
-        self._carried_out = len(self._journal)
+        self._settle()
 
     def _carry_out(self, command: Command, *, decode: bool = True) -> None:
         engine, handles = self._engine, self.handles
@@ -161,6 +159,11 @@ class RequestState:
                 engine.join(handles[thread], [handles[child] for child in children])
             case Join(thread, _, Anew(position, tokens)):
                 engine.rewrite(handles[thread], position, tokens)
+
+    def _settle(self) -> None:
+        """The engine knows all of the journal."""
+        self._carried_out = len(self._journal)
+        self._held, self.growth = self.size, 0
 
     def _prefetch(self, commands: Sequence[Command]) -> None:
         """Layout `stitched`: tells the engine what threads will hold after their syncs, as soon as it is certain."""
@@ -207,6 +210,7 @@ class _Teller:
     def __init__(self, state: RequestState):
         self._state = state
         self._vocabulary = state._engine.vocabulary
+        self._tags = self._vocabulary.tags
         self._stitcher = Stitcher(state.request.params.stop)
         self._texts: dict[int, Detokenizer] = {}
         self._unsaid: Counter[int] = Counter()  # by thread: tokens whose text has not been told
@@ -219,11 +223,12 @@ class _Teller:
 
     def report(self, commands: Sequence[Command]) -> StepOutput:
         state = self._state
-        events = [event for command in commands for event in self._events(command)]
+        events: list[Event] = []
+        self._tell(commands, events)
         reason = state.interpreter.finish_reason
         text = self._stitcher.take() if reason is None else self._last(reason)
         if self._stitcher.stopped and not state.finished:
-            events += [event for command in state.stop("stop") for event in self._events(command)]
+            self._tell(state.stop("stop"), events)
         return StepOutput(state.record.steps - 1, state.record.seconds, tuple(events), text)
 
     def _last(self, reason: str) -> str:
@@ -233,32 +238,32 @@ class _Teller:
             return self._stitcher.finish()
         return self._stitcher.finish(text_of(interpreter.tree(), self._vocabulary, cut=True))
 
-    def _events(self, command: Command) -> Iterator[Event]:
-        match command:
-            case Put(thread, token, position, _, inserted):
-                yield TokenPut(thread, token, position, inserted)
-                yield from self._write(thread, token)
-            case Fork(parent, child, topic, length):
-                self._in_topic.discard(parent)
-                self._stitcher.fork(parent, child)
-                tags = self._vocabulary.tags
-                unit = 1 if tags is None else tags.unit
-                yield Forked(parent, child, self._vocabulary.decode(topic).strip(), unit * length)
-            case Wait(thread):
-                yield Waiting(thread)
-            case Join(thread, children):
-                yield Joined(thread, children)
-            case End(thread, reason):
-                yield from self._flush(thread)
-                self._stitcher.end(thread)
-                yield Ended(thread, reason)
-            case Finish(reason):
-                yield Finished(reason)
+    def _tell(self, commands: Sequence[Command], events: list[Event]) -> None:
+        for command in commands:
+            match command:
+                case Put(thread, token, position, _, inserted):
+                    events.append(TokenPut(thread, token, position, inserted))
+                    self._write(thread, token, events)
+                case Fork(parent, child, topic, length):
+                    self._in_topic.discard(parent)
+                    self._stitcher.fork(parent, child)
+                    unit = self._tags.unit if self._tags is not None else 1
+                    events.append(Forked(parent, child, self._vocabulary.decode(topic).strip(), unit * length))
+                case Wait(thread):
+                    events.append(Waiting(thread))
+                case Join(thread, children):
+                    events.append(Joined(thread, children))
+                case End(thread, reason):
+                    self._flush(thread, events)
+                    self._stitcher.end(thread)
+                    events.append(Ended(thread, reason))
+                case Finish(reason):
+                    events.append(Finished(reason))
 
-    def _write(self, thread: int, token: int) -> Iterator[TextWritten]:
-        tags = self._vocabulary.tags
-        if tags is not None and token in tags:
-            yield from self._flush(thread)
+    def _write(self, thread: int, token: int, events: list[Event]) -> None:
+        tags = self._tags
+        if tags is not None and token in tags.all:
+            self._flush(thread, events)
             if token == tags.promise:
                 self._in_topic.add(thread)
         elif thread not in self._in_topic:
@@ -266,27 +271,17 @@ class _Teller:
                 self._texts[thread] = Detokenizer(self._vocabulary)
             self._unsaid[thread] += 1
             if text := self._texts[thread].push(token):
-                yield self._say(thread, text)
+                self._say(thread, text, events)
 
-    def _flush(self, thread: int) -> Iterator[TextWritten]:
+    def _flush(self, thread: int, events: list[Event]) -> None:
         if thread in self._texts:
             text = self._texts.pop(thread).flush()
             if self._unsaid[thread]:
-                yield self._say(thread, text)
+                self._say(thread, text, events)
 
-    def _say(self, thread: int, text: str) -> TextWritten:
+    def _say(self, thread: int, text: str, events: list[Event]) -> None:
         self._stitcher.write(thread, text)
-        return TextWritten(thread, text, self._unsaid.pop(thread))
-
-
-def _slots(command: Command) -> int:
-    """The KV slots that a command takes."""
-    match command:
-        case Put():
-            return 1
-        case Join(_, _, Anew(_, tokens)):
-            return len(tokens)
-    return 0
+        events.append(TextWritten(thread, text, self._unsaid.pop(thread)))
 
 
 def _play(script: Tree, end: int) -> dict[tuple[int, ...], Iterator[int]]:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import gc
+
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.errors import UsageError
 from pasta.models.load import DTYPES, load_model
 
 INT8 = "int8"
+_frozen = False
+
+
+def freeze_libraries() -> None:
+    """Takes what is loaded by now out of the garbage collector's rounds, once.
+
+    torch and transformers are a million objects that stay for good. Looking through them takes as long as a hundred
+    steps of a small model, and a long answer makes objects enough to bring that about.
+    """
+    global _frozen
+    if not _frozen:
+        _frozen = True
+        gc.collect()
+        gc.freeze()
 
 
 def load_engine(
@@ -33,6 +49,7 @@ def load_engine(
         slots: The size of the KV pool in tokens, all requests together; None takes half of a GPU's free memory.
         tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.
     """
+    freeze_libraries()
     int8 = dtype == INT8
     if int8:
         device, dtype = device or "cpu", "float32"

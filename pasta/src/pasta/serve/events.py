@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from pasta.decoding.events import Ended, Event, Forked, Joined, TextWritten, Waiting
@@ -17,7 +16,7 @@ TYPES: dict[str, type[TextWritten | Forked | Waiting | Joined | Ended]] = {
     "end": Ended,
 }
 NAMES = {kind: name for name, kind in TYPES.items()}
-FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in NAMES}
+FIELDS: dict[type[Event], tuple[str, ...]] = {kind: kind.__match_args__ for kind in NAMES}
 
 
 def to_json(events: Iterable[Event]) -> list[dict[str, Any]]:
