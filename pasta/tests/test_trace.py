@@ -88,7 +88,7 @@ def test_counts_match(traced):
     # Every decoded token has its slice; <async>, and a sync that was waited for, take no step.
     tokens = sum(event["cat"] == "token" for track in tracks.values() for *_, event in track)
     inserted = len(result.threads) - 1
-    waited = sum(event["cat"] == "waiting" for track in tracks.values() for *_, event in track)
+    waited = result.annotated.count("<sync/>")
     assert result.tokens_total - inserted - waited <= tokens <= result.tokens_total - inserted
     assert sum(live[:-1]) >= tokens
 
@@ -111,10 +111,10 @@ def test_lives_are_the_threads(traced):
 
 
 def test_queued_and_waiting_show(engine):
-    result = replay(engine, "Why?", spell(parse(TEXTS["cities"]), engine.vocabulary), max_threads=2)
+    result = replay(engine, "Why?", spell(parse(TEXTS["cities"]), engine.vocabulary), max_threads=3)
     events = timeline([result], engine.vocabulary)["traceEvents"]
     kinds = Counter(event["cat"] for event in events if event["ph"] == "X")
-    assert kinds["queued"] >= 2
+    assert kinds["queued"] >= 1
     assert kinds["waiting"] == 1
     assert kinds["promise"] == 4
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pasta.core.commands import MAIN
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.events import Ended, Event, Forked, Joined, TokenPut, Waiting
+from pasta.decoding.events import Ended, Event, Forked, Joined, Suspended, TokenPut, Waiting
 from pasta.decoding.results import Result, ThreadResult
 from pasta.errors import PastaError, UsageError
 
@@ -148,10 +148,14 @@ class _Reader:
                     if inserted or thread in resumed:
                         self.tracks[thread].end_idle(now)
                     else:
+                        self.tracks[thread].end_idle(begun)
                         self._put(self.tracks[thread], _Token(begun, now, step, token, position))
                 case Forked(parent, child, _, promised):
                     self.tracks[child] = _Track(now, promised, idle=("queued", now))
                     self.arrows.append(_Arrow("fork", child, (parent, (begun + now) // 2), (child, now)))
+                case Suspended(thread):
+                    self._decoding.discard(thread)
+                    self.tracks[thread].idle = ("queued", now)
                 case Waiting(thread):
                     self._decoding.discard(thread)
                     self.tracks[thread].idle = ("waiting", now)

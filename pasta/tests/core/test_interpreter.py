@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from pasta.core.commands import End, Finish, Fork, Join, Put, Wait
+from pasta.core.commands import End, Finish, Fork, Join, Put, Suspend, Wait
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.interpreter import Interpreter
 from pasta.core.layout import critical_path, lay_out
@@ -129,7 +129,7 @@ class Run:
                     assert thread not in self.ended
                     assert all(child in self.ended for child in self.reference.below[thread])
                     self.ended.add(thread)
-                case Wait() | Finish():
+                case Suspend() | Wait() | Finish():
                     pass
 
 
@@ -289,7 +289,7 @@ def test_promises_above_the_limit_wait_their_turn() -> None:
     interpreter = make(max_threads=2)
     feed(interpreter, 0, [*promise("a"), *promise("b")])
     assert interpreter.running == [1, 2], "what is read first goes first"
-    assert interpreter.feed(0, TAGS.promise) == [], "its turn is over, and its token is held"
+    assert interpreter.feed(0, TAGS.promise) == [Suspend(0)], "its turn is over, and its token is held"
     commands = feed(interpreter, 1, [TAGS.close])
     assert interpreter.running == [0, 2]
     assert commands[-1].token == TAGS.promise, "it goes on with the token that was held"

@@ -31,6 +31,13 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspend:
+    """A thread stands still: threads that are read before it have its turn. Its next token goes in when it resumes."""
+
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """A thread stands still until its open children are done."""
 
@@ -69,4 +76,4 @@ class Finish:
     reason: str
 
 
-Command = Put | Fork | Wait | Join | End | Finish
+Command = Put | Fork | Suspend | Wait | Join | End | Finish

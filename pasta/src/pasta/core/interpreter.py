@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 
-from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
+from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Suspend, Wait
 from pasta.core.cut import close, drop_from, trim
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.positions import Positions
@@ -76,6 +76,7 @@ class Interpreter:
                 self._settle(out)
         elif thread.status is Status.SUSPENDED:
             thread.held = token
+            out.append(Suspend(thread_id))
         return out  # of a halted thread, the token that was under way is dropped
 
     def cut(self, reason: str) -> list[Command]:

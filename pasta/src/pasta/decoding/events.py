@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class TokenPut(NamedTuple):
-    """A token entered a thread, which from then on decodes, until it waits or ends. Not told over the network."""
+    """A token entered a thread, which then decodes until it is suspended, waits or ends. Not told over the network."""
 
     thread: int
     token: int
@@ -38,6 +38,13 @@ class Forked:
     child: int
     topic: str
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A thread stands still: threads that are read before it have its turn. Its next text says that it goes on."""
+
+    thread: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ class Finished:
     reason: str
 
 
-Event = TokenPut | TextWritten | Forked | Waiting | Joined | Ended | Finished
+Event = TokenPut | TextWritten | Forked | Suspended | Waiting | Joined | Ended | Finished
 
 
 @dataclass(frozen=True, slots=True)

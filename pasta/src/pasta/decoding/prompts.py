@@ -58,7 +58,7 @@ def make_params(params: SamplingParams | None, options: Options) -> SamplingPara
 
 def replay_options(options: Options) -> Options:
     """A script has its own end: no limit but those asked for may cut it."""
-    return {"max_tokens": UNLIMITED, **options}  # type: ignore[typeddict-item]
+    return {"max_tokens": UNLIMITED, **options}
 
 
 def encode_prompt(engine: Engine, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:

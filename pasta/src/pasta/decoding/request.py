@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Wait
+from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Suspend, Wait
 from pasta.core.interpreter import Interpreter
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
@@ -23,6 +23,7 @@ from pasta.decoding.events import (
     Forked,
     Joined,
     StepOutput,
+    Suspended,
     TextWritten,
     TokenPut,
     Waiting,
@@ -249,6 +250,8 @@ class _Teller:
                     self._stitcher.fork(parent, child)
                     unit = self._tags.unit if self._tags is not None else 1
                     events.append(Forked(parent, child, self._vocabulary.decode(topic).strip(), unit * length))
+                case Suspend(thread):
+                    events.append(Suspended(thread))
                 case Wait(thread):
                     events.append(Waiting(thread))
                 case Join(thread, children):

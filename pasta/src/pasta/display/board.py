@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from pasta.core.commands import MAIN
-from pasta.decoding.events import Ended, Finished, Forked, Joined, StepOutput, TextWritten, TokenPut, Waiting
+from pasta.decoding.events import (
+    Ended,
+    Finished,
+    Forked,
+    Joined,
+    StepOutput,
+    Suspended,
+    TextWritten,
+    TokenPut,
+    Waiting,
+)
 
 
 class State(Enum):
@@ -71,6 +81,8 @@ class Board:
                     self.lanes[thread].pieces.append(text)
                 case Forked(parent, child, topic, tokens):
                     self._fork(self.lanes[parent], child, topic, tokens)
+                case Suspended(thread):
+                    self.lanes[thread].state = State.QUEUED
                 case Waiting(thread):
                     self.lanes[thread].state = State.WAITING
                 case Joined(thread):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pasta.decoding.events import Ended, Event, Forked, Joined, TextWritten, Waiting
+from pasta.decoding.events import Ended, Event, Forked, Joined, Suspended, TextWritten, Waiting
 
 #: What is sent, by its type there. The token ids of a `TokenPut` stay here; a `Finished` is a choice's finish_reason.
-TYPES: dict[str, type[TextWritten | Forked | Waiting | Joined | Ended]] = {
+TYPES: dict[str, type[TextWritten | Forked | Suspended | Waiting | Joined | Ended]] = {
     "delta": TextWritten,
     "fork": Forked,
+    "suspend": Suspended,
     "wait": Waiting,
     "join": Joined,
     "end": Ended,
@@ -33,7 +34,7 @@ def from_json(told: Iterable[Mapping[str, Any]]) -> list[Event]:
     return [_read(TYPES[event["type"]], event) for event in told if event["type"] in TYPES]
 
 
-def _read(kind: type[TextWritten | Forked | Waiting | Joined | Ended], told: Mapping[str, Any]) -> Event:
+def _read(kind: type[TextWritten | Forked | Suspended | Waiting | Joined | Ended], told: Mapping[str, Any]) -> Event:
     values = {name: told[name] for name in FIELDS[kind] if name in told}
     if "children" in values:
         values["children"] = tuple(values["children"])

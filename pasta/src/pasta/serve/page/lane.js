@@ -55,8 +55,11 @@ class Lane {
 
   happen(event) {
     const thread = this.threads.get(event.thread);
-    if (event.type === "delta") thread.element.append(event.text);
-    else if (event.type === "fork") this.open(event.child, thread.element, event.topic);
+    if (event.type === "delta") {
+      if (thread.spans.at(-1).state === "queued") this.turn(thread, "writing");
+      thread.element.append(event.text);
+    } else if (event.type === "fork") this.open(event.child, thread.element, event.topic);
+    else if (event.type === "suspend") this.turn(thread, "queued");
     else if (event.type === "wait") this.turn(thread, "waiting");
     else if (event.type === "join") this.turn(thread, "writing");
     else if (event.type === "end") {
