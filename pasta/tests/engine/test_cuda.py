@@ -200,7 +200,7 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> Non
     options = {"max_tokens": 160, "positions": positions}
     engines[0].max_segments = engines[1].max_segments  # where an answer may be cut
     nested = syncs = 0
-    for parallelism, penalty in itertools.product((0.0, 2.0, 6.0), (1.0, 1.3)):
+    for parallelism, penalty in itertools.product((0.0, 1.5, 2.0, 6.0), (1.0, 1.3)):
         options |= {"parallelism": parallelism, "repetition_penalty": penalty}
         cpu, gpu = (generate_all(engine, prompts, **options) for engine in engines)
         assert [result.tree for result in gpu] == [result.tree for result in cpu], options
@@ -269,7 +269,7 @@ def test_requests_that_are_computed_again() -> None:
     model, vocabulary = tiny_trained_model("llama", Positions.parse("predicted").unit)
     first = RecordedEngine(model.cuda(), vocabulary, slots=8192)
     prompts = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "Name four fruits."]
-    generate_all(first, prompts, max_tokens=160, parallelism=6.0)
+    generate_all(first, prompts, max_tokens=1000, parallelism=6.0)
     again = CudaEngine(first.model, vocabulary, slots=8192)
     again.chunk = 24  # of prompts
     several = 0
