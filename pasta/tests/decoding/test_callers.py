@@ -13,9 +13,10 @@ import pasta
 from dense import fly
 from pasta.decoding.api import agenerate, astream, generate, generate_all, stream
 from pasta.decoding.model import Model
+from pasta.decoding.prompts import make_request
 from pasta.decoding.runner import EngineFailed, runner_of
 from pasta.engine.native import NativeEngine
-from support import PilotedEngine, tiny_engine
+from support import PilotedEngine, Stepper, tiny_engine
 
 pytestmark = pytest.mark.timeout(120)
 OPTIONS: dict[str, Any] = {"max_tokens": 40, "parallelism": 4.0}
@@ -180,6 +181,27 @@ def test_a_request_that_was_preempted_goes_on_where_it_was() -> None:
     expected = generate_all(roomy, prompts, **options)
     assert [output.result.tree for output in outputs] == [result.tree for result in expected]
     assert texts == [result.text for result in expected]
+
+
+def test_a_request_that_ends_as_it_gives_way_is_gone() -> None:
+    """It loses its place to one that came before it, in the very step that brings its last token."""
+    engine = tiny_engine(tags=False, slots=1024)
+    long, short = (tuple(engine.vocabulary.encode(text)) for text in ("a" * 30, "b" * 9))
+    stepper = Stepper(engine)
+    first, last = (stepper.submit(make_request(engine, "Why?", script=script)) for script in (long, short))
+    allowed = engine.can_allocate
+
+    def can_allocate(tokens: int, thread: Any = None) -> bool:
+        ends_now = last.record.steps == 9 and last in stepper.running
+        return allowed(tokens, thread) and not (ends_now and thread is first.handles[0])
+
+    engine.can_allocate = can_allocate  # type: ignore[method-assign]
+    for _ in range(100):
+        if stepper.busy:
+            stepper.step()
+    assert stepper.preemptions == 1 and not stepper.busy
+    assert (first.result().text, last.result().text) == ("a" * 30, "b" * 9)
+    assert engine.pool.free_slots == engine.pool.slots
 
 
 def test_all_that_fit_now_run_at_once() -> None:

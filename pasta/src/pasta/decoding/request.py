@@ -77,7 +77,6 @@ class RequestState:
         self.done = threading.Event()  # set once, when it has ended and the engine holds nothing of it
         self.record = Record(logprobs=None if request.params.logprobs is None else {})
         self.begun = time.perf_counter()
-        self.preemptions = 0
         self.watched = watched or bool(request.params.stop)
         self._engine = engine
         self._first = self.interpreter.begin(len(request.prompt))

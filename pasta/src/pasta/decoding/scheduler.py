@@ -42,10 +42,7 @@ class Scheduler:
     def abort(self, state: RequestState, reason: str = "cancelled") -> None:
         """Ends a request at once and frees what it holds; one that has ended is left as it is."""
         state.interpreter.stop(reason)
-        if state in self.running:
-            self._leave(state)
-        elif state in self.waiting:
-            self.waiting.remove(state)
+        self._end(state)
 
     def step(self) -> list[tuple[RequestState, StepOutput | None]]:
         """Runs one step; returns the requests that it did something for, and what of it is to be told."""
@@ -56,7 +53,7 @@ class Scheduler:
             if not state.finished:
                 self._grow(state)
             if state.finished:
-                self._leave(state)
+                self._end(state)
         self.engine.launch()
         return [(state, self._report(state)) for state in (*failed, *decoded)]
 
@@ -100,9 +97,14 @@ class Scheduler:
 
     def _preempt(self, state: RequestState) -> None:
         self._leave(state)
-        state.preemptions += 1
         self.preemptions += 1
         self.waiting.appendleft(state)
+
+    def _end(self, state: RequestState) -> None:
+        """Nothing of the request stays. It may have ended with the very tokens that came when it gave way."""
+        self._leave(state)
+        if state in self.waiting:
+            self.waiting.remove(state)
 
     def _leave(self, state: RequestState) -> None:
         """Gives up the request's place and all that it holds in the engine."""
@@ -135,5 +137,5 @@ class Scheduler:
             return None
         output = state.report()
         if state.finished:  # at a stop string
-            self._leave(state)
+            self._end(state)
         return output

@@ -70,7 +70,9 @@ class Front:
     async def completion(self, body: CompletionBody) -> list[Request]:
         self.check_model(body.model)
         prompts = [
-            await self._in_thread(self._encode_text, prompt) if isinstance(prompt, str) else self._known(prompt)
+            await self._in_thread(self._vocabulary.encode_text, prompt)
+            if isinstance(prompt, str)
+            else self._known(prompt)
             for prompt in body.prompts()
         ]
         return self._requests(body, prompts, "prompt")
@@ -80,7 +82,9 @@ class Front:
         if body.messages is not None:
             return await self._in_thread(self._encode_chat, [message.plain() for message in body.messages])
         text = body.prompt or ""
-        return await self._in_thread(self._encode_text if body.add_special_tokens else self._vocabulary.encode, text)
+        return await self._in_thread(
+            self._vocabulary.encode_text if body.add_special_tokens else self._vocabulary.encode, text
+        )
 
     # -- tokens -----------------------------------------------------------------------------------------
 
@@ -92,12 +96,6 @@ class Front:
 
     def _encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         return self._vocabulary.encode_chat(messages)
-
-    def _encode_text(self, text: str) -> list[int]:
-        """A text as the model knows texts to begin: many expect a token of their own in front."""
-        start = self._vocabulary.tokenizer.encode("", add_special_tokens=True)
-        bos = self._vocabulary.tokenizer.bos_token_id
-        return [token for token in start if token == bos] + self._vocabulary.encode(text)
 
     def _known(self, ids: list[int]) -> list[int]:
         size = len(self.engine.vocabulary)
