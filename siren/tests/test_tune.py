@@ -11,6 +11,7 @@ from siren.errors import SirenError
 from siren.plans import plans_of
 from siren.syntax import parse, parse_file
 from siren.syntax.traverse import everything
+from siren.trials import EXACT, FIRST, Demand, Forecast
 from siren.tune import annotated, tune
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -33,6 +34,15 @@ def test_a_plan_that_is_exact_wins() -> None:
     assert tuned.reached and tuned.best.plan == {"x": "symbolic"} and tuned.best.error < 1e-9
     sampled = [trial for trial in tuned.trials if trial.plan == {"x": "sample"}]
     assert sampled and all(trial.error > 0.05 for trial in sampled)
+
+
+def test_a_forecast_counts_the_particles_that_it_cannot_yet_try() -> None:
+    """A sampled plan that is quick with few particles is no rival to an exact one."""
+    asked = Demand(seconds=None, error=0.01)
+    exact = Forecast(start=0.002, slope=1e-7, scale=EXACT / 2, tried=FIRST)
+    sampled = Forecast(start=0.001, slope=1e-6, scale=2.0, tried=FIRST)
+    assert sampled.wanted(asked) == pytest.approx(40_000) and sampled.particles(asked) < 2000
+    assert exact.score(asked) < sampled.score(asked) == pytest.approx(0.041)
 
 
 def test_a_demand_that_cannot_be_met() -> None:

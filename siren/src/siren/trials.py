@@ -23,8 +23,9 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Some runs of a plan at a number of particles; `seconds` is their median. Errors are in posterior
-    standard deviations: `typical` is the geometric mean over the runs, `error` that of the worst."""
+    """Some runs of a plan at a number of particles; `seconds` is the median of all but the first. Errors
+    are in posterior standard deviations: `typical` is the geometric mean over the runs, `error` that of the
+    worst."""
 
     method: str
     number: int
@@ -64,21 +65,23 @@ class Forecast:
     scale: float
     tried: int
 
-    def particles(self, demand: Demand) -> float:
-        """As many as the demand asks for."""
+    def wanted(self, demand: Demand) -> float:
+        """As many particles as the demand asks for."""
         if self.scale <= EXACT:
             return FIRST
         if demand.seconds is not None:
-            wanted = (_MARGIN * demand.seconds - self.start) / max(self.slope, 1e-12)
-        else:
-            wanted = (self.scale / max(cast(float, demand.error), 1e-12)) ** 2
-        return float(np.clip(wanted, 1, _REACH * self.tried))
+            return max(1.0, (_MARGIN * demand.seconds - self.start) / max(self.slope, 1e-12))
+        return max(1.0, (self.scale / max(cast(float, demand.error), 1e-12)) ** 2)
+
+    def particles(self, demand: Demand) -> float:
+        """As many as the demand asks for and what was tried lets one trust."""
+        return min(self.wanted(demand), float(_REACH * self.tried))
 
     def score(self, demand: Demand) -> float:
         """What is to be small: the error in the time, or the time to the error."""
-        particles = self.particles(demand)
         if demand.seconds is None:
-            return self.start + self.slope * particles
+            return self.start + self.slope * self.wanted(demand)
+        particles = self.particles(demand)
         if self.start + self.slope * FIRST / GROWTH > demand.seconds:
             return np.inf  # even a few particles take too long
         return float(max(self.scale, EXACT) / np.sqrt(particles))

@@ -183,7 +183,7 @@ class _Race:
             self.progress(self.done, None)
         if len(clock) < _FEWEST_RUNS:
             return
-        seconds = float(np.median(clock))
+        seconds = float(np.median(clock[1:]))  # the first run of a plan also compiles it
         trial = Trial(
             *key, self.plans[key], particles, seconds, np.array(means), np.array(sds), outputs(result)
         )

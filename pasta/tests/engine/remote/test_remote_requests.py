@@ -74,12 +74,12 @@ def test_leaving_an_answer_closes_its_connections(remote: RemoteEngine, server: 
 
 
 def test_a_step_does_not_wait_for_ever(remote: RemoteEngine, server: CompletionsServer) -> None:
-    server.pause = 0.5
+    server.pause = 12
     scheduler = Stepper(remote)
     state = scheduler.submit(make_request(remote, ROWS[0]["prompt"]))
     begun = time.monotonic()
     assert scheduler.step() == []
-    assert time.monotonic() - begun < 0.4
+    assert time.monotonic() - begun < 10
     scheduler.abort(state)
     assert threading.active_count() < 20
 
