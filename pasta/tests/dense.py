@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import torch
 
 from pasta.core.grammar import Expect
@@ -74,18 +76,32 @@ def fly(engine: PilotedEngine, steps: Mapping[tuple[int, ...], Mapping[int, int]
 
 def dense(engine: NativeEngine, layout: Layout) -> torch.Tensor:
     """Logits of one forward pass over prompt and merged response, under the layout's mask and positions."""
-    mask = torch.zeros(len(layout.ids), len(layout.ids))
-    mask.masked_fill_(~torch.from_numpy(layout.mask()), torch.finfo(torch.float32).min)
     engine.model.set_attn_implementation("eager")
     with torch.inference_mode():
         logits = engine.model(
             input_ids=torch.tensor([layout.ids]),
             position_ids=torch.tensor([layout.positions]),
-            attention_mask=mask[None, None],
+            attention_mask=masks(engine.model.config.get_text_config(), layout),
             use_cache=False,
         ).logits[0]
     engine.model.set_attn_implementation("pasta")
     return logits
+
+
+def masks(config: Any, layout: Layout) -> torch.Tensor | dict[str, torch.Tensor]:
+    """The mask of all layers, or of each kind: a sliding layer sees what is less than a window behind, by position."""
+
+    def as_scores(visible: np.ndarray) -> torch.Tensor:
+        mask = torch.zeros(1, 1, *visible.shape)
+        return mask.masked_fill_(~torch.from_numpy(visible), torch.finfo(torch.float32).min)
+
+    visible, positions = layout.mask(), np.array(layout.positions)
+    window = getattr(config, "sliding_window", None)
+    if not window:
+        return as_scores(visible)
+    near = as_scores(visible & (positions[:, None] - positions[None] < window))
+    kinds = getattr(config, "layer_types", None)
+    return near if kinds is None else {"full_attention": as_scores(visible), "sliding_attention": near}
 
 
 def check_against_dense(

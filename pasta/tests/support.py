@@ -61,9 +61,40 @@ FAMILIES: dict[str, Callable[[], Any]] = {
 }
 
 
+WINDOW = 12
+
+
+def gemma3() -> Any:
+    """The composite: a vision tower before a text model with windows."""
+    text = transformers.Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, **WINDOWS)
+    vision = transformers.SiglipVisionConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4
+    )
+    return transformers.Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4)
+
+
+WINDOWS: dict[str, Any] = {
+    "sliding_window": WINDOW,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
+QWEN = {**SIZES, "num_hidden_layers": 3, "use_sliding_window": True, **WINDOWS}
+# Of each, some or all layers see no more than a window of 12 positions.
+WINDOWED: dict[str, Callable[[], Any]] = {
+    "mistral-window": lambda: transformers.MistralConfig(**SIZES, sliding_window=WINDOW),
+    "phi3-window": lambda: transformers.Phi3Config(**SIZES, sliding_window=WINDOW),
+    "qwen2-window": lambda: transformers.Qwen2Config(**QWEN),
+    "qwen3-window": lambda: transformers.Qwen3Config(**QWEN),
+    "gemma2": lambda: transformers.Gemma2Config(**SIZES, sliding_window=WINDOW, attn_logit_softcapping=5.0),
+    "gemma3": gemma3,
+    "gpt_oss": lambda: transformers.GptOssConfig(
+        **SIZES, sliding_window=WINDOW, num_local_experts=4, num_experts_per_tok=2, rope_parameters=None
+    ),
+}
+
+
 def tiny_model(family: str = "llama", seed: int = 0) -> PreTrainedModel:
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(FAMILIES[family]())
+    model = transformers.AutoModelForCausalLM.from_config({**FAMILIES, **WINDOWED}[family]())
     for parameter in model.parameters():  # larger weights than at the start of training: decided choices
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.25)

@@ -193,14 +193,19 @@ def test_seeds_are_reproducible_and_independent_of_the_company() -> None:
 
 
 def test_unsupported_models_are_refused_by_name() -> None:
+    small = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 258}
     cases = {
-        "window": transformers.MistralConfig(**SIZES, sliding_window=128),
-        "recurrent": transformers.MambaConfig(hidden_size=32, num_hidden_layers=1, vocab_size=258, state_size=4),
-        "mixed": transformers.Gemma3TextConfig(**SIZES, sliding_window=64),
+        "recurrent": (transformers.MambaConfig(**small, state_size=4), "carries a state from token to token"),
+        "hybrid": (
+            transformers.Qwen3NextConfig(**SIZES, layer_types=["linear_attention", "full_attention"], num_experts=4),
+            "carries a state|layers of another kind than attention",
+        ),
+        "alibi": (transformers.BloomConfig(**small, n_head=2), "takes no positions"),
+        "dynamic": (transformers.DogeConfig(**SIZES), "make attention masks of their own"),
     }
-    for name, config in cases.items():
+    for name, (config, reason) in cases.items():
         model = transformers.AutoModelForCausalLM.from_config(config)
-        with pytest.raises(UnsupportedModel, match=f"{name} .*cannot be run"):
+        with pytest.raises(UnsupportedModel, match=rf"^{name} \(.*\) cannot be run: it.*({reason})[^\n]*$"):
             NativeEngine(model, Vocabulary(byte_tokenizer()), name=name)
 
 

@@ -6,7 +6,10 @@ new keys and values in the pool and attends to what each token may see there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,6 +20,9 @@ from pasta.engine.pool import KvPool
 
 IMPLEMENTATION = "pasta"
 
+# (query's positions, keys' positions) -> whether the key is near enough; causality and segments are not its business.
+Near = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -26,15 +32,59 @@ class Group:
     slots: slice | torch.Tensor  # everything the request holds in the pool, these tokens included
     mask: torch.Tensor | None  # (rows, slots); None: all of it is visible
     causal: bool  # the rows are all that it holds, and see each other causally
+    positions: torch.Tensor | None = None  # of the slots' tokens, the rows' last; None: no layer asks
+
+    def within(self, near: Near) -> Group:
+        """The same tokens in a layer that sees only what is near."""
+        assert self.positions is not None
+        rows = self.rows.stop - self.rows.start
+        visible = near(self.positions[-rows:, None], self.positions[None])
+        if visible.all():
+            return self
+        if self.mask is not None:
+            visible = visible & self.mask
+        elif self.causal:
+            visible = visible.tril()
+        return Group(self.rows, self.slots, visible, False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
     """One forward pass over tokens of many threads and requests."""
 
     pool: KvPool
     slots: torch.Tensor  # where each new token goes
     groups: tuple[Group, ...]
+    near: tuple[Near | None, ...] = ()  # by attention call, where any sees less than everything
+    calls: int = 0  # of attention so far: the n-th call of every step has the n-th keys and values
+    narrowed: dict[Near, tuple[Group, ...]] = field(default_factory=dict)
+
+    def next_call(self) -> tuple[int, tuple[Group, ...]]:
+        """The number of an attention call, and what its rows see."""
+        call = self.calls
+        self.calls += 1
+        return call, self.groups_of(call)
+
+    def groups_of(self, call: int) -> tuple[Group, ...]:
+        near = self.near[call] if self.near else None
+        if near is None:
+            return self.groups
+        if near not in self.narrowed:
+            self.narrowed[near] = tuple(group.within(near) for group in self.groups)
+        return self.narrowed[near]
+
+
+_step: ContextVar[Step] = ContextVar("pasta_step")
+
+
+@contextmanager
+def running(step: Step) -> Iterator[None]:
+    """What `attend` works on. (Not an argument of the model: some families' layers pass none on.)"""
+    token = _step.set(step)
+    try:
+        yield
+    finally:
+        _step.reset(token)
 
 
 def attend(
@@ -44,20 +94,25 @@ def attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    pasta: Step | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """Query (1, heads, rows, size), key and value (1, kv heads, rows, size), already rotated."""
-    assert pasta is not None, "the 'pasta' attention runs only under its engine"
-    keys, values = pasta.pool.layer(int(module.layer_idx), key, value)  # type: ignore[arg-type]
-    keys.index_copy_(1, pasta.slots, key[0])
-    values.index_copy_(1, pasta.slots, value[0])
-    out = torch.empty(query.shape[:3] + value.shape[3:], dtype=query.dtype, device=query.device)
-    for group in pasta.groups:
-        out[0, :, group.rows] = attend_group(
-            query[0, :, group.rows], keys[:, group.slots], values[:, group.slots], group, scaling
-        )
-    return out.transpose(1, 2), None
+    step = _step.get()
+    call, groups = step.next_call()
+    keys, values = step.pool.layer(call, key, value)
+    keys.index_copy_(1, step.slots, key[0])
+    values.index_copy_(1, step.slots, value[0])
+    out = query.new_empty(1, query.shape[2], query.shape[1], value.shape[3])
+    for group in groups:
+        seen = query[0, :, group.rows], keys[:, group.slots], values[:, group.slots]
+        if softcap is None and s_aux is None:
+            gathered = attend_group(*seen, group, scaling)
+        else:
+            gathered = attend_capped(*seen, group, scaling, softcap, s_aux)
+        out[0, group.rows] = gathered.transpose(0, 1)
+    return out, None
 
 
 def attend_group(
@@ -84,6 +139,31 @@ def attend_group(
         scale=scaling,
     )
     return out.reshape(heads, rows, -1)
+
+
+def attend_capped(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    group: Group,
+    scaling: float | None,
+    softcap: float | None,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
+    """`attend_group` with capped scores (Gemma 2), or with sinks (GPT-OSS): a score for each head, of no token."""
+    heads, rows, size = query.shape
+    shared = heads // keys.shape[0]
+    keys, values = keys.repeat_interleave(shared, 0), values.repeat_interleave(shared, 0)
+    scores = query @ keys.transpose(1, 2) * (size**-0.5 if scaling is None else scaling)
+    if softcap is not None:
+        scores = (scores / softcap).tanh() * softcap
+    mask = scores.new_ones(rows, rows, dtype=torch.bool).tril() if group.causal else group.mask
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.to(scores.dtype).view(heads, 1, 1).expand(heads, rows, 1)], -1)
+    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+    return weights[..., : keys.shape[1]] @ values
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

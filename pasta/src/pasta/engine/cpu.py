@@ -47,10 +47,8 @@ class CpuEngine(NativeEngine):
         self.decoder = CpuDecoder(model, self.context, int8=int8)
 
     def _forward(self, batch: Batch, groups: tuple[Group, ...]) -> torch.Tensor:
-        tokens, positions, slots = (
-            as_tensor(column, self.model.device) for column in (batch.tokens, batch.positions, batch.slots)
-        )
-        hidden = self.decoder.forward(tokens, positions, Step(self.pool, slots, groups))
+        tokens, positions = (as_tensor(column, self.model.device) for column in (batch.tokens, batch.positions))
+        hidden = self.decoder.forward(tokens, positions, self._step(batch, groups))
         return self.decoder.logits(hidden[batch.deciding])
 
 
@@ -117,7 +115,7 @@ class CpuDecoder:
         values.index_copy_(1, step.slots, value)
         parts = [
             attend_group(query[:, group.rows], keys[:, group.slots], values[:, group.slots], group, self.scale)
-            for group in step.groups
+            for group in step.groups_of(index)
         ]
         out = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         return out.transpose(0, 1).reshape(rows, -1)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine import cpu
 from pasta.engine.fusing import is_fusable
 from pasta.engine.native import NativeEngine
+from pasta.engine.support import check_supported, context_length, shortest_reach
+from pasta.engine.survey import Call
 from pasta.errors import UsageError
+
+Way = Literal["cpu", "cuda", "general"]
 
 
 def make_engine(
@@ -21,13 +27,30 @@ def make_engine(
     int8: bool = False,
 ) -> NativeEngine:
     """The fastest engine that runs this model where it is."""
-    if model.device.type == "cpu" and cpu.is_supported(model):
-        return cpu.CpuEngine(model, vocabulary, name=name, slots=slots, context=context, int8=int8)
+    calls = check_supported(model, name)
+    way = find_way(model, calls, min(context or 1 << 30, context_length(model.config)))
+    if way == "cpu":
+        return cpu.CpuEngine(model, vocabulary, name=name, slots=slots, context=context, calls=calls, int8=int8)
     if int8:
         where = f"on {model.device.type}" if model.device.type != "cpu" else f"of the {model.config.model_type} family"
         raise UsageError(f"8-bit weights are not supported {where}", hint="use another dtype")
-    if model.device.type == "cuda" and is_fusable(model) and not getattr(model.config, "mlp_bias", False):
+    if way == "cuda":
         from pasta.engine.cuda.engine import CudaEngine  # needs triton
 
-        return CudaEngine(model, vocabulary, name=name, slots=slots, context=context)
-    return NativeEngine(model, vocabulary, name=name, slots=slots, context=context)
+        return CudaEngine(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
+    return NativeEngine(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
+
+
+def find_way(model: PreTrainedModel, calls: tuple[Call, ...], context: int) -> Way:
+    """Which forward pass runs this model: one of its own kind's, or transformers' (`general`)."""
+    if model.device.type == "cpu" and cpu.is_supported(model):
+        return "cpu"
+    windows = shortest_reach(calls, context) is not None  # the CUDA kernels know none
+    if (
+        model.device.type == "cuda"
+        and is_fusable(model)
+        and not windows
+        and not getattr(model.config, "mlp_bias", False)
+    ):
+        return "cuda"
+    return "general"

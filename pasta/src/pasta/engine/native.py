@@ -1,4 +1,4 @@
-"""The native engine: any transformers decoder with full attention, on PyTorch.
+"""The native engine: any transformers decoder whose only memory is attention, on PyTorch.
 
 All that was fed since the last step, threads of all requests together, runs in one forward pass; of what decides
 nothing (prompts, requests that are computed again) no more than a chunk, so that nobody else is kept waiting.
@@ -6,6 +6,7 @@ nothing (prompts, requests that are computed again) no more than a chunk, so tha
 
 from __future__ import annotations
 
+import inspect
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.segments import Thread
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.attention import IMPLEMENTATION, Group, Step
+from pasta.engine.attention import IMPLEMENTATION, Group, Step, running
 from pasta.engine.base import UNLIMITED, Decoded, OutOfSlots, uniform
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.block_table import BlockTable
@@ -27,7 +28,8 @@ from pasta.engine.pool import BLOCK_SIZE, KvPool, affordable_slots
 from pasta.engine.repetition import RepetitionPenalty
 from pasta.engine.request import Chunk, Handle, Request, Row
 from pasta.engine.sampling import choose, token_logprobs
-from pasta.engine.support import check_supported, context_length
+from pasta.engine.support import check_supported, context_length, shortest_reach
+from pasta.engine.survey import Call, set_attention
 from pasta.errors import PastaError
 
 
@@ -46,16 +48,21 @@ class NativeEngine:
         name: str = "",
         slots: int | None = None,
         context: int | None = None,
+        calls: tuple[Call, ...] | None = None,  # what the model asks of attention, where that is known already
     ):
         self.context = min(context or 1 << 30, context_length(model.config))
-        check_supported(model, self.context, name)
-        model.set_attn_implementation(IMPLEMENTATION)
+        self.calls = calls or check_supported(model, name)
+        set_attention(model, IMPLEMENTATION)
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.name = name
         self.runner: Any = None
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
-        self.pool = KvPool(slots or affordable_slots(model.config, model.dtype, model.device), model.device)
+        self.reach = shortest_reach(self.calls, self.context)
+        self._near = () if self.reach is None else tuple(call.near for call in self.calls)
+        self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        slot_bytes = sum(call.slot_bytes for call in self.calls)
+        self.pool = KvPool(slots or affordable_slots(slot_bytes, model.device), model.device)
         self._waiting: dict[Request, None] = {}  # those with tokens that have not run, in the order in which they came
         tags = vocabulary.tags.all if vocabulary.tags else frozenset()
         self._repetition = RepetitionPenalty(vocabulary.eos | tags, model.device)
@@ -186,21 +193,27 @@ class NativeEngine:
             if not causal:
                 visible = request.visible(start, end)
                 mask = None if visible.all() else torch.from_numpy(visible).to(self.model.device)
-            groups.append(Group(slice(row, row + end - start), request.blocks.select(end), mask, causal))
+            positions = as_tensor(request.positions[:end], self.model.device) if self._near else None
+            groups.append(Group(slice(row, row + end - start), request.blocks.select(end), mask, causal, positions))
             row += end - start
         return tuple(groups)
 
     def _forward(self, batch: Batch, groups: tuple[Group, ...]) -> torch.Tensor:
         """The logits after the tokens that decide."""
         device = self.model.device
-        output = self.model(
-            input_ids=as_tensor(batch.tokens, device)[None],
-            position_ids=as_tensor(batch.positions, device)[None],
-            use_cache=False,
-            logits_to_keep=torch.tensor(batch.deciding, dtype=torch.long, device=device),
-            pasta=Step(self.pool, as_tensor(batch.slots, device), groups),
-        )
-        return output.logits[0]
+        deciding = torch.tensor(batch.deciding, dtype=torch.long, device=device)
+        kept = {"logits_to_keep": deciding} if self._keeps_logits else {}
+        with running(self._step(batch, groups)):
+            output = self.model(
+                input_ids=as_tensor(batch.tokens, device)[None],
+                position_ids=as_tensor(batch.positions, device)[None],
+                use_cache=False,
+                **kept,
+            )
+        return output.logits[0] if kept else output.logits[0, deciding]
+
+    def _step(self, batch: Batch, groups: tuple[Group, ...]) -> Step:
+        return Step(self.pool, as_tensor(batch.slots, self.model.device), groups, self._near)
 
     def _decide(self, logits: torch.Tensor, rows: list[Row]) -> list[Decoded]:
         if not rows:

@@ -13,7 +13,6 @@ import heapq
 from collections.abc import Sequence
 
 import torch
-from transformers import PretrainedConfig
 
 from pasta.engine.base import OutOfSlots
 from pasta.engine.prefix_cache import PrefixCache
@@ -22,14 +21,12 @@ BLOCK_SIZE = 64
 SLOTS = 16_384  # of a pool in main memory, which the system provides as it is used
 
 
-def affordable_slots(config: PretrainedConfig, dtype: torch.dtype, device: torch.device) -> int:
+def affordable_slots(slot_bytes: int, device: torch.device) -> int:
     """How large a pool may be: on a GPU half of the memory that is free, the rest is for steps and other work."""
     if device.type != "cuda":
         return SLOTS
     free, _ = torch.cuda.mem_get_info(device)
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    return max(BLOCK_SIZE, free // 2 // (2 * config.num_hidden_layers * heads * size * dtype.itemsize))
+    return max(BLOCK_SIZE, free // 2 // slot_bytes)
 
 
 class KvPool:

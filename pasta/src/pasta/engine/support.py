@@ -6,56 +6,54 @@ from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedModel
 
+from pasta.engine.survey import Call, Unfit, survey
 from pasta.errors import UnsupportedModel
 
 
 def context_length(config: PretrainedConfig) -> int:
-    """How many positions the model knows."""
-    return int(getattr(config, "max_position_embeddings", None) or 1 << 30)
+    """How many positions the model knows, with one table of rotations.
+
+    `longrope` has two, one for texts up to the length at which the model was first trained and one beyond. Which one a
+    token gets would depend on what comes after it, and on whoever else is in the step; so the first length is all.
+    """
+    text = config.get_text_config(decoder=True)
+    lengths = [getattr(text, "max_position_embeddings", None) or 1 << 30]
+    for rope in rotations(text):
+        if rope.get("rope_type") == "longrope":
+            lengths.append(rope["original_max_position_embeddings"])
+    return int(min(lengths))
 
 
-def check_supported(model: PreTrainedModel, context: int, name: str) -> None:
-    reason = unsupported(model, context)
-    if reason is not None:
-        message, hint = reason
-        raise UnsupportedModel(
-            f"{name or 'this model'} ({model.config.model_type}) cannot be run: {message}", hint=hint
-        )
+def rotations(text: PretrainedConfig) -> list[dict[str, Any]]:
+    """The parameters of its rotary embeddings: one set, or one for each kind of layer."""
+    rope = getattr(text, "rope_parameters", None) or {}
+    nested = [value for value in rope.values() if isinstance(value, dict)]
+    return nested or [rope]
 
 
-def unsupported(model: PreTrainedModel, context: int) -> tuple[str, str | None] | None:
-    """Why the engine would be wrong on this model, and what could be done; None where it is right."""
-    config = model.config
-    if config.is_encoder_decoder:
-        return "it is an encoder and a decoder, not a decoder alone", None
-    if not getattr(model, "_supports_attention_backend", False):
-        return "its attention cannot be replaced (it does not use transformers' attention interface)", None
-    odd = sorted(set(layer_types(config)) - {"full_attention", "sliding_attention", "attention"})
+def check_supported(model: PreTrainedModel, name: str) -> tuple[Call, ...]:
+    """What the model asks of attention. `UnsupportedModel` where the engine would be wrong on it."""
+    try:
+        check_kind(model)
+        return survey(model)
+    except Unfit as reason:
+        raise UnsupportedModel(f"{name or 'this model'} ({model.config.model_type}) cannot be run: {reason}") from None
+
+
+def check_kind(model: PreTrainedModel) -> None:
+    """`Unfit` for what its configuration says already."""
+    config = model.config.get_text_config(decoder=True)
+    if model.config.is_encoder_decoder:
+        raise Unfit("it is an encoder and a decoder, not a decoder alone")
+    if getattr(model, "_is_stateful", False):
+        raise Unfit("it carries a state from token to token, which threads cannot share")
+    known = {"full_attention", "sliding_attention", "chunked_attention", "attention"}
+    odd = sorted(set(getattr(config, "layer_types", None) or []) - known)
     if odd:
-        return f"it has layers without full attention ({', '.join(odd)})", None
-    window = sliding_window(config)
-    if window is not None and window < context:
-        hint = f"pass --context {window}, within which the window makes no difference"
-        return f"its attention windows of {window} tokens are shorter than its context of {context}", hint
-    for field, what in (
-        ("attn_logit_softcapping", "caps its attention scores"),
-        ("sinks", "has attention sinks"),
-    ):
-        if getattr(config, field, None):
-            return f"it {what}, which this engine's attention does not", None
-    if any(hasattr(module, "sinks") for module in model.modules()):
-        return "it has attention sinks, which this engine's attention does not", None
-    return None
+        raise Unfit(f"it has layers of another kind than attention ({', '.join(odd)})")
 
 
-def layer_types(config: PretrainedConfig) -> list[str]:
-    return list(getattr(config, "layer_types", None) or [])
-
-
-def sliding_window(config: Any) -> int | None:
-    """The window of its sliding layers, or None where every layer sees everything."""
-    window = getattr(config, "sliding_window", None)
-    if not window or getattr(config, "use_sliding_window", True) is False:
-        return None
-    types = layer_types(config)
-    return None if types and "sliding_attention" not in types else int(window)
+def shortest_reach(calls: tuple[Call, ...], context: int) -> int | None:
+    """How far back the most short-sighted layer sees; None where all see the whole context."""
+    reaches = [call.reach for call in calls if call.reach is not None and call.reach < context]
+    return min(reaches, default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pasta.engine.support import check_supported, context_length
+from pasta.engine.support import check_supported, context_length, shortest_reach
 from pasta.errors import UsageError
 from pasta.models.adapter import is_adapter
 from pasta.models.checkpoint import is_model
@@ -17,7 +17,12 @@ def load_trainable(name: str, length: int, base: str | None = None) -> LoadedMod
     Refused is what the engine could not decode afterwards: its attention would not be what was trained.
     """
     loaded = load_model(name, device="cpu", dtype="float32", base=base)
-    check_supported(loaded.model, min(length, context_length(loaded.model.config)), name)
+    reach = shortest_reach(check_supported(loaded.model, name), min(length, context_length(loaded.model.config)))
+    if reach is not None:
+        raise UsageError(
+            f"{name} has layers that see {reach} positions back, and rows of {length} tokens would be trained without",
+            hint=f"pass --max-length {reach}",
+        )
     return loaded
 
 

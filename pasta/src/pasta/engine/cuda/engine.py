@@ -24,6 +24,8 @@ from pasta.engine.cuda.request import WORDS, CudaRequest, split
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
 from pasta.engine.request import Chunk, Handle, Request
+from pasta.engine.survey import Call
+from pasta.errors import UsageError
 
 MAX_REQUESTS = 4096
 MAX_BLOCKS = 2048  # of one request
@@ -55,8 +57,14 @@ class CudaEngine(NativeEngine):
         name: str = "",
         slots: int | None = None,
         context: int | None = None,
+        calls: tuple[Call, ...] | None = None,
     ):
-        super().__init__(model, vocabulary, name=name, slots=slots, context=context)
+        super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
+        if self.reach is not None:
+            raise UsageError(
+                f"{name or 'this model'} has layers that see {self.reach} positions back, which these kernels cannot",
+                hint="make_engine picks an engine that can",
+            )
         device = model.device
         self.decoder = FusedDecoder(model, self.context)
         self.pool.blocks_each = min(self.pool.blocks, MAX_BLOCKS)
