@@ -306,9 +306,10 @@ class _Smoother:
 
 def _resample(log_weights: Array, rng: Generator) -> Index:
     """Multinomial; sorted uniforms make the search run along memory."""
-    weights = np.exp(log_weights - log_weights.max())
-    spacings = rng.standard_exponential(len(weights) + 1).cumsum()
-    cumulated = weights.cumsum()
+    weights = log_weights - np.maximum.reduce(log_weights)
+    np.exp(weights, weights)
+    spacings = np.add.accumulate(rng.standard_exponential(len(weights) + 1))
+    cumulated = np.add.accumulate(weights)
     places: Index = cumulated.searchsorted(spacings[:-1] * (cumulated[-1] / spacings[-1]), side="right")
     np.minimum(places, len(weights) - 1, out=places)
     return places

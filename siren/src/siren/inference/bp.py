@@ -5,9 +5,12 @@ To know a variable, the path to its root is turned around edge by edge; nothing 
 
 from __future__ import annotations
 
+import numpy as np
+
 from siren.distributions.finite import DELTA
+from siren.inference.chain import Chain, Link, distribution
 from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conjugate
-from siren.inference.graph import Node
+from siren.inference.graph import Graph, Node
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, exchange
 from siren.symbolic.expr import Outcome, Raw, Variable, components, parts
@@ -15,6 +18,17 @@ from siren.symbolic.expr import Outcome, Raw, Variable, components, parts
 
 class BP(Forest):
     method = "bp"
+
+    def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
+        super().__init__(graph, rng)
+        self._chain = Chain()
+
+    def link(self, variable: Variable) -> Link | None:
+        return self._chain.link(variable, self._node(variable).dist, self.graph.scope.now, self.draws)
+
+    def marginalize(self, variable: Variable) -> Dist:
+        link = self.link(variable)
+        return super().marginalize(variable) if link is None else distribution(link, self.graph.scope.now)
 
     def _matches(self, parent: Variable, prior: Dist, likelihood: Dist) -> bool:
         return prior.family.gaussian and likelihood.family.gaussian and conjugate(parent, prior, likelihood)

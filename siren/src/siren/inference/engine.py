@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from siren.symbolic.expr import (
     variables,
 )
 from siren.symbolic.lanes import Array, Index
+
+if TYPE_CHECKING:
+    from siren.inference.chain import Link
 
 
 @dataclass(slots=True)
@@ -130,6 +133,11 @@ class Engine:
     def marginalize(self, variable: Variable) -> Dist:
         """The known distribution of a variable, for the answer. May raise `Diverge`."""
         return self._settle(variable)
+
+    def link(self, variable: Variable) -> Link | None:
+        """The marginal of a gaussian, if it follows from the last one that was asked for (see `chain`). May
+        raise `Diverge`."""
+        return None
 
     def chain(self, names: list[Variable]) -> list[tuple[Variable, Dist]] | None:
         """p(v1) p(v2|v1) ... of the variables, each given the earlier ones, if nothing has to be drawn."""

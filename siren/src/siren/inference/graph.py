@@ -44,9 +44,10 @@ T = TypeVar("T")
 Join = Callable[[int, list[tuple[Scope, T]]], T]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Node:
-    """What the graph knows of a variable. The rest belongs to the algorithm: a state, and a child with its
+    """What the graph knows of a variable; never changed once it is made, and not frozen only because that
+    makes it slow to make. The rest belongs to the algorithm: a state, and a child with its
     distribution given this variable."""
 
     dist: Dist

@@ -22,14 +22,14 @@ def relative(log_weights: Array) -> tuple[Array, float, float]:
 
     If all are impossible: equal ones and -inf.
     """
-    top = np.maximum.reduce(log_weights)
+    top = float(np.maximum.reduce(log_weights))
     size = len(log_weights)
-    if not np.isfinite(top):
+    if not math.isfinite(top):
         return np.ones(size), float(size), -np.inf
     weights = log_weights - top
-    np.exp(weights, out=weights)
+    np.exp(weights, weights)
     total = float(np.add.reduce(weights))
-    return weights, total, float(top) + math.log(total / size)
+    return weights, total, top + math.log(total / size)
 
 
 def normalised(log_weights: Array) -> tuple[Array, float]:
@@ -41,13 +41,13 @@ def normalised(log_weights: Array) -> tuple[Array, float]:
 
 def effective_size(weights: Array, total: float = 1.0) -> float:
     """The number of equally weighted particles that would be as good."""
-    return float(total * total / weights.dot(weights))
+    return total * total / float(weights.dot(weights))
 
 
 def multinomial(rng: Rng, weights: Array) -> Index:
     """Independent draws. The uniforms are made in order, so that one pass finds every ancestor."""
     size = len(weights)
-    points = rng.standard_exponential(size + 1).cumsum()
+    points = np.add.accumulate(rng.standard_exponential(size + 1))
     return _pick(weights, points[:-1], points[-1])
 
 
@@ -79,8 +79,8 @@ def residual(rng: Rng, weights: Array) -> Index:
 
 def _pick(weights: Array, points: Array, end: float = 1.0) -> Index:
     """For ascending points in [0, end), the particle whose stretch each falls in."""
-    bounds = weights.cumsum()
-    chosen: Index = bounds.searchsorted(points * (bounds[-1] / end), side="right")
+    bounds = np.add.accumulate(weights)
+    chosen: Index = bounds.searchsorted(points * (bounds[-1] / end), "right")
     if len(chosen) and chosen[-1] == len(weights):  # rounding put the last points on the very end
         chosen[chosen == len(weights)] = np.flatnonzero(weights)[-1]
     return chosen

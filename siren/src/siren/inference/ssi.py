@@ -13,13 +13,12 @@ import numpy as np
 from siren.distributions.beta import BETA
 from siren.distributions.finite import BERNOULLI, DELTA
 from siren.distributions.gaussian import GAUSSIAN
+from siren.inference.chain import Chain, Link, distribution
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split_by
-from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange, is_choice
-from siren.symbolic.expr import NUMBERS, Outcome, Poly, Raw, Variable, components, lift, parts, raw
-from siren.symbolic.lanes import Generation
+from siren.symbolic.expr import NUMBERS, Outcome, Poly, Raw, Variable, components, parts
 
 _NOTHING: frozenset[Variable] = frozenset()
 
@@ -55,8 +54,7 @@ class SSI(Engine):
 
     def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
         super().__init__(graph, rng)
-        # The marginal that the answer asked for last, while nothing has changed since.
-        self._marginals: dict[Variable, tuple[Generation, int, Dist]] = {}
+        self._chain = Chain()
 
     def _enter(self, variable: Variable, dist: Dist) -> None:
         self.graph.set(variable, Node(dist))
@@ -85,9 +83,9 @@ class SSI(Engine):
         return score
 
     def marginalize(self, variable: Variable) -> Dist:
-        chained = self._chained(variable)
-        if chained is not None:
-            return chained
+        link = self.link(variable)
+        if link is not None:
+            return distribution(link, self.graph.scope.now)
         # A change of family (a gaussian that became Student's t) cannot be turned back, and would break the
         # other variables of the answer. Then only the distribution is taken out, and the graph stays.
         before, draws = self.dist(variable).family, self.draws
@@ -114,33 +112,8 @@ class SSI(Engine):
                 return None
         return chain
 
-    def _chained(self, variable: Variable) -> Dist | None:
-        """The marginal of a gaussian with one gaussian parent whose marginal was just taken: one step of a
-        Kalman smoother, without turning the edge around. None if it is anything else."""
-        dist = self.dist(variable)
-        if not dist.known:
-            parents = dist.variables()
-            if len(parents) != 1 or not self._is_plain(dist):
-                return None
-            above = self._marginals.get(parents[0])
-            parts = affine(dist.params[0], parents[0])
-            if (
-                above is None
-                or above[0] is not self.graph.scope.now
-                or above[1] != self.draws
-                or parts is None
-            ):
-                return None
-            if not isinstance(parts[0], NUMBERS) or not isinstance(parts[1], NUMBERS):
-                return None
-            (mean, variance), now = above[2].numbers(), self.graph.scope.now
-            slope, offset, spread = raw(parts[0]), raw(parts[1]), raw(dist.params[1])
-            dist = Dist(
-                GAUSSIAN, (lift(slope * mean + offset, now), lift(slope * slope * variance + spread, now))
-            )
-        if dist.family is GAUSSIAN:
-            self._marginals = {variable: (self.graph.scope.now, self.draws, dist)}
-        return dist
+    def link(self, variable: Variable) -> Link | None:
+        return self._chain.link(variable, self.dist(variable), self.graph.scope.now, self.draws)
 
     def _hoist_by_force(self, variable: Variable, given: Given) -> Dist:
         while True:

@@ -11,6 +11,7 @@ import numpy as np
 from siren.distributions.base import Distribution
 from siren.distributions.finite import BERNOULLI
 from siren.distributions.gaussian import GAUSSIAN
+from siren.inference.chain import Link
 from siren.inference.engine import Engine
 from siren.inference.graph import Diverge, Node, lanes_with, split_by
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
@@ -74,16 +75,21 @@ class Summary:
 
     def _posterior(self, expr: Expr) -> Posterior:
         expr = self.graph.fresh(expr)
+        if type(expr) is Column:
+            return _of_number(expr.data)
         parts = None if self.plugin else _linear(expr)
         if parts is not None:
             # Nearly every entry of a history: a gaussian, of which only the distribution is asked for.
             variable, slope, offset = parts
             node, draws = self.graph.peek(variable), self.engine.draws
             if type(node) is Node and node.dist.family is GAUSSIAN:
+                link = self.engine.link(variable)
+                if link is not None:
+                    return _of_link(link, slope, offset)
                 dist = self.engine.marginalize(variable)
                 if self.engine.draws == draws and dist.family.has_moments:
                     mean = dist.mean() if slope is _ONE else slope * dist.mean() + offset
-                    return _of_affine(mean, dist, slope, offset)
+                    return _of_affine(mean, dist.family, dist.numbers(), slope, offset)
         return self._general(expr)
 
     def _general(self, expr: Expr) -> Posterior:
@@ -133,14 +139,14 @@ class Summary:
         if not dist.family.has_moments:
             return None
         if is_just(expr, variable):
-            return _of_affine(dist.mean(), dist, 1.0, 0.0)
+            return _of_affine(dist.mean(), dist.family, dist.numbers(), 1.0, 0.0)
         chain = [(variable, dist)]
         mean = expectation(expr, chain) if dist.known else None
         if mean is None:
             return None
         parts = affine(expr, variable)
         if parts is not None:
-            return _of_affine(raw(mean), dist, raw(parts[0]), raw(parts[1]))
+            return _of_affine(raw(mean), dist.family, dist.numbers(), raw(parts[0]), raw(parts[1]))
         square = expectation(squared(expr), chain)
         if square is None:
             return None
@@ -161,7 +167,8 @@ class Summary:
         if along is None:
             return None
         (slope, projected), offset = along, raw(found[1])
-        return _of_affine(slope * projected.mean() + offset, projected, slope, offset)
+        mean = slope * projected.mean() + offset
+        return _of_affine(mean, projected.family, projected.numbers(), slope, offset)
 
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
@@ -233,9 +240,10 @@ def _of_number(value: Any) -> Posterior:
     )
 
 
-def _of_affine(mean: Any, dist: Dist, slope: Any, offset: Any) -> Posterior:
-    """slope * v + offset."""
-    family, numbers = dist.family, dist.numbers()
+def _of_affine(
+    mean: Any, family: Distribution, numbers: tuple[Any, ...], slope: Any, offset: Any
+) -> Posterior:
+    """slope * v + offset for a v of this family with these parameters."""
     cdf: Callable[[float], Any] | None = None
     below = family.cdf
     if below is not None and not isinstance(slope, np.ndarray):
@@ -249,6 +257,23 @@ def _of_affine(mean: Any, dist: Dist, slope: Any, offset: Any) -> Posterior:
         cdf,
         discrete=family.discrete and np.ndim(slope) == 0,
         kind="bool" if family is BERNOULLI and np.all(slope == 1) and np.all(offset == 0) else "number",
+    )
+
+
+def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
+    """slope * v + offset for a gaussian v whose variance is not worked out yet."""
+
+    plain = slope is _ONE
+    mean = link.mean if plain else slope * link.mean + offset
+
+    def whole() -> Posterior:
+        return _of_affine(mean, GAUSSIAN, (link.mean, link.variance()), slope, offset)
+
+    return Posterior(
+        mean,
+        link.variance if plain else lambda: np.square(slope) * link.variance(),
+        lambda lanes, rng: whole().draw(lanes, rng),
+        (lambda x: whole().cdf(x)) if plain or np.all(slope > 0) else None,  # type: ignore[misc]
     )
 
 

@@ -293,10 +293,15 @@ def _take(terms: dict[Monomial, Raw], index: Index) -> tuple[dict[Monomial, Raw]
     for monomial, c in terms.items():
         if isinstance(c, np.ndarray):
             c = c.take(index)
-            if not c.any():
+            if not (_starts_nonzero(c) or c.any()):
                 continue
         taken[monomial] = c
     return taken, len(taken) < len(terms)
+
+
+def _starts_nonzero(c: Array) -> bool:
+    """Nearly always, and quicker to see than whether any is. Of an array that is traced nothing is seen."""
+    return type(c) is np.ndarray and c.size > 0 and bool(c[0])
 
 
 def restrict(expr: Expr, index: Index, gen: Generation) -> Expr:

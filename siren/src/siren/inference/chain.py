@@ -1,0 +1,74 @@
+"""Marginals along a chain of gaussians, newest first: each takes one step of a Kalman smoother.
+
+After a filter every state depends on the one that followed it. So the marginal of a state follows from that
+of its only parent without turning any edge around, and a mean takes no variance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from siren.distributions.gaussian import GAUSSIAN
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import NUMBERS, ONE, Poly, Raw, Variable, lift, raw
+from siren.symbolic.lanes import Generation
+
+
+class Link:
+    """The marginal of one gaussian: its mean, and its variance when somebody asks."""
+
+    __slots__ = ("_above", "_slope", "_spread", "_variance", "mean")
+
+    def __init__(self, mean: Raw, variance: Raw, above: Link | None = None, slope: Raw = 0.0) -> None:
+        """With a link `above`, the mean is slope times that one's and something, and `variance` is what is
+        left given that variable."""
+        self.mean = mean
+        self._above, self._slope, self._spread = above, slope, variance
+        self._variance = variance if above is None else None
+
+    def variance(self) -> Any:
+        path: list[Link] = []
+        link = self
+        while link._variance is None:
+            path.append(link)
+            assert link._above is not None
+            link = link._above
+        variance = link._variance
+        for link in reversed(path):
+            variance = link._variance = link._slope * link._slope * variance + link._spread
+            link._above = None
+        return variance
+
+
+class Chain:
+    """The last link, which the next may build on while nothing has been drawn or resampled since."""
+
+    def __init__(self) -> None:
+        self._variable: Variable | None = None
+        self._link: Link | None = None
+        self._at: tuple[Generation, int] | None = None
+
+    def link(self, variable: Variable, dist: Dist, now: Generation, draws: int) -> Link | None:
+        """Of a variable with this distribution, if that is known or depends on the last link's variable."""
+        if dist.family is not GAUSSIAN:
+            return None
+        mean, variance = dist.params
+        if dist.known:
+            link = Link(raw(mean), raw(variance))
+        else:
+            above, parents = self._link, dist.variables()
+            if len(parents) != 1 or parents[0] is not self._variable or self._at != (now, draws):
+                return None
+            if above is None or type(mean) is not Poly or not isinstance(variance, NUMBERS):
+                return None
+            terms = mean.terms
+            slope, offset = terms.get(((parents[0], 1),)), terms.get(ONE, 0.0)
+            if slope is None or len(terms) != 1 + (ONE in terms):
+                return None
+            link = Link(slope * above.mean + offset, raw(variance), above, slope)
+        self._variable, self._link, self._at = variable, link, (now, draws)
+        return link
+
+
+def distribution(link: Link, now: Generation) -> Dist:
+    return Dist(GAUSSIAN, (lift(link.mean, now), lift(link.variance(), now)))
