@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, HTTPException, Response
 from fastapi import Request as HttpRequest
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from pasta._version import __version__
@@ -22,17 +23,19 @@ from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.serve.answer import Answer
 from pasta.serve.dispatcher import Dispatcher
-from pasta.serve.errors import ApiError, from_pasta, from_validation
+from pasta.serve.errors import ApiError, from_pasta
 from pasta.serve.front import Front
 from pasta.serve.guard import Guard
 from pasta.serve.metrics import Metrics
 from pasta.serve.page import PATHS, page_routes
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
+from pasta.serve.schema import publish, takes
 from pasta.serve.settings import Settings
 from pasta.serve.tracing import AnswerSpan, make_tracing
 
 GONE = 499  # nobody reads it: nginx's number for a client that closed the connection
 T = TypeVar("T")
+BodyT = TypeVar("BodyT", bound=BaseModel)
 
 
 class Gone(Exception):
@@ -57,6 +60,17 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> Fast
     app = FastAPI(title="PASTA", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     add_error_handlers(app)
 
+    async def read(http: HttpRequest, kind: type[BodyT], encode: Callable[[BodyT], Awaitable[T]]) -> tuple[BodyT, T]:
+        """A body and what it was encoded to. All the while it has a place in the queue, and a client."""
+        data = await http.body()
+
+        async def work() -> tuple[BodyT, T]:
+            body = await front.parse(data, kind)
+            return body, await encode(body)
+
+        with dispatcher.place():
+            return await while_connected(http.receive, work())
+
     async def complete(http: HttpRequest, requests: Sequence[Request], body: Options) -> Response:
         def answered(result: Result) -> None:
             metrics.answered(result)
@@ -76,13 +90,15 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> Fast
         finally:
             answer.close()
 
-    @app.post("/v1/chat/completions", response_model=None)
-    async def chat_completions(http: HttpRequest, body: ChatBody) -> Response:
-        return await complete(http, await front.chat(body), body)
+    @app.post("/v1/chat/completions", response_model=None, openapi_extra=takes(ChatBody))
+    async def chat_completions(http: HttpRequest) -> Response:
+        body, requests = await read(http, ChatBody, front.chat)
+        return await complete(http, requests, body)
 
-    @app.post("/v1/completions", response_model=None)
-    async def completions(http: HttpRequest, body: CompletionBody) -> Response:
-        return await complete(http, await front.completion(body), body)
+    @app.post("/v1/completions", response_model=None, openapi_extra=takes(CompletionBody))
+    async def completions(http: HttpRequest) -> Response:
+        body, requests = await read(http, CompletionBody, front.completion)
+        return await complete(http, requests, body)
 
     def describe(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": created, "owned_by": "pasta", "max_model_len": engine.context}
@@ -96,9 +112,9 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> Fast
         front.check_model(name)
         return describe(name)
 
-    @app.post("/tokenize")
-    async def tokenize(body: TokenizeBody) -> dict[str, Any]:
-        tokens = await front.tokenize(body)
+    @app.post("/tokenize", openapi_extra=takes(TokenizeBody))
+    async def tokenize(http: HttpRequest) -> dict[str, Any]:
+        _, tokens = await read(http, TokenizeBody, front.tokenize)
         return {"count": len(tokens), "max_model_len": engine.context, "tokens": tokens}
 
     @app.get("/health")
@@ -116,6 +132,7 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> Fast
         return Response(metrics.text(), media_type=metrics.content_type)
 
     app.include_router(page_routes())
+    publish(app, (ChatBody, CompletionBody, TokenizeBody))
     paths = "/v1/chat/completions /v1/completions /v1/models /tokenize /health /version /metrics".split()
     app.add_middleware(Guard, settings=settings, metrics=metrics, paths=PATHS.union(paths))
     return app
@@ -132,8 +149,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
     on(ApiError, lambda error: error)
     on(PastaError, from_pasta)
-    on(RequestValidationError, lambda error: from_validation(error.errors()))
     on(StarletteHTTPException, from_http)
+    on(ClientDisconnect, lambda error: ApiError(GONE, "the client closed the connection"))
     on(Gone, lambda error: ApiError(GONE, "the client closed the connection"))
     on(Exception, lambda error: ApiError(500, "the server failed to answer; its log says why", code="internal_error"))
 

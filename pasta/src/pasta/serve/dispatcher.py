@@ -11,7 +11,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from pasta.decoding.events import StepOutput
 from pasta.decoding.request import Request, RequestState
@@ -55,6 +56,7 @@ class Dispatcher:
         self._limit = max_running + max_queue
         self._lock = threading.Lock()
         self._tells: dict[RequestState, Callable[[News], None]] = {}  # of all that have not ended
+        self._entering = 0  # requests that are read and encoded: they count as much as those that wait
         self._closed = False
         self._seconds = 1.0  # what an answer took, lately
         self._wanted: deque[Request] = deque(maxlen=max_running)
@@ -75,22 +77,37 @@ class Dispatcher:
 
     @property
     def waiting(self) -> int:
-        return max(0, len(self._tells) - self.runner.running)
+        return max(0, self._entering + len(self._tells) - self.runner.running)
 
     @property
     def open(self) -> bool:
         """Whether it takes requests."""
         return not self._closed
 
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place in the queue, for as long as a request is being made ready."""
+        with self._lock:
+            self._check_room(1)
+            self._entering += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._entering -= 1
+
+    def _check_room(self, more: int) -> None:
+        if self._closed:
+            raise ShuttingDown
+        if self._entering + len(self._tells) + more > self._limit:
+            raise QueueFull(math.ceil(self._seconds))
+
     def submit(self, requests: Sequence[Request], tell: Tell) -> list[RequestState]:
         """Takes all of the requests or none. `tell(index, news)` is called in the runner's thread."""
         if len(requests) > self._limit:
             raise UsageError(f"{len(requests)} answers are asked for, and the server takes {self._limit} at the most")
         with self._lock:
-            if self._closed:
-                raise ShuttingDown
-            if len(self._tells) + len(requests) > self._limit:
-                raise QueueFull(math.ceil(self._seconds))
+            self._check_room(len(requests))
             self.runner.cancel(self._prefetching)
 
             def listen(index: int, update: Update) -> None:

@@ -11,6 +11,7 @@ from pasta.engine.base import OutOfSlots
 from pasta.errors import PastaError, UsageError
 from pasta.serve.dispatcher import QueueFull, ShuttingDown
 
+BRANCHES = frozenset(("as text", "as list", "as tokens", "as texts", "as lists of tokens"))  # of unions in a body
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -83,8 +84,6 @@ def path_of(location: Sequence[str | int]) -> str | None:
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif part.isidentifier() and part not in ("body", "str", "list", "int"):
-            path += f".{part}" if path else part
-        elif not part.isidentifier() and "[" not in part:  # a name that only a client could think of
-            path += f".{part[:80]}" if path else part[:80]
+        elif part not in BRANCHES:
+            path += f".{part[:80]}" if path else part[:80]  # it may be a name that only a client could think of
     return path or None

@@ -1,14 +1,17 @@
-"""From a request's body to what the scheduler runs: names, limits, tokens."""
+"""From the bytes of a request to what the scheduler runs: JSON, names, limits, tokens."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import copy
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.prompts import make_request
@@ -16,18 +19,39 @@ from pasta.decoding.request import Request
 from pasta.decoding.results import Result
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
-from pasta.serve.errors import ApiError
+from pasta.serve.errors import ApiError, from_validation
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
 from pasta.serve.settings import Settings
+from pasta.serve.shape import check_shape
 
 T = TypeVar("T")
+BodyT = TypeVar("BodyT", bound=BaseModel)
+
+SHORT = 1 << 15  # bytes of a body that takes no time worth speaking of
+MAX_FIELDS = 100
+
+
+class Lane:
+    """A thread that parses and encodes, with a tokenizer of its own.
+
+    Encoding switches the tokenizer between text and templates: it must not meet the worker, which decodes with the
+    engine's.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, name: str):
+        self.vocabulary = Vocabulary(copy.deepcopy(vocabulary.tokenizer), tuple(vocabulary.eos))
+        self.thread = ThreadPoolExecutor(1, name)
+
+    async def run(self, work: Callable[[Vocabulary], T]) -> T:
+        """Does the work beside the event loop. Work that has not begun when its client goes is never done."""
+        return await asyncio.get_running_loop().run_in_executor(self.thread, work, self.vocabulary)
 
 
 class Front:
     """Checks what clients ask for, and encodes it.
 
-    It has a tokenizer and a thread of its own. Encoding switches the tokenizer between text and templates, and
-    must neither meet the worker, which decodes with the engine's, nor hold up the event loop.
+    None of it happens on the event loop. Short bodies and long ones go different ways, so that whoever asks a question
+    does not wait for whoever sends a book.
     """
 
     def __init__(self, engine: Engine, settings: Settings):
@@ -35,11 +59,23 @@ class Front:
         self.names = (engine.name, *settings.aliases)
         self._settings = settings
         self._slots = min(engine.pool.slots, engine.pool.slots_each)
-        self._vocabulary = Vocabulary(copy.deepcopy(engine.vocabulary.tokenizer), tuple(engine.vocabulary.eos))
-        self._thread = ThreadPoolExecutor(1, "pasta-tokenizer")
+        self._short = Lane(engine.vocabulary, "pasta-short")
+        self._long = Lane(engine.vocabulary, "pasta-long")
+        self._max_values = max(SHORT, 2 * engine.context)
+        # No text with more characters than this can fit: a token stands for no more than the longest of them spells.
+        longest = max(map(len, engine.vocabulary.tokenizer.get_vocab()), default=1)
+        self._max_characters = min(engine.context, self._slots) * longest
 
     def close(self) -> None:
-        self._thread.shutdown()
+        for lane in (self._short, self._long):
+            lane.thread.shutdown(cancel_futures=True)
+
+    def lane(self, size: int) -> Lane:
+        return self._short if size <= SHORT else self._long
+
+    async def parse(self, data: bytes, kind: type[BodyT]) -> BodyT:
+        """A body, checked."""
+        return await self.lane(len(data)).run(lambda _: self._parse(data, kind))
 
     def check_model(self, name: str | None) -> None:
         if name is not None and name not in self.names:
@@ -49,7 +85,8 @@ class Front:
     async def chat(self, body: ChatBody) -> list[Request]:
         self.check_model(body.model)
         messages = [message.plain() for message in body.messages]
-        return self._requests(body, [await self._in_thread(self._encode_chat, messages)], "messages")
+        ids = await self._encode_chat(messages)
+        return self._requests(body, [ids], "messages")
 
     def prefetch(self, body: ChatBody, result: Result, prefetch: Callable[[Request], None]) -> None:
         """Has an answer's text computed as part of the next turn's prompt, while its reader reads.
@@ -62,47 +99,65 @@ class Front:
 
             def encode() -> None:
                 with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
-                    ids = self._encode_chat(messages)
+                    ids = self._long.vocabulary.encode_chat(messages)
                     prefetch(make_request(self.engine, ids, max_tokens=1, plain=True, cache_salt=body.scope))
 
-            self._thread.submit(encode)
+            self._long.thread.submit(encode)
 
     async def completion(self, body: CompletionBody) -> list[Request]:
         self.check_model(body.model)
-        prompts = [
-            await self._in_thread(self._vocabulary.encode_text, prompt)
-            if isinstance(prompt, str)
-            else self._known(prompt)
-            for prompt in body.prompts()
-        ]
+        prompts = [await self._encode_prompt(prompt) for prompt in body.prompts()]
         return self._requests(body, prompts, "prompt")
 
     async def tokenize(self, body: TokenizeBody) -> list[int]:
         self.check_model(body.model)
         if body.messages is not None:
-            return await self._in_thread(self._encode_chat, [message.plain() for message in body.messages])
+            return await self._encode_chat([message.plain() for message in body.messages])
         text = body.prompt or ""
-        return await self._in_thread(
-            self._vocabulary.encode_text if body.add_special_tokens else self._vocabulary.encode, text
-        )
+        if body.add_special_tokens:
+            return await self._encode_prompt(text)
+        self._check_characters(len(text), "prompt")
+        return await self._encode(len(text), lambda vocabulary: vocabulary.encode(text))
+
+    # -- JSON -------------------------------------------------------------------------------------------
+
+    def _parse(self, data: bytes, kind: type[BodyT]) -> BodyT:
+        check_shape(data, self._max_values)
+        try:
+            value = json.loads(data.decode())
+        except (ValueError, RecursionError) as error:  # also of numbers too long to be read, and of what is no UTF-8
+            raise ApiError(400, f"the body is not valid JSON: {error}"[:300], code="invalid_json") from None
+        if isinstance(value, dict) and len(value) > MAX_FIELDS:
+            raise ApiError(400, f"the body has {len(value)} fields, expected at most {MAX_FIELDS}")
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            raise from_validation(error.errors(include_url=False, include_input=False)) from None
 
     # -- tokens -----------------------------------------------------------------------------------------
 
-    async def _in_thread(self, encode: Callable[[T], list[int]], what: T) -> list[int]:
+    async def _encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        size = sum(len(message["content"]) for message in messages)
+        self._check_characters(size, "messages")
+        return await self._encode(size, lambda vocabulary: vocabulary.encode_chat(messages))
+
+    async def _encode_prompt(self, prompt: str | list[int]) -> list[int]:
+        if isinstance(prompt, list):
+            return await self._encode(4 * len(prompt), lambda vocabulary: known(prompt, len(vocabulary)))
+        self._check_characters(len(prompt), "prompt")
+        return await self._encode(len(prompt), lambda vocabulary: vocabulary.encode_text(prompt))
+
+    async def _encode(self, size: int, encode: Callable[[Vocabulary], list[int]]) -> list[int]:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, encode, what)
+            return await self.lane(size).run(encode)
         except PastaError as error:  # whatever it is, it is about what the client sent
             raise ApiError(400, str(error)) from None
 
-    def _encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        return self._vocabulary.encode_chat(messages)
-
-    def _known(self, ids: list[int]) -> list[int]:
-        size = len(self.engine.vocabulary)
-        for token in ids:
-            if not 0 <= token < size:
-                raise ApiError(400, f"token {token} is not one of the model's {size}", param="prompt")
-        return ids
+    def _check_characters(self, count: int, param: str) -> None:
+        if count > self._max_characters:
+            message = f"the prompt is {count} characters long, and this server takes {self._max_characters} at the most"
+            hint = f"its context of {min(self.engine.context, self._slots)} tokens, times the longest token"
+            raise ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
 
     # -- limits -----------------------------------------------------------------------------------------
 
@@ -145,3 +200,10 @@ class Front:
     def _most_tokens(self, prompt: int) -> int:
         """The longest answer that is taken on beside a prompt."""
         return min(self._settings.max_tokens, self.engine.context - 1 - prompt, self._slots - prompt)
+
+
+def known(ids: list[int], size: int) -> list[int]:
+    for token in ids:
+        if not 0 <= token < size:
+            raise ApiError(400, f"token {token} is not one of the model's {size}", param="prompt")
+    return ids

@@ -6,7 +6,6 @@ import hmac
 import re
 import uuid
 
-from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,7 +25,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: frozenset[str]):
         self.app = app
-        self._settings = settings
+        self.settings = settings
+        self.held = 0  # bytes of bodies
         self._metrics = metrics
         self._paths = paths  # known ones: any other must not become a label
         key = settings.api_key
@@ -52,13 +52,17 @@ class Guard:
             await read_on(receive)
             await refusal.response()(scope, receive, answer)
             return
-        await self.app(scope, self._limited(receive), answer)
+        body = Limited(receive, self)
+        try:
+            await self.app(scope, body, answer)
+        finally:
+            self.held -= body.size
 
     def _refusal(self, scope: Scope, headers: Headers) -> ApiError | None:
         if self._bearer is None:
             # A page on the web that has its own name resolve to this machine still sends that name.
             host = headers.get("host", "").lower()
-            if self._settings.is_local and re.sub(r":\d*$", "", host) not in LOCAL | {self._settings.host, ""}:
+            if self.settings.is_local and re.sub(r":\d*$", "", host) not in LOCAL | {self.settings.host, ""}:
                 message = f"this server answers to localhost, not to {host[:100]!r} (set an API key to allow any name)"
                 return ApiError(403, message, code="unknown_host")
         elif scope["path"] not in OPEN:
@@ -70,28 +74,35 @@ class Guard:
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 return ApiError(415, "the body must be JSON: send Content-Type: application/json")
             length = headers.get("content-length", "")
-            if length.isdecimal() and int(length[:20]) > self._settings.max_body:
-                return self._too_large()
+            if length.isdecimal() and int(length[:20]) > self.settings.max_body:
+                return self.too_large()
         return None
 
-    def _limited(self, receive: Receive) -> Receive:
-        """Counts what comes without a stated length."""
-        left = self._settings.max_body
+    def too_large(self) -> ApiError:
+        return ApiError(413, f"the body is larger than {self.settings.max_body} bytes", code="body_too_large")
 
-        async def counting() -> Message:
-            nonlocal left
-            message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
-                await read_on(receive)
-                error = self._too_large()
-                raise HTTPException(error.status, error.message)
-            return message
 
-        return counting
+class Limited:
+    """A body on its way in: what comes is counted, whatever length was stated."""
 
-    def _too_large(self) -> ApiError:
-        return ApiError(413, f"the body is larger than {self._settings.max_body} bytes", code="body_too_large")
+    def __init__(self, receive: Receive, guard: Guard):
+        self.size = 0
+        self._receive = receive
+        self._guard = guard
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        size = len(message.get("body", b""))
+        if self.size + size > self._guard.settings.max_body:
+            await read_on(self._receive)
+            raise self._guard.too_large()
+        self.size += size
+        self._guard.held += size
+        if self._guard.held > self._guard.settings.max_bodies:
+            raise ApiError(
+                429, "the server is busy: it reads too much at once", code="busy", headers={"Retry-After": "1"}
+            )
+        return message
 
 
 async def read_on(receive: Receive) -> None:

@@ -10,11 +10,15 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 MAX_CHOICES = 16
+MAX_MESSAGES = 4096
+MAX_PARTS = 4096
+MAX_PROMPTS = 64
 MAX_STOPS = 16
+MAX_NAME = 1024  # characters of a name, of a user or a model
 
 IGNORED = frozenset("metadata store service_tier prompt_cache_retention".split())
 # Fields that are not supported, each with the values that ask for nothing.
@@ -52,6 +56,12 @@ def check_text(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(check_text)]
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(check_text)]
+
+
+def text_or_list(value: Any) -> str:
+    """Which of a union's branches is meant: only its complaint is of use."""
+    return "as list" if isinstance(value, list) else "as text"
 
 
 class Body(BaseModel):
@@ -86,9 +96,16 @@ class TextPart(Lenient):
     text: Text
 
 
+TextOrParts = Annotated[
+    Annotated[Text, Tag("as text")]
+    | Annotated[list[TextPart], Field(fail_fast=True, max_length=MAX_PARTS), Tag("as list")],
+    Discriminator(text_or_list),
+]
+
+
 class Message(Lenient):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Text | list[TextPart]
+    content: TextOrParts
 
     def plain(self) -> dict[str, str]:
         """For a chat template. What newer clients call the developer is what templates call the system."""
@@ -96,10 +113,13 @@ class Message(Lenient):
         return {"role": "system" if self.role == "developer" else self.role, "content": content}
 
 
+Messages = Annotated[list[Message], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)]
+
+
 class Options(Body):
     """What both kinds of completion take. `temperature` is 0 where it is not given, as on the command line."""
 
-    model: str | None = None
+    model: Name | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -109,11 +129,18 @@ class Options(Body):
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
     seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | None = None
-    stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
+    stop: (
+        Annotated[
+            Annotated[Name, Tag("as text")]
+            | Annotated[list[Name], Field(fail_fast=True, max_length=MAX_STOPS), Tag("as list")],
+            Discriminator(text_or_list),
+        ]
+        | None
+    ) = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
-    user: Text | None = None  # who asks, by whichever of its names: requests share KV only where all three are the same
-    safety_identifier: Text | None = None
-    prompt_cache_key: Text | None = None
+    user: Name | None = None  # who asks, by whichever of its names: requests share KV only where all three are the same
+    safety_identifier: Name | None = None
+    prompt_cache_key: Name | None = None
     pasta: Extension | None = None
 
     @model_validator(mode="before")
@@ -162,7 +189,7 @@ class Options(Body):
 class ChatBody(Options):
     """`POST /v1/chat/completions`."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Messages
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
 
     @property
@@ -172,15 +199,30 @@ class ChatBody(Options):
         return super().limit
 
 
+Ids = Annotated[list[int], Field(fail_fast=True, min_length=1)]
+
+
+def kind_of_prompt(value: Any) -> str:
+    if not isinstance(value, list):
+        return "as text"
+    match value[:1]:
+        case [str()]:
+            return "as texts"
+        case [list()]:
+            return "as lists of tokens"
+    return "as tokens"
+
+
 class CompletionBody(Options):
     """`POST /v1/completions`: text to go on with, as it stands, or its tokens; or several of either."""
 
-    prompt: (
-        Text
-        | Annotated[list[int], Field(min_length=1)]
-        | Annotated[list[Text], Field(min_length=1, max_length=MAX_CHOICES)]
-        | Annotated[list[Annotated[list[int], Field(min_length=1)]], Field(min_length=1, max_length=MAX_CHOICES)]
-    )
+    prompt: Annotated[
+        Annotated[Text, Tag("as text")]
+        | Annotated[Ids, Tag("as tokens")]
+        | Annotated[list[Text], Field(fail_fast=True, max_length=MAX_PROMPTS), Tag("as texts")]
+        | Annotated[list[Ids], Field(fail_fast=True, max_length=MAX_PROMPTS), Tag("as lists of tokens")],
+        Discriminator(kind_of_prompt),
+    ]
 
     def prompts(self) -> list[str | list[int]]:
         prompt = self.prompt
@@ -194,9 +236,9 @@ class CompletionBody(Options):
 class TokenizeBody(Body):
     """`POST /tokenize`: a text, or a conversation as the model would get it."""
 
-    model: str | None = None
+    model: Name | None = None
     prompt: Text | None = None
-    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    messages: Messages | None = None
     add_special_tokens: bool = True
 
     @model_validator(mode="after")

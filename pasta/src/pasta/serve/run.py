@@ -12,9 +12,12 @@ import uvicorn
 from pasta.engine.base import Engine
 from pasta.errors import PastaError, UsageError
 from pasta.serve.app import make_app
+from pasta.serve.connection import ACCEPTED_AT_ONCE, Connection, Limits
 from pasta.serve.dispatcher import Dispatcher
+from pasta.serve.logs import calm_logs
 from pasta.serve.settings import Settings
 
+QUEUED = 1024  # connections that the system holds until they are taken in
 TAIL_S = 2  # after the grace: for the last words to reach the clients
 
 
@@ -25,9 +28,12 @@ class Server(uvicorn.Server):
         self.dispatcher = Dispatcher(engine, max_running=settings.max_running, max_queue=settings.max_queue)
         self._grace_s = settings.grace_s
         self._ready = ready
+        calm_logs()
         super().__init__(
             uvicorn.Config(
                 make_app(engine, self.dispatcher, settings),
+                http=type("LimitedConnection", (Connection,), {"limits": Limits.of(settings)}),
+                backlog=ACCEPTED_AT_ONCE,
                 log_level="warning",
                 access_log=False,
                 ws="none",
@@ -38,6 +44,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for bound in sockets or ():
+            bound.listen(QUEUED)
         if self.started:
             self._ready()
 

@@ -16,6 +16,11 @@ class Settings:
     max_queue: int = 64  # requests that wait; more are refused
     max_tokens: int = 2048  # of the longest answer, in reading order, tags included
     max_body: int = 4 << 20  # bytes
+    max_bodies: int = 64 << 20  # bytes of all bodies that are being read
+    max_connections: int = 1024
+    head_s: float = 10.0  # from a connection's beginning, or a request's first byte, to the end of its headers
+    body_s: float = 60.0  # from there to the end of its body
+    read_s: float = 60.0  # for which a client may read nothing of what waits to be sent
     grace_s: float = 10.0  # how long a shutdown lets running answers go on
     aliases: tuple[str, ...] = ()  # other names by which clients may ask for the model
 
