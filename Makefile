@@ -18,7 +18,7 @@ SIREN := .venv/siren
 HAS_SIREN := $(wildcard siren/pyproject.toml)
 SIREN_READY := $(if $(HAS_SIREN),$(SIREN)/.ready)
 
-.PHONY: help demo test lint format bench bench-gpu dist clean
+.PHONY: help demo test test-wheels lint format bench bench-gpu dist clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -26,15 +26,18 @@ help: ## List the targets
 demo: $(PASTA)/.ready ## Watch a model decode several parts of one answer at once
 	@$(PASTA)/bin/pasta demo $(ARGS)
 
-test: $(PASTA)/.ready $(SIREN_READY) ## Run the tests of both projects
+# Two cores: what is quick runs beside PASTA's tests, and is shown after them.
+test: $(PASTA)/.ready $(SIREN_READY) ## Run the tests of both projects, and try their wheels
 	@$(PASTA)/bin/pasta models default >/dev/null
-	@failed=; \
-	for project in pasta $(if $(HAS_SIREN),siren); do \
-	    echo "== $$project"; \
-	    (cd $$project && OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} ../.venv/$$project/bin/python -m pytest -q $(ARGS)) \
-	        || failed="$$failed $$project"; \
-	done; \
+	@export OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1}; failed=; beside=$(PASTA)/beside.log; \
+	{ code=0; $(if $(HAS_SIREN),echo "== siren"; (cd siren && ../$(SIREN)/bin/python -m pytest -q $(ARGS)) || code=1;) \
+	  echo "== wheels"; $(PASTA)/bin/python pasta/scripts/try_wheels.py || code=1; exit $$code; } >$$beside 2>&1 & \
+	echo "== pasta"; (cd pasta && ../$(PASTA)/bin/python -m pytest -q $(ARGS)) || failed="$$failed pasta"; \
+	wait $$! || failed="$$failed siren-or-wheels"; cat $$beside; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+
+test-wheels: $(PASTA)/.ready ## Build the wheels, install them in new environments, and use them there
+	@$(PASTA)/bin/python pasta/scripts/try_wheels.py
 
 lint: $(PASTA)/.ready $(SIREN_READY) ## Check style, types, imports and spelling
 	@failed=; \

@@ -73,7 +73,7 @@ def test_the_meter_leaves_the_engine_as_it_was() -> None:
     assert meter.calls == 0
 
 
-@pytest.mark.parametrize("arguments", [["--device", "tpu"], ["--json", "/no/such/folder/x.json"]])
+@pytest.mark.parametrize("arguments", [["--device", "tpu"], ["--output", "/no/such/folder/x.json"]])
 def test_bad_options_are_one_line(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, ["bench", *arguments])
     assert result.exit_code == 2

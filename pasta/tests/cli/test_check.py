@@ -177,3 +177,17 @@ def test_what_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, command, name
 
 def test_no_file_is_a_usage_error():
     assert run().exit_code == 2
+
+
+def test_what_generate_writes_as_json_is_read(write):
+    """The annotated text inside; a response that happens to be JSON stays a response."""
+    result = {"text": "…", "annotated": BAD, "threads": []}
+    path = write(json.dumps(result), "answer.json")
+    found = run(path)
+    assert found.exit_code == 1 and found.stdout.startswith(f"{path}:2:{len(GOOD) + 1}: E112")
+    before = path.read_bytes()
+    fixing = run(path, "--fix")
+    assert fixing.exit_code == 2 and "result in JSON" in fixing.stderr and path.read_bytes() == before
+    for text in ('{"annotated": "a"}', "{no json", '{"annotated": 3, "text": 1, "threads": 2}', "{}"):
+        assert run("-", stdin=text).exit_code == 0
+        assert run("-", stdin=f"{text}</async>").exit_code == 1

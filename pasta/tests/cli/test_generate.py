@@ -14,7 +14,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
 from pasta.lang import parse, plain
-from support import byte_tokenizer
+from support import byte_tokenizer, tiny_model
 
 
 def test_piped_it_prints_the_answer_alone(pasta, tiny):
@@ -108,6 +108,25 @@ def test_models_that_cannot_be_run(pasta, tiny, tmp_path):
     (config / "config.json").write_text('{"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}')
     (config / "model.safetensors").write_bytes(b"")
     refused(pasta("generate", "x", "--model", str(config)), 1, "T5ForConditionalGeneration")
+
+
+def test_a_model_without_tags_says_that_it_answers_in_one_thread(pasta, tmp_path, capfdbinary):
+    folder = str(tmp_path / "untagged")
+    tiny_model().save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    capfdbinary.readouterr()
+    code, out, err = pasta("generate", "x", "--model", folder, "--max-tokens", "4")
+    assert code == 0 and "knows no tags" in err and "pasta train sft" in err and len(err.splitlines()) == 1
+    assert pasta("generate", "x", "--model", folder, "--max-tokens", "4", "--plain") == (0, out, "")
+
+
+def test_check_and_render_read_what_it_writes(pasta, tiny, tmp_path):
+    code, out, _ = pasta("generate", "x", "--model", tiny, "--json", *OPTIONS)
+    assert code == 0
+    (tmp_path / "answer.json").write_bytes(out)
+    assert pasta("check", str(tmp_path / "answer.json"))[0] == 0
+    code, text, _ = pasta("render", str(tmp_path / "answer.json"))
+    assert code == 0 and text.decode().startswith(json.loads(out)["text"])
 
 
 def test_out_of_slots(pasta, tiny, monkeypatch):

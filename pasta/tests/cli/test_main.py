@@ -136,3 +136,20 @@ def test_a_real_ctrl_c(tmp_path):
 
 def test_commands_carry_their_own_help():
     assert load_command("models").help.startswith("List the models at hand")
+
+
+def test_a_slip_of_the_fingers_is_met_with_the_word_that_was_meant():
+    assert "'generate'" in run("generat", "x").stderr
+    slip = run("generate", "x", "--max-tokns", "3").stderr
+    assert "--max-tokens" in slip and slip.count("Usage:") == 1
+
+
+@pytest.mark.parametrize(
+    "words, offered",
+    [("pasta gen", "generate"), ("pasta generate --max-t", "--max-tokens"), ("pasta train s", "sft")],
+)
+def test_the_shell_completes_commands_and_options(words, offered):
+    completing = {"_PASTA_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = run(env=os.environ | completing)
+    assert done.returncode == 0 and offered in done.stdout.split(), done.stderr
+    assert run("--show-completion", env=os.environ | {"SHELL": "/bin/bash"}).returncode == 0

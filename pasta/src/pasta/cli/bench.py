@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from pasta.cli.options import AsJson
+from pasta.cli.running import patiently, write_json
 from pasta.errors import PastaError, UsageError
 
 
@@ -21,15 +25,14 @@ def command(
         int, typer.Option(help="Threads of torch itself; 0 leaves its default, one for each core.", min=0)
     ] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Save every figure to this file.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Save every figure to this file, as JSON.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the engine on this machine: ratios of runs that took turns, and what they must show."""
     if device not in ("cpu", "cuda"):
         raise UsageError(f"unknown device {device!r}", hint="use cpu or cuda")
-    if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {json_file}: no such folder")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {output}: no such folder")
     import torch
 
     if torch_threads:
@@ -39,19 +42,27 @@ def command(
             raise PastaError("no CUDA device is here", hint="leave --device out to measure the CPU")
         from pasta.bench import gpu
 
-        gpu.run(responses=10 if quick else 50, save=None if json_file is None else str(json_file))
+        report = gpu.run(
+            responses=10 if quick else 50,
+            save=None if output is None else str(output),
+            say=partial(print, file=sys.stderr, flush=True) if as_json else print,
+        )
+        if as_json:
+            write_json(report)
         return
     from pasta.bench import cpu
     from pasta.bench.table import tables
-    from pasta.cli.running import patiently
 
     with patiently("measuring, which takes minutes"):
         report = cpu.run(model, quick=quick)
-    console = Console(highlight=False)
-    for table in tables(report):
-        console.print(table)
-    if json_file is not None:
-        save(report, json_file)
+    if as_json:
+        write_json(report)
+    else:
+        console = Console(highlight=False)
+        for table in tables(report):
+            console.print(table)
+    if output is not None:
+        save(report, output)
 
 
 def save(report: dict[str, Any], path: Path) -> None:

@@ -25,7 +25,7 @@ from pasta.cli.options import (
     Sequential,
     Temperature,
 )
-from pasta.cli.running import check_text, load_engine, make_console, write
+from pasta.cli.running import check_text, load_engine, make_console, note_untagged, write
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +95,10 @@ def command(
             )
         voice = Remote(model, api_key)
     else:
-        voice = Local(load_engine(model, base=base, device=device, dtype=dtype, context=context))
+        engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
+        if not plain:
+            note_untagged(engine)
+        voice = Local(engine)
     console = make_console()
     opening = [] if system is None else [{"role": "system", "content": check_text(system, "system message")}]
     Chat(voice, options, opening, console).run()

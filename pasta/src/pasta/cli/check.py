@@ -17,7 +17,9 @@ from pasta.lang.source import Source, read_source, write_atomically, write_stand
 
 
 def command(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The response; - reads standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="The response, or what generate --json wrote; - reads stdin.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     with_fix: Annotated[
         bool,
@@ -27,6 +29,11 @@ def command(
     if as_json and with_fix and file == "-":
         raise UsageError("--json and --fix both want standard output when reading -", "leave one of them out")
     source = read_source(file)
+    if with_fix and source.is_result:
+        raise UsageError(
+            f"{file} is a result in JSON, and --fix would write text in its place",
+            f"take the text out first: pasta render {file} --form merged",
+        )
     fixed: list[Diagnostic] = []
     if with_fix:
         source, fixed = _fixed(source)

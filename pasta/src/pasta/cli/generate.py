@@ -31,6 +31,7 @@ from pasta.cli.running import (
     connect_engine,
     load_engine,
     make_console,
+    note_untagged,
     read_prompt,
     write,
     write_json,
@@ -97,6 +98,8 @@ def command(
         engine = connect_engine(
             engine_url, model, base=base, device=device, dtype=dtype, context=context, positions=positions
         )
+    if not plain:
+        note_untagged(engine)
     messages = [{"role": "user", "content": question}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": check_text(system, "system message")})

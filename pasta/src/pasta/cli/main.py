@@ -92,7 +92,6 @@ def print_version(wanted: bool) -> None:
 
 app = typer.Typer(
     cls=LazyGroup,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -27,7 +27,9 @@ RENDER: dict[Form, Callable[[Response], str]] = {
 
 
 def command(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The response; - reads standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="The response, or what generate --json wrote; - reads stdin.")
+    ],
     form: Annotated[
         Form,
         typer.Option(help="plain: no tags; main: the main thread alone; merged: each block after its promise."),

@@ -16,6 +16,7 @@ from rich.console import Console
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
+    from pasta.engine.base import Engine
     from pasta.engine.native import NativeEngine
     from pasta.engine.remote import RemoteEngine
 
@@ -79,6 +80,13 @@ def connect_engine(url: str, model: str | None, *, context: int | None = None, *
         why = f"{engine.name} was trained for positions {engine.trained}, a server decodes it {engine.positions}"
         print(f"note: {why}; see docs/engines.md", file=sys.stderr, flush=True)
     return engine
+
+
+def note_untagged(engine: Engine) -> None:
+    """Says that a model without tags cannot fork, and what would make it."""
+    if engine.vocabulary.tags is None:
+        why = f"{engine.name} knows no tags, so it answers in one thread"
+        print(f"note: {why}; to teach it: pasta train sft, see docs/your-own-model.md", file=sys.stderr, flush=True)
 
 
 def share_cores() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl
-from pasta.cli.running import check_least, connect_engine, load_engine
+from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged
 from pasta.errors import PastaError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def command(
             engine = connect_engine(
                 engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots
             )
+        note_untagged(engine)
         settings = Settings(
             host=host,
             api_key=api_key,

@@ -7,8 +7,10 @@ which nobody uses is held by nobody.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -43,6 +45,8 @@ class Runner:
         self._cancelled: deque[RequestState] = deque()
         self._listeners: dict[RequestState, Listener | None] = {}  # of all that have not ended
         self._worker: threading.Thread | None = None
+        self._stopped = False
+        _RUNNERS.add(self)
 
     # -- for any thread -----------------------------------------------------------------------------------
 
@@ -64,7 +68,7 @@ class Runner:
             for index, state in enumerate(states):
                 self._listeners[state] = None if listen is None else _numbered(listen, index)
                 self._added.append(state)
-            if self._worker is None:
+            if self._worker is None and not self._stopped:
                 self._worker = threading.Thread(target=self._work, name="pasta-engine", daemon=True)
                 self._worker.start()
         return states
@@ -73,6 +77,13 @@ class Runner:
         """Ends requests before the next step. Ended ones are left as they are."""
         with self._lock:
             self._cancelled.extend(state for state in states if state in self._listeners)
+
+    def stop(self) -> None:
+        """Lets the step in flight end, and begins no other."""
+        with self._lock:
+            self._stopped, worker = True, self._worker
+        if worker is not None and worker is not threading.current_thread():
+            worker.join()
 
     @property
     def unfinished(self) -> int:
@@ -110,7 +121,7 @@ class Runner:
             cancelled, self._cancelled = self._cancelled, deque()
             for state in added:
                 self.scheduler.add(state)
-            if not (self.scheduler.busy or cancelled):
+            if self._stopped or not (self.scheduler.busy or cancelled):
                 self._worker = None
                 return False
         for state in cancelled:
@@ -159,6 +170,14 @@ def _call(listener: Listener, update: Update) -> bool:
 
 
 _LOCK = threading.Lock()
+_RUNNERS: weakref.WeakSet[Runner] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """The interpreter must not end under a thread that is inside torch: that aborts the process."""
+    for runner in list(_RUNNERS):
+        runner.stop()
 
 
 def runner_of(engine: Engine) -> Runner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -19,6 +20,7 @@ class Source:
 
     name: str
     data: bytes
+    is_result: bool = False  # taken out of what `generate --json` wrote
 
     @property
     def is_stdin(self) -> bool:
@@ -26,7 +28,7 @@ class Source:
 
 
 def read_source(file: str) -> Source:
-    """Read a file, or standard input for `-`.
+    """Read a file, or standard input for `-`. Of what `generate --json` writes, its annotated text.
 
     Raises:
         UsageError: There is nothing to read: no such file, a folder, no permission, or not a single byte.
@@ -34,7 +36,8 @@ def read_source(file: str) -> Source:
     data = _read_stdin() if file == STDIN else _read_file(file)
     if not data:
         raise UsageError(f"{file} is empty", "expected a response in PASTA-LANG, as in docs/language.md")
-    return Source(file, data)
+    annotated = _annotated(data)
+    return Source(file, data) if annotated is None else Source(file, annotated, is_result=True)
 
 
 def write_atomically(file: str, data: bytes) -> None:
@@ -94,3 +97,17 @@ def _read_stdin() -> bytes:
     if sys.stdin is None:
         raise UsageError("standard input is closed", "pipe a response in, or give a file")
     return sys.stdin.buffer.read()
+
+
+def _annotated(data: bytes) -> bytes | None:
+    """The annotated text inside a result in JSON; None where the bytes are no such result."""
+    if not data.lstrip().startswith(b"{"):
+        return None
+    try:
+        result = json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(result, dict) or not {"annotated", "text", "threads"} <= result.keys():
+        return None
+    annotated = result["annotated"]
+    return annotated.encode("utf-8", "replace") if isinstance(annotated, str) else None
