@@ -1,5 +1,6 @@
 """`pasta serve` as a program: it says where it serves, ends on a signal, and refuses in one line."""
 
+import json
 import os
 import re
 import signal
@@ -43,7 +44,9 @@ def test_it_serves_until_ctrl_c(tiny):
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert process.stdout.read() == b""
-        assert process.stderr.read().decode().splitlines() == ["the server has ended"]
+        *visits, last = process.stderr.read().decode().splitlines()
+        assert last == "the server has ended"
+        assert [json.loads(line)["status"] for line in visits] == [401, 200, 200]
 
 
 def test_killed_in_the_middle_and_started_again(tiny):

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from pasta.engine.native import NativeEngine
+from pasta.serve.keys import Keys
 from pasta.serve.run import Server, bind
 from pasta.serve.settings import Settings
 
@@ -83,6 +84,8 @@ class Slow(threading.Event):
 @contextlib.contextmanager
 def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
     """A server over an engine. When it ends, everything must be free again."""
+    if "api_key" in settings:
+        settings["keys"] = Keys.of_one(settings.pop("api_key"))
     bound = bind("127.0.0.1", 0)
     started = threading.Event()
     server = Server(engine, Settings(**{"grace_s": 5.0, **settings}), started.set)

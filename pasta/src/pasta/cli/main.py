@@ -25,6 +25,7 @@ COMMANDS = {
     "generate": Entry("pasta.cli.generate", "Answer a prompt, decoding independent parts at once."),
     "chat": Entry("pasta.cli.chat", "Talk with a model, or with a server."),
     "serve": Entry("pasta.cli.serve", "Serve a model to any client of OpenAI's API."),
+    "key": Entry("pasta.cli.key", "Make a key for clients of the server."),
     "replay": Entry("pasta.cli.replay", "Force a recorded response through a model, to time it."),
     "check": Entry("pasta.cli.check", "Report what is wrong with an annotated text, and where."),
     "render": Entry("pasta.cli.render", "Print an annotated text: plain, main thread or merged."),

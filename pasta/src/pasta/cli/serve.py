@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl
 from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged
-from pasta.errors import PastaError
+from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
     from pasta.engine.base import Engine
@@ -29,6 +30,11 @@ def command(
         str | None,
         typer.Option(envvar="PASTA_API_KEY", help="Clients must send it; better in the environment than here."),
     ] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="A file of keys with limits, one for each client (see `pasta key`).")
+    ] = None,
+    access_log: Annotated[bool, typer.Option(help="A line of JSON on stderr for each request.")] = True,
+    max_connections: Annotated[int, typer.Option(help="Open at once; half-open ones make room.")] = 1024,
     max_running: Annotated[int, typer.Option(help="Requests that decode at once.")] = 16,
     queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
@@ -42,7 +48,7 @@ def command(
     context: Context = None,
 ) -> None:
     """Serve a model to any client of OpenAI's API, its requests decoded side by side."""
-    check_least(max_running=max_running, max_tokens=max_tokens)
+    check_least(max_running=max_running, max_tokens=max_tokens, max_connections=max_connections)
     check_least(queue=queue + 1)
     if slots is not None:
         check_least(slots=slots)
@@ -50,13 +56,19 @@ def command(
         check_least(context=context)
     if api_key is not None and (not api_key.strip() or not api_key.isascii() or not api_key.isprintable()):
         raise PastaError("the API key must be printable ASCII characters", "leave --api-key out to serve without one")
+    if api_key is not None and keys is not None:
+        raise UsageError("--api-key and --keys are both given", "put all keys into the file")
     try:
+        from pasta.serve.keys import Keys
         from pasta.serve.run import Server, bind
         from pasta.serve.settings import Settings
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "pydantic", "prometheus_client"):
             raise
         raise PastaError(f"{error.name} is not installed, and this command needs it", HINT) from None
+    known = None if api_key is None else Keys.of_one(api_key)
+    if keys is not None:
+        known = Keys.of_file(keys)
     with bind(host, port) as bound:
         engine: Engine
         if engine_url is None:
@@ -68,7 +80,9 @@ def command(
         note_untagged(engine)
         settings = Settings(
             host=host,
-            api_key=api_key,
+            keys=known,
+            access_log=access_log,
+            max_connections=max_connections,
             max_running=max_running,
             max_queue=queue,
             max_tokens=max_tokens,
@@ -79,7 +93,7 @@ def command(
 
         def announce() -> None:
             say(f"serving {engine.name} at {address}/v1 (Ctrl-C ends it)")
-            if api_key is None and not settings.is_local:
+            if known is None and not settings.is_local:
                 say("warning: other machines can reach this server, and it asks for no API key")
 
         Server(engine, settings, announce).run_on(bound)

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pasta._version import __version__
 from pasta.decoding.request import Request
@@ -32,8 +32,8 @@ from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
 from pasta.serve.schema import publish, takes
 from pasta.serve.settings import Settings
 from pasta.serve.tracing import AnswerSpan, make_tracing
+from pasta.serve.visit import GONE
 
-GONE = 499  # nobody reads it: nginx's number for a client that closed the connection
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
@@ -42,7 +42,7 @@ class Gone(Exception):
     """The client closed the connection."""
 
 
-def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> FastAPI:
+def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGIApp:
     """The server over an engine and its dispatcher, whose ends are the caller's to arrange."""
     front = Front(engine, settings)
     metrics = Metrics(dispatcher, engine.pool)
@@ -60,13 +60,15 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> Fast
     app = FastAPI(title="PASTA", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     add_error_handlers(app)
 
-    async def read(http: HttpRequest, kind: type[BodyT], encode: Callable[[BodyT], Awaitable[T]]) -> tuple[BodyT, T]:
+    async def read(
+        http: HttpRequest, kind: type[BodyT], encode: Callable[[BodyT, str | None], Awaitable[T]]
+    ) -> tuple[BodyT, T]:
         """A body and what it was encoded to. All the while it has a place in the queue, and a client."""
         data = await http.body()
 
         async def work() -> tuple[BodyT, T]:
             body = await front.parse(data, kind)
-            return body, await encode(body)
+            return body, await encode(body, http.state.visit.key)
 
         with dispatcher.place():
             return await while_connected(http.receive, work())
@@ -75,7 +77,7 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> Fast
         def answered(result: Result) -> None:
             metrics.answered(result)
             if isinstance(body, ChatBody):
-                front.prefetch(body, result, dispatcher.prefetch)
+                front.prefetch(body, body.salt(http.state.visit.key), result, dispatcher.prefetch)
 
         def begin_span() -> AnswerSpan:
             assert tracing is not None
@@ -133,9 +135,8 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> Fast
 
     app.include_router(page_routes())
     publish(app, (ChatBody, CompletionBody, TokenizeBody))
-    paths = "/v1/chat/completions /v1/completions /v1/models /tokenize /health /version /metrics".split()
-    app.add_middleware(Guard, settings=settings, metrics=metrics, paths=PATHS.union(paths))
-    return app
+    paths = "/v1/chat/completions /v1/completions /v1/models /tokenize /health /ready /version /metrics".split()
+    return Guard(app, settings, metrics, PATHS.union(paths))
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -143,15 +144,17 @@ def add_error_handlers(app: FastAPI) -> None:
 
     def on(kind: Any, convert: Callable[[Any], ApiError]) -> None:
         async def handle(http: HttpRequest, error: Exception) -> Response:
-            return convert(error).response()
+            told = convert(error)
+            http.state.visit.error = told.code
+            return told.response()
 
         app.add_exception_handler(kind, handle)
 
     on(ApiError, lambda error: error)
     on(PastaError, from_pasta)
     on(StarletteHTTPException, from_http)
-    on(ClientDisconnect, lambda error: ApiError(GONE, "the client closed the connection"))
-    on(Gone, lambda error: ApiError(GONE, "the client closed the connection"))
+    on(ClientDisconnect, lambda error: ApiError(GONE, "the client closed the connection", code="gone"))
+    on(Gone, lambda error: ApiError(GONE, "the client closed the connection", code="gone"))
     on(Exception, lambda error: ApiError(500, "the server failed to answer; its log says why", code="internal_error"))
 
 

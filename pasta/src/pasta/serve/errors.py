@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from pasta.engine.base import OutOfSlots
 from pasta.errors import PastaError, UsageError
 from pasta.serve.dispatcher import QueueFull, ShuttingDown
+from pasta.serve.keys import TooMany
 
 BRANCHES = frozenset(("as text", "as list", "as tokens", "as texts", "as lists of tokens"))  # of unions in a body
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -53,6 +54,8 @@ def from_pasta(error: PastaError) -> ApiError:
             return ApiError(429, str(error), code="queue_full", headers=headers)
         case ShuttingDown():
             return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
+        case TooMany():
+            return ApiError(429, str(error), code=error.code, headers={"Retry-After": str(error.retry_after)})
         case OutOfSlots():
             return ApiError(503, str(error), code="out_of_memory", headers={"Retry-After": "1"})
         case UsageError():

@@ -82,13 +82,13 @@ class Front:
             message = f"The model {name[:200]!r} does not exist; this server has {self.engine.name!r}"
             raise ApiError(404, message, param="model", code="model_not_found")
 
-    async def chat(self, body: ChatBody) -> list[Request]:
+    async def chat(self, body: ChatBody, owner: str | None) -> list[Request]:
         self.check_model(body.model)
         messages = [message.plain() for message in body.messages]
         ids = await self._encode_chat(messages)
-        return self._requests(body, [ids], "messages")
+        return self._requests(body, [ids], "messages", owner)
 
-    def prefetch(self, body: ChatBody, result: Result, prefetch: Callable[[Request], None]) -> None:
+    def prefetch(self, body: ChatBody, salt: str, result: Result, prefetch: Callable[[Request], None]) -> None:
         """Has an answer's text computed as part of the next turn's prompt, while its reader reads.
 
         Only where it forked: otherwise its keys and values are those of a prompt, and are there already.
@@ -100,16 +100,16 @@ class Front:
             def encode() -> None:
                 with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
                     ids = self._long.vocabulary.encode_chat(messages)
-                    prefetch(make_request(self.engine, ids, max_tokens=1, plain=True, cache_salt=body.scope))
+                    prefetch(make_request(self.engine, ids, max_tokens=1, plain=True, cache_salt=salt))
 
             self._long.thread.submit(encode)
 
-    async def completion(self, body: CompletionBody) -> list[Request]:
+    async def completion(self, body: CompletionBody, owner: str | None) -> list[Request]:
         self.check_model(body.model)
         prompts = [await self._encode_prompt(prompt) for prompt in body.prompts()]
-        return self._requests(body, prompts, "prompt")
+        return self._requests(body, prompts, "prompt", owner)
 
-    async def tokenize(self, body: TokenizeBody) -> list[int]:
+    async def tokenize(self, body: TokenizeBody, owner: str | None) -> list[int]:
         self.check_model(body.model)
         if body.messages is not None:
             return await self._encode_chat([message.plain() for message in body.messages])
@@ -161,11 +161,12 @@ class Front:
 
     # -- limits -----------------------------------------------------------------------------------------
 
-    def _requests(self, body: Options, prompts: Sequence[list[int]], param: str) -> list[Request]:
+    def _requests(self, body: Options, prompts: Sequence[list[int]], param: str, owner: str | None) -> list[Request]:
         """A request for each answer: `n` of them to each prompt."""
-        return [self._request(body, prompt, choice, param) for prompt in prompts for choice in range(body.n or 1)]
+        salt = body.salt(owner)
+        return [self._request(body, prompt, choice, param, salt) for prompt in prompts for choice in range(body.n or 1)]
 
-    def _request(self, body: Options, prompt: list[int], choice: int, param: str) -> Request:
+    def _request(self, body: Options, prompt: list[int], choice: int, param: str, salt: str) -> Request:
         if not prompt:
             raise ApiError(400, "the prompt is empty", param=param)
         most = self._most_tokens(len(prompt))
@@ -194,7 +195,7 @@ class Front:
             parallelism=extension.parallelism,
             plain=extension.plain,
             stop=body.stop or (),
-            cache_salt=body.scope,
+            cache_salt=salt,
         )
 
     def _most_tokens(self, prompt: int) -> int:

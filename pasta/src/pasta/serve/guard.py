@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 import uuid
+from contextlib import AbstractContextManager, nullcontext
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pasta.serve.errors import ApiError
+from pasta.errors import PastaError
+from pasta.serve.errors import ApiError, from_pasta
+from pasta.serve.keys import Key
 from pasta.serve.metrics import Metrics
 from pasta.serve.page import PATHS
 from pasta.serve.settings import Settings
+from pasta.serve.visit import GONE, Visit
 
-OPEN = PATHS | {"/health"}  # what a browser and a load balancer need before they have a key
+PROBES = frozenset(("/health", "/ready"))
+OPEN = PATHS | PROBES  # what a browser and a load balancer need before they have a key
+SCOPES = {"/metrics": "metrics"}  # of all else: api
 REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 LOCAL = frozenset(("localhost", "127.0.0.1", "[::1]"))
 READ_ON = 16 << 20  # bytes of a refused body that are still read, so that the client gets to read the answer
@@ -29,8 +34,6 @@ class Guard:
         self.held = 0  # bytes of bodies
         self._metrics = metrics
         self._paths = paths  # known ones: any other must not become a label
-        key = settings.api_key
-        self._bearer = None if key is None else f"Bearer {key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -38,45 +41,82 @@ class Guard:
             return
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
-        name = given if REQUEST_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}"
-        path = scope["path"] if scope["path"] in self._paths else "other"
+        visit = Visit(
+            given if REQUEST_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}",
+            scope["method"],
+            scope["path"] if scope["path"] in self._paths else "other",
+        )
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["x-request-id"] = name
-                self._metrics.requests.labels(path, message["status"]).inc()
+                MutableHeaders(scope=message)["x-request-id"] = visit.id
+                visit.status = message["status"]
             await send(message)
 
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await read_on(receive)
-            await refusal.response()(scope, receive, answer)
-            return
+        # What is asked of a page may be asked of its head; uvicorn, which has the scope itself, leaves the body out.
+        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else dict(scope)
+        inner["state"] = {**scope.get("state", {}), "visit": visit}
+        try:
+            await self._enter(inner, headers, receive, answer, visit)
+        finally:
+            visit.status = visit.status or GONE
+            self._metrics.requests.labels(visit.route, visit.status).inc()
+            if self.settings.access_log and (visit.route not in PROBES or visit.status >= 400):
+                visit.log()
+
+    async def _enter(self, scope: Scope, headers: Headers, receive: Receive, send: Send, visit: Visit) -> None:
         body = Limited(receive, self)
         try:
-            await self.app(scope, body, answer)
-        finally:
-            self.held -= body.size
+            key = self._admit(scope, headers)
+            visit.key = None if key is None else key.name
+            with self._counted(scope, key):
+                self._check_body(scope, headers)
+                try:
+                    await self.app(scope, body, send)
+                finally:
+                    self.held -= body.size
+        except (ApiError, PastaError) as error:
+            await read_on(receive)
+            refusal = error if isinstance(error, ApiError) else from_pasta(error)
+            visit.error = refusal.code
+            await refusal.response()(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> ApiError | None:
-        if self._bearer is None:
+    def _admit(self, scope: Scope, headers: Headers) -> Key | None:
+        """The key that opens this path; None where none is needed."""
+        keys, path = self.settings.keys, scope["path"]
+        if keys is None:
             # A page on the web that has its own name resolve to this machine still sends that name.
             host = headers.get("host", "").lower()
             if self.settings.is_local and re.sub(r":\d*$", "", host) not in LOCAL | {self.settings.host, ""}:
                 message = f"this server answers to localhost, not to {host[:100]!r} (set an API key to allow any name)"
-                return ApiError(403, message, code="unknown_host")
-        elif scope["path"] not in OPEN:
-            given = headers.get("authorization", "").encode("latin-1", "replace")
-            if not hmac.compare_digest(given, self._bearer):
-                message = "Incorrect API key provided" if given else "You didn't provide an API key"
-                return ApiError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+                raise ApiError(403, message, code="unknown_host")
+            return None
+        if path in OPEN:
+            return None
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        key = keys.find(secret.strip()) if kind.lower() == "bearer" else None
+        if key is None:
+            message = "Incorrect API key provided" if secret else "You didn't provide an API key"
+            raise ApiError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+        scope_needed = SCOPES.get(path, "api")
+        if scope_needed not in key.scopes:
+            message = f"this key opens {' and '.join(key.scopes)}, and {path} needs {scope_needed}"
+            raise ApiError(403, message, code="missing_scope")
+        return key
+
+    def _counted(self, scope: Scope, key: Key | None) -> AbstractContextManager[None]:
+        """What makes work counts towards the key's limits."""
+        if key is None or self.settings.keys is None or scope["method"] != "POST":
+            return nullcontext()
+        return self.settings.keys.usage(key).request(key)
+
+    def _check_body(self, scope: Scope, headers: Headers) -> None:
         if scope["method"] == "POST":
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-                return ApiError(415, "the body must be JSON: send Content-Type: application/json")
+                raise ApiError(415, "the body must be JSON: send Content-Type: application/json")
             length = headers.get("content-length", "")
             if length.isdecimal() and int(length[:20]) > self.settings.max_body:
-                return self.too_large()
-        return None
+                raise self.too_large()
 
     def too_large(self) -> ApiError:
         return ApiError(413, f"the body is larger than {self.settings.max_body} bytes", code="body_too_large")
@@ -99,9 +139,8 @@ class Limited:
         self.size += size
         self._guard.held += size
         if self._guard.held > self._guard.settings.max_bodies:
-            raise ApiError(
-                429, "the server is busy: it reads too much at once", code="busy", headers={"Retry-After": "1"}
-            )
+            headers = {"Retry-After": "1"}
+            raise ApiError(429, "the server is busy: it reads too much at once", code="busy", headers=headers)
         return message
 
 

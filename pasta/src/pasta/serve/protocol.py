@@ -171,10 +171,9 @@ class Options(Body):
         """How many tokens are asked for at the most, and the name of the field that says so."""
         return "max_tokens", self.max_tokens
 
-    @property
-    def scope(self) -> str:
-        """Whose keys and values an answer may find, and leave for the next."""
-        names = json.dumps([self.user, self.safety_identifier, self.prompt_cache_key])
+    def salt(self, owner: str | None) -> str:
+        """Whose keys and values an answer may find, and leave for the next. `owner` is the API key's name."""
+        names = json.dumps([owner, self.user, self.safety_identifier, self.prompt_cache_key])
         return hashlib.sha256(names.encode()).hexdigest()
 
     @property

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+from pasta.serve.keys import Keys
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How much the server takes on, and from whom."""
 
     host: str = "127.0.0.1"
-    api_key: str | None = None
+    keys: Keys | None = None  # None: whoever reaches the server may use it
     max_running: int = 16  # requests that decode at once
     max_queue: int = 64  # requests that wait; more are refused
     max_tokens: int = 2048  # of the longest answer, in reading order, tags included
@@ -22,6 +24,7 @@ class Settings:
     body_s: float = 60.0  # from there to the end of its body
     read_s: float = 60.0  # for which a client may read nothing of what waits to be sent
     grace_s: float = 10.0  # how long a shutdown lets running answers go on
+    access_log: bool = False  # a line of JSON on stderr for each request
     aliases: tuple[str, ...] = ()  # other names by which clients may ask for the model
 
     @property
