@@ -44,6 +44,7 @@ class CpuEngine(NativeEngine):
 
     def __init__(self, model: PreTrainedModel, vocabulary: Vocabulary, *, int8: bool = False, **options: Any):
         super().__init__(model, vocabulary, **options)
+        self.coarse = int8
         self.decoder = CpuDecoder(model, self.context, int8=int8)
 
     def _forward(self, batch: Batch, groups: tuple[Group, ...]) -> torch.Tensor:

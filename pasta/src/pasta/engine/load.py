@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+from pasta.engine.checked import ensure_checked
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.errors import UsageError
@@ -35,6 +36,7 @@ def load_engine(
     context: int | None = None,
     slots: int | None = None,
     tags: bool = False,
+    check: bool = True,
 ) -> NativeEngine:
     """Loads a model, ready to decode. One that lies in a folder needs no package beyond torch and transformers.
 
@@ -48,6 +50,8 @@ def load_engine(
         context: Use no more positions than this.
         slots: The size of the KV pool in tokens, all requests together; None takes half of a GPU's free memory.
         tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.
+        check: Compare a short forked text with the model's own forward pass first, and refuse a model on which they
+            differ. Once for each model: what passed is kept in the cache.
     """
     freeze_libraries()
     int8 = dtype == INT8
@@ -56,4 +60,7 @@ def load_engine(
     elif dtype is not None and dtype not in DTYPES:
         raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join((*DTYPES, INT8))}")
     loaded = load_model(name, device=device, dtype=dtype, base=base, tags=tags)
-    return make_engine(loaded.model, loaded.vocabulary, name=loaded.name, slots=slots, context=context, int8=int8)
+    engine = make_engine(loaded.model, loaded.vocabulary, name=loaded.name, slots=slots, context=context, int8=int8)
+    if check:
+        ensure_checked(engine, loaded.folder)
+    return engine

@@ -39,6 +39,7 @@ class NativeEngine:
     chunk = 256  # tokens in one step beside those that decide
     max_requests = UNLIMITED
     max_segments = UNLIMITED
+    coarse = False  # whether weights were rounded: it is then not quite the model
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class NativeEngine:
         self.runner: Any = None
         self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
         self.reach = shortest_reach(self.calls, self.context)
-        self._near = () if self.reach is None else tuple(call.near for call in self.calls)
+        self.near = () if self.reach is None else tuple(call.near for call in self.calls)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         slot_bytes = sum(call.slot_bytes for call in self.calls)
         self.pool = KvPool(slots or affordable_slots(slot_bytes, model.device), model.device)
@@ -193,7 +194,7 @@ class NativeEngine:
             if not causal:
                 visible = request.visible(start, end)
                 mask = None if visible.all() else torch.from_numpy(visible).to(self.model.device)
-            positions = as_tensor(request.positions[:end], self.model.device) if self._near else None
+            positions = as_tensor(request.positions[:end], self.model.device) if self.near else None
             groups.append(Group(slice(row, row + end - start), request.blocks.select(end), mask, causal, positions))
             row += end - start
         return tuple(groups)
@@ -213,7 +214,7 @@ class NativeEngine:
         return output.logits[0] if kept else output.logits[0, deciding]
 
     def _step(self, batch: Batch, groups: tuple[Group, ...]) -> Step:
-        return Step(self.pool, as_tensor(batch.slots, self.model.device), groups, self._near)
+        return Step(self.pool, as_tensor(batch.slots, self.model.device), groups, self.near)
 
     def _decide(self, logits: torch.Tensor, rows: list[Row]) -> list[Decoded]:
         if not rows:

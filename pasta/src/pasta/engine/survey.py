@@ -73,7 +73,7 @@ def survey(model: PreTrainedModel) -> tuple[Call, ...]:
         with torch.inference_mode():
             model(input_ids=place + TOKEN, position_ids=place, use_cache=False)
         calls = tuple(_calls.get())
-    except Unfit:
+    except (Unfit, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # each family has its own ways to fail under another attention
         if f"'{Mask.__name__}'" in str(error):

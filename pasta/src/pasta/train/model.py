@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pasta.engine.support import check_supported, context_length, shortest_reach
+from pasta.engine.checked import ensure_checked
+from pasta.engine.native import NativeEngine
+from pasta.engine.selfcheck import NEEDS_SLOTS
+from pasta.engine.support import shortest_reach
 from pasta.errors import UsageError
 from pasta.models.adapter import is_adapter
 from pasta.models.checkpoint import is_model
@@ -17,7 +20,9 @@ def load_trainable(name: str, length: int, base: str | None = None) -> LoadedMod
     Refused is what the engine could not decode afterwards: its attention would not be what was trained.
     """
     loaded = load_model(name, device="cpu", dtype="float32", base=base)
-    reach = shortest_reach(check_supported(loaded.model, name), min(length, context_length(loaded.model.config)))
+    engine = NativeEngine(loaded.model, loaded.vocabulary, name=loaded.name, slots=NEEDS_SLOTS)
+    ensure_checked(engine, loaded.folder)
+    reach = shortest_reach(engine.calls, min(length, engine.context))
     if reach is not None:
         raise UsageError(
             f"{name} has layers that see {reach} positions back, and rows of {length} tokens would be trained without",
