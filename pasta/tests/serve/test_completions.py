@@ -236,7 +236,7 @@ def test_the_other_pages(tiny):
     assert get("/health").json() == {"status": "ok"}
     assert list(get("/version").json()) == ["version"]
     (model,) = get("/v1/models").json()["data"]
-    assert (model["id"], model["object"]) == ("tiny-llama", "model")
+    assert (model["id"], model["object"], model["pasta"]) == ("tiny-llama", "model", {"tags": True})
     assert get("/v1/models/tiny-llama").json() == model
     assert get("/v1/models/other").status_code == 404
     tiny.chat(max_tokens=2)

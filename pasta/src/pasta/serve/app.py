@@ -103,7 +103,9 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
         return await complete(http, requests, body)
 
     def describe(name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": created, "owned_by": "pasta", "max_model_len": engine.context}
+        """As OpenAI lists a model, and whether it can fork at all."""
+        listed = {"id": name, "object": "model", "created": created, "owned_by": "pasta"}
+        return {**listed, "max_model_len": engine.context, "pasta": {"tags": engine.vocabulary.tags is not None}}
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
