@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from siren import runtime
-from siren.compile.facts import Fact, consequences, established, holds, implied_by
+from siren.compile.facts import Fact, Proof, consequences, established, needs
 from siren.compile.tape import REDUCE, UFUNC, Operation, Slot
 from siren.errors import SirenError
 from siren.syntax import parse
@@ -36,16 +36,18 @@ def known(*slots: int) -> set[Fact]:
 def test_a_sum_that_is_finite_makes_everything_behind_it_finite_and_positive_under_a_logarithm() -> None:
     facts = known(4, 5)
     assert {("finite", 0), ("finite", 1), ("finite", 2), ("positive", 1)} <= facts
-    assert holds(DEFINITIONS, facts, ("nonnegative", 1)) and not holds(DEFINITIONS, facts, ("positive", 2))
+    proof = Proof(DEFINITIONS, facts)
+    assert proof.holds(("nonnegative", 1)) and not proof.holds(("positive", 2))
 
 
 @pytest.mark.parametrize("half", [4, 5])
 def test_one_side_of_being_finite_is_not_enough(half: int) -> None:
     """A particle of weight zero has a score of -inf, which is below infinity."""
     facts = known(half)
-    other = implied_by(DEFINITIONS, 9 - half, True)
-    assert other is not None and not holds(DEFINITIONS, facts, other)
-    assert not holds(DEFINITIONS, facts, ("positive", 1))
+    other = needs(DEFINITIONS, 9 - half, True)
+    proof = Proof(DEFINITIONS, facts)
+    assert other is not None and not all(proof.holds(fact) for fact in other)
+    assert not proof.holds(("positive", 1))
 
 
 @pytest.mark.parametrize("late", [0.0, -1.0, math.inf])

@@ -2,17 +2,18 @@
 
 import numpy as np
 
-from siren.compile.traced import TracedArray, TracedTape
+from siren.compile.recorder import Recorder
+from siren.compile.traced import TracedArray
 
 LANES = np.array([True, False, True, True])
 
 
-def tape() -> tuple[TracedTape, TracedArray]:
-    made = TracedTape(len(LANES))
+def tape() -> tuple[Recorder, TracedArray]:
+    made = Recorder(len(LANES))
     return made, TracedArray.make(made, made.record("input", "lanes"), LANES, False)
 
 
-def asked(made: TracedTape) -> int:
+def asked(made: Recorder) -> int:
     """How many questions the tape has."""
     return len(made.path) - len(made.operations())
 

@@ -15,7 +15,7 @@ from siren.compile.branch import Branch, Leaf
 from siren.compile.tape import INPUT, UFUNC, Operation
 
 # About how long a function takes, where to follow the lanes takes 1.
-_COSTS: Final = {np.log: 6.0, np.exp: 6.0, np.sqrt: 1.5, np.divide: 0.8, np.log1p: 8.0}
+_COSTS: Final = {np.log: 6.0, np.exp: 6.0, np.sqrt: 1.5, np.divide: 1.5, np.log1p: 8.0}
 _OTHER: Final = 0.4
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from siren.compile.branch import Branch, Leaf
+from siren.compile.invariants import answered
 from siren.compile.tape import INPUT, Decision, Operation, Slot, Untraceable
-from siren.compile.tree import Tree, answered, reading, writing
+from siren.compile.tree import Tree, reading, writing
 from siren.inference.population import Choice
 from siren.runtime.values import Cons, Value
 
@@ -219,7 +220,7 @@ class _Step:
 
 
 def _usual_path(branch: Branch) -> tuple[list[Operation | Decision], Leaf]:
-    known = answered(branch)
+    known, _ = answered(branch)
     path: list[Operation | Decision] = list(branch.operations)
     while branch.leaf is None:
         # Of several ways the one taken first: it is the usual one.

@@ -3,6 +3,9 @@
 A branch makes many such arrays: a coefficient is 1 where it is taken and 0 elsewhere, a variance 10000 here
 and 1 there. Functions of them are worked out once, on the constants; and once it is decided that some lanes
 take the branch and some do not, so are questions such as whether any coefficient is 0.
+
+Particles that part take their side of each array and put it together again afterwards. What nobody touched in
+between need not be taken apart, and what was put in on one side is what is found there.
 """
 
 from __future__ import annotations
@@ -13,7 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from siren.compile.tape import REDUCE, Operation, Slot
+from siren.compile.tape import FUNCTION, METHOD, REDUCE, Operation, Slot
+
+
+# The lanes where the array in a slot is true, or (False) those where it is not.
+Side = tuple[int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,9 @@ class Known:
         self.uniform: dict[int, Any] = {}
         self.choices: dict[int, Choice] = {}
         # Slots of the places of true lanes: of which array, or (False) of the false ones.
-        self.places: dict[int, tuple[int, bool]] = {}
+        self.places: dict[int, Side] = {}
+        # Of arrays that were put together: what was put on which side, a slot or a constant.
+        self._halves: dict[int, dict[Side, Any]] = {}
         self._particles = particles
         self._definitions = definitions
         self._some_true: set[int] = set()
@@ -68,8 +77,9 @@ class Known:
             sides = self._sides(values)
             if sides is None:
                 return None
-            lanes, then, otherwise = sides
-            return Choice(lanes, function(*then).item(), function(*otherwise).item())
+            lanes, here, there = sides
+            then, otherwise = function(*here).item(), function(*there).item()
+            return then if _same(then, otherwise) else Choice(lanes, then, otherwise)
 
     def chosen(self, arguments: Sequence[Any]) -> Choice | None:
         """The choice that `where` makes of these, if its condition is itself known."""
@@ -101,11 +111,88 @@ class Known:
         return function.reduce(np.array([choice.then, choice.otherwise]))
 
     def taken(self, slot: int, index: int) -> Any:
-        """The constant that an array is at these places, if it is one; else None."""
-        choice, places = self.choices.get(slot), self.places.get(index)
-        if choice is None or places is None or places[0] != choice.lanes:
+        """What an array is at these places, if that is known: a constant, or a slot."""
+        side = self.places.get(index)
+        if slot in self.uniform:
+            return self.uniform[slot]
+        if side is None:
             return None
-        return choice.then if places[1] else choice.otherwise
+        found = self._on_side(slot, side)
+        if not isinstance(found, Slot):
+            return found
+        choice = self.choices.get(found.number)
+        if choice is not None and choice.lanes == side[0]:
+            return choice.then if side[1] else choice.otherwise
+        return self.uniform.get(found.number, self._halves.get(found.number, {}).get(side))
+
+    def source(self, slot: int, index: int) -> int:
+        """The array to take from: of a choice between two arrays, the one that these places choose."""
+        side = self.places.get(index)
+        found = None if side is None else self._on_side(slot, side)
+        return found.number if isinstance(found, Slot) else slot
+
+    def _on_side(self, slot: int, side: Side) -> Any:
+        while True:
+            operation = self._definitions.get(slot)
+            if operation is None or operation.form != FUNCTION or operation.function is not np.where:
+                return Slot(slot)
+            lanes, then, otherwise = operation.arguments
+            chosen = then if side[1] else otherwise
+            if lanes != Slot(side[0]):
+                return Slot(slot)
+            if not isinstance(chosen, Slot):
+                return chosen
+            if not self._definitions[chosen.number].array:
+                return Slot(slot)
+            slot = chosen.number
+
+    def chosen_by_some(self, slot: int) -> int | None:
+        """The array that some lanes choose where the others choose 0."""
+        operation = self._definitions[slot]
+        if operation.form != FUNCTION or operation.function is not np.where:
+            return None
+        lanes, then, otherwise = operation.arguments
+        if otherwise == 0 and lanes.number in self._some_true:
+            chosen = then
+        elif then == 0 and lanes.number in self._some_false:
+            chosen = otherwise
+        else:
+            return None
+        return chosen.number if isinstance(chosen, Slot) and self._definitions[chosen.number].array else None
+
+    def note_put(self, slot: int, array: int, index: int, value: Any) -> None:
+        """A slot is an array with a value put at these places."""
+        side = self.places.get(index)
+        if side is not None:
+            before = {s: v for s, v in self._halves.get(array, {}).items() if s[0] == side[0]}
+            self._halves[slot] = {**before, side: value}
+
+    def assembled(self, array: int, index: int, value: Any) -> tuple[int, Any, Any] | None:
+        """(lanes, then, otherwise) of an array that has both sides once this value is put at these places, if
+        each side is a constant or was taken from an array of all lanes."""
+        if index not in self.places:
+            return None
+        lanes, side = self.places[index]
+        other = self._halves.get(array, {}).get((lanes, not side), self.uniform.get(array))
+        if other is None:
+            return None
+        kind = self._definitions[array].array
+        here, there = self._origin(value, (lanes, side), kind), self._origin(other, (lanes, not side), kind)
+        if here is None or there is None:
+            return None
+        return (lanes, here, there) if side else (lanes, there, here)
+
+    def _origin(self, value: Any, side: Side, kind: str) -> Any:
+        if isinstance(value, Slot):
+            constant = self.uniform.get(value.number)
+            if constant is None:
+                operation = self._definitions[value.number]
+                if operation.form != METHOD or operation.function != "take" or operation.array != kind:
+                    return None
+                source, index = operation.arguments
+                return source if self.places.get(index.number) == side else None
+            value = constant
+        return bool(value) if kind == "b" else float(value) if kind == "f" else None
 
     def true_lanes(self, slot: int) -> tuple[int, bool]:
         """The places of true entries are those of the true (or false) lanes of which slot."""
@@ -114,9 +201,14 @@ class Known:
             return choice.lanes, bool(choice.then)
         operation = self._definitions[slot]
         if operation.function is np.invert:
-            return operation.arguments[0].number, False
+            lanes, side = self.true_lanes(operation.arguments[0].number)
+            return lanes, not side
         return slot, True
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, (float, int)) for value in values)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from siren.compile.recorder import Recorder
 from siren.compile.tape import INPUT, Untraceable
-from siren.compile.traced import TracedArray, TracedNumber, TracedTape
+from siren.compile.traced import TracedArray, TracedNumber
 from siren.inference.engine import Engine
 from siren.inference.graph import Mixed, Node
 from siren.runtime.values import NIL, Cons, Value
@@ -80,7 +81,7 @@ class Reader:
     """One walk over a state. With a tape, `copies` maps each copy to the original's place."""
 
     def __init__(
-        self, engine: Engine, scope: Scope, whole_lists: bool, tape: TracedTape | None = None
+        self, engine: Engine, scope: Scope, whole_lists: bool, tape: Recorder | None = None
     ) -> None:
         self.engine = engine
         self.scope = scope
@@ -229,7 +230,7 @@ class Reader:
         self.leaves.append(value)
         if self.tape is None:
             return value
-        slot = self.tape.record(INPUT, source, pure=False)
+        slot = self.tape.record(INPUT, source, pure=False, like=value)
         self.slots.append(slot)
         return TracedArray.make(self.tape, slot, value, False)
 
@@ -340,7 +341,7 @@ class Reader:
         if twin is None:
             twin = self._twins[gen] = Generation(self.twin)
             route = self.scope.route(gen)
-            slot = self.tape.record(INPUT, f"scope.route({place}.gen)", pure=False)
+            slot = self.tape.record(INPUT, f"scope.route({place}.gen)", pure=False, like=route)
             self.routes.append(slot)
             twin.ancestors, twin.next = TracedArray.make(self.tape, slot, route, False), self.twin.now
             self.gens[id(twin)] = f"{place}.gen"

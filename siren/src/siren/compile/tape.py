@@ -33,13 +33,15 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """`out` is the slot of the result. `function` is a NumPy function, or the name of a method."""
+    """`out` is the slot of the result. `function` is a NumPy function, or the name of a method. `array` is
+    the kind of number (`f`, `b`, `i`) in an array that it gives; empty if it gives none."""
 
     form: str
     function: Any
     arguments: tuple[Any, ...]
     keywords: tuple[tuple[str, Any], ...]
     out: int
+    array: str = ""
 
     @property
     def key(self) -> Hashable:
@@ -65,6 +67,8 @@ class Tape:
         self.particles = particles
         self.path: list[Operation | Decision] = []
         self.definitions: dict[int, Operation] = {}
+        # The arrays of this run, by their slots.
+        self.values: dict[int, np.ndarray[Any, Any]] = {}
         self._done: dict[Hashable, int] = {}
         self._decided: set[tuple[int, type]] = set()
         self._next = 0
@@ -76,9 +80,11 @@ class Tape:
         arguments: tuple[Any, ...] = (),
         keywords: tuple[tuple[str, Any], ...] = (),
         pure: bool = True,
+        like: Any = None,
     ) -> int:
-        """The slot of the result."""
-        operation = Operation(form, function, arguments, keywords, self._next)
+        """The slot of the result, which is `like` this at the step that is traced."""
+        array = like.dtype.kind if isinstance(like, np.ndarray) and like.ndim else ""
+        operation = Operation(form, function, arguments, keywords, self._next, array)
         if pure:
             key = operation.key
             known = self._done.get(key)
@@ -87,6 +93,8 @@ class Tape:
             self._done[key] = self._next
         self.path.append(operation)
         self.definitions[operation.out] = operation
+        if array:
+            self.values[operation.out] = like
         self._next += 1
         return operation.out
 

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from siren.compile.branch import Leaf
+from siren.compile.generator import TracedGenerator
+from siren.compile.invariants import follows, plausible
+from siren.compile.recorder import Recorder
 from siren.compile.state import Reader
 from siren.compile.tape import METHOD, RESAMPLE, Slot, Untraceable
-from siren.compile.traced import TracedArray, TracedGenerator, TracedNumber, TracedTape
+from siren.compile.traced import TracedArray, TracedNumber
 from siren.compile.tree import Tree
 from siren.compile.writer import Writer
 from siren.inference.population import Population
@@ -31,7 +34,7 @@ def trace(
     """Add the path that this step takes to the tree. The state and the run stay as they are."""
     engine, whole_lists = interpreter.engine, known.whole_lists
     drawn_before, draws_before = engine._drawn, engine.draws
-    tape = TracedTape(engine.graph.scope.size)
+    tape = Recorder(engine.graph.scope.size)
     reader = Reader(engine, engine.graph.scope, whole_lists, tape)
     with _apart(interpreter, reader, tape) as deferred:
         accumulator, engine.graph.log_weight, engine._drawn = reader.read(accumulator)
@@ -50,15 +53,17 @@ def trace(
             f"engine.draws += {engine.draws - draws_before}",
             "graph.changed()",
         )
+        again = follows(reader.slots, after_reader.leaves) if key == state else None
         leaf = Leaf(
             lines,
             f"{expression}, {after}",
             frozenset(writer.uses | deferred.uses),
             _unchanged(tape, reader, after_reader, deferred.ancestors) if key == state else frozenset(),
             deferred.ancestors,
-            _carry(reader, after_reader, deferred.ancestors) if key == state else None,
+            again,
+            None if again is None else _carry(reader, again, deferred.ancestors),
         )
-    tree.add(tape.path, leaf, reader.places)
+    tree.add(tape.path, leaf, reader.places, plausible(tape, reader.slots))
 
 
 def _key_of(reader: Reader, result: Value) -> Hashable | None:
@@ -70,7 +75,7 @@ def _key_of(reader: Reader, result: Value) -> Hashable | None:
     return reader.key()
 
 
-def _unchanged(tape: TracedTape, before: Reader, after: Reader, ancestors: int | None) -> frozenset[int]:
+def _unchanged(tape: Recorder, before: Reader, after: Reader, ancestors: int | None) -> frozenset[int]:
     """The slots of arrays that the step left as they were, but for the lanes: r becomes r.take(ancestors)."""
     if ancestors is None:
         return frozenset()
@@ -82,18 +87,15 @@ def _unchanged(tape: TracedTape, before: Reader, after: Reader, ancestors: int |
     )
 
 
-def _carry(before: Reader, after: Reader, ancestors: int | None) -> dict[int, Any] | None:
-    """The inputs of the next step: slots and constants. None if that takes more than arrays."""
+def _carry(before: Reader, again: dict[int, Any], ancestors: int | None) -> dict[int, Any] | None:
+    """The inputs of the next step, routes included. None if that takes more than arrays."""
     if before.lists or (before.routes and ancestors is None) or len(before.routes) > 1:
         return None
-    carry: dict[int, Any] = dict.fromkeys(before.routes, Slot(ancestors or 0))
-    for slot, leaf in zip(before.slots, after.leaves, strict=False):
-        carry[slot] = Slot(leaf.slot) if isinstance(leaf, TracedArray | TracedNumber) else leaf
-    return carry
+    return dict.fromkeys(before.routes, Slot(ancestors or 0)) | again
 
 
 @contextmanager
-def _apart(interpreter: Any, reader: Reader, tape: TracedTape) -> Iterator[Deferred]:
+def _apart(interpreter: Any, reader: Reader, tape: Recorder) -> Iterator[Deferred]:
     """Whatever happens inside happens to copies."""
     engine = interpreter.engine
     saved = {name: getattr(engine, name) for name in ("rng", "_drawn", "draws", "site", "reported")}
@@ -114,7 +116,7 @@ class Deferred:
     """Stands in for the population while a step is traced. Resampling is one operation of the tape; what it
     does to the run, and what else the run is told, waits for the end of the step (`lines`)."""
 
-    def __init__(self, population: Population, reader: Reader, tape: TracedTape) -> None:
+    def __init__(self, population: Population, reader: Reader, tape: Recorder) -> None:
         self.lines: list[str] = []
         self.uses: set[int] = set()
         self.frozen = False
@@ -151,7 +153,7 @@ class Deferred:
             graph.log_weight = weight
             return
         assert choice.ancestors is not None
-        ancestors = tape.record(RESAMPLE, "ancestors", (Slot(slot),))
+        ancestors = tape.record(RESAMPLE, "ancestors", (Slot(slot),), like=choice.ancestors)
         graph.scope.advance(TracedArray.make(tape, ancestors, choice.ancestors, False))
         self._moves += 1
         self.ancestors = ancestors if self._moves == 1 else None

@@ -15,7 +15,8 @@ import numpy as np
 
 from siren.compile.branch import Branch, Leaf
 from siren.compile.carry import Carried, find_carried
-from siren.compile.facts import Fact, consequences, established, holds, implied_by
+from siren.compile.facts import Fact
+from siren.compile.invariants import Invariants, check, find_invariants
 from siren.compile.state import Places
 from siren.compile.tape import (
     DRAW,
@@ -29,7 +30,7 @@ from siren.compile.tape import (
     Slot,
     Untraceable,
 )
-from siren.compile.traced import OPERATORS
+from siren.compile.recorder import OPERATORS
 from siren.inference.graph import Mixed, Node
 from siren.runtime.values import NIL, Cons
 from siren.symbolic.dist import Dist
@@ -52,8 +53,12 @@ class Tree:
         self.sources: dict[str, str] = {}
         self.run: Callable[..., Any] = _miss
         self.loop: Any = None  # on a device, once somebody asks for it
+        # What has been so of the inputs at every step that was traced.
+        self._plausible: set[Fact] | None = None
 
-    def add(self, path: list[Operation | Decision], leaf: Leaf, places: Places) -> None:
+    def add(
+        self, path: list[Operation | Decision], leaf: Leaf, places: Places, plausible: set[Fact]
+    ) -> None:
         branch, i = self.root, 0
         known = branch.operations
         started = self.paths > 0
@@ -78,7 +83,8 @@ class Tree:
         self.paths += 1
         self.loop = None
         self.sources |= places.sources
-        self._compile()
+        self._plausible = plausible if self._plausible is None else self._plausible & plausible
+        self._compile(self._plausible)
 
     def too_wide(self) -> bool:
         todo = [self.root]
@@ -89,38 +95,12 @@ class Tree:
             todo += branch.children.values()
         return False
 
-    def _compile(self) -> None:
+    def _compile(self, plausible: set[Fact]) -> None:
         emitter = _Emitter(self.constants, self.sources)
-        self.source = emitter.function(self.root)
+        self.source = emitter.function(self.root, find_invariants(self.root, plausible))
         space: dict[str, Any] = {**_NAMES, **self.constants, **emitter.functions}
         exec(compile(self.source, "<compiled step>", "exec"), space)
         self.run = space["step"]
-
-
-def answered(root: Branch) -> set[int]:
-    """The branches (by identity) whose questions need not be asked: the answers follow from later ones."""
-    found: set[int] = set()
-
-    def facts_of(branch: Branch, before: dict[int, Operation]) -> set[Fact]:
-        """What is known once all questions from here on have been answered."""
-        definitions = before | {operation.out: operation for operation in branch.operations}
-        if branch.question is None:
-            return set()
-        outcomes = [facts_of(child, definitions) for child in branch.children.values()]
-        facts = {fact for fact in set.intersection(*outcomes) if fact[1] in definitions}
-        if len(branch.children) == 1:
-            answer = branch.question[0], next(iter(branch.children))
-            needed = implied_by(definitions, *answer)
-            if needed is not None and holds(definitions, facts, needed):
-                found.add(id(branch))
-                return facts
-            fact = established(definitions, *answer)
-            if fact is not None:
-                facts |= consequences(definitions, facts, fact)
-        return facts
-
-    facts_of(root, {})
-    return found
 
 
 def reading(tree: Tree, inputs: list[Operation]) -> Callable[..., Any]:
@@ -163,31 +143,43 @@ class _Emitter:
         self.sources = sources
         self.functions: dict[str, Any] = {}
         self._carried: tuple[int, ...] = ()
-        self._answered: set[int] = set()
+        self._answered: frozenset[int] = frozenset()
+        self._steady = False
         self._needed: set[int] = set()
         self._places: dict[str, None] = {}
+        self._numbers: dict[str, str] = {}
 
-    def function(self, root: Branch) -> str:
-        self._answered = answered(root)
+    def function(self, root: Branch, invariants: Invariants) -> str:
+        self._answered = invariants.answered
+        self._steady = bool(invariants.facts)
         carried = find_carried(root)
         self._carried = carried.slots
-        self._mark(root)
-        body = [*self._carry(carried), *self._branch(root, 1)]
+        live = self._mark(root) | {slot for _, slot in invariants.facts}
+        live |= {operation.out for operation in carried.inputs}
+        inputs = [op for op in root.operations if op.form == INPUT and op.out in live]
+        body = [f"    v{op.out} = {self._operation(op)}" for op in inputs]
+        self._needed -= {id(op) for op in inputs}
+        body += [*self._entry(carried, invariants), *self._branch(root, 1)]
         head = ["def step(row, accumulator, carried, interpreter, engine, graph, scope, rng):"]
         head += [f"    {place} = {self.sources[place]}" for place in self._places]
         return "\n".join([*head, *body, ""])
 
-    def _carry(self, carried: Carried) -> Iterator[str]:
-        """Have what is carried from the step before, or work it out."""
-        if not carried.slots:
+    def _entry(self, carried: Carried, invariants: Invariants) -> Iterator[str]:
+        """Have what is carried from the step before; at first, see to the invariants and work it out."""
+        if not carried.slots and not invariants.facts:
             return
-        for operation in carried.inputs:
-            yield f"    v{operation.out} = {self._operation(operation)}"
         yield "    if carried is None:"
+        for fact in sorted(invariants.facts):
+            question = check(fact)
+            name = question.split("(")[0]
+            self.functions[name] = getattr(np, name.removesuffix("_reduce")).reduce
+            yield f"        if not {question}:"
+            yield "            return None"
         for operation in carried.operations:
             yield f"        v{operation.out} = {self._operation(operation)}"
-        yield "    else:"
-        yield f"        {''.join(f'v{slot}, ' for slot in carried.slots)} = carried"
+        if carried.slots:
+            yield "    else:"
+            yield f"        {''.join(f'v{slot}, ' for slot in carried.slots)} = carried"
 
     def _mark(self, branch: Branch) -> set[int]:
         """The slots that a branch needs from before; `_needed` gets the operations it needs."""
@@ -214,7 +206,9 @@ class _Emitter:
             if id(operation) in self._needed:
                 yield f"{margin}v{operation.out} = {self._operation(operation)}"
         if branch.leaf is not None:
-            again = "None"
+            again = "()" if self._steady and branch.leaf.follows is not None else "None"
+            if self._carried:
+                again = "None"
             if self._carried and branch.leaf.unchanged:
                 again = f"({''.join(f'v{slot}.take(v{branch.leaf.ancestors}), ' for slot in self._carried)})"
             for line in (*branch.leaf.lines, f"return {branch.leaf.result}, {again}"):
@@ -257,6 +251,8 @@ class _Emitter:
             self.use(function)
             return str(function)
         if operation.form == UFUNC:
+            if operation.array == "f" and function in OPERATORS:
+                arguments = [self._quick(arg) for arg in operation.arguments]
             if function in OPERATORS and len(arguments) == 2:
                 return f"{arguments[0]} {OPERATORS[function][0]} {arguments[1]}"
             return f"{self._function(function)}({', '.join(arguments)})"
@@ -281,6 +277,15 @@ class _Emitter:
     def _function(self, function: Any) -> str:
         name = f"{function.__name__}_"
         self.functions[name] = function
+        return name
+
+    def _quick(self, value: Any) -> str:
+        """A constant beside an array: NumPy takes an array of no dimension more quickly than a number."""
+        if isinstance(value, Slot):
+            return f"v{value.number}"
+        name = f"c{len(self._numbers)}"
+        name = self._numbers.setdefault(repr(float(value)), name)
+        self.functions[name] = np.array(float(value))
         return name
 
     def _argument(self, value: Any) -> str:
