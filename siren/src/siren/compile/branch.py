@@ -18,7 +18,7 @@ class Leaf:
     uses: frozenset[int]
     unchanged: frozenset[int]
     ancestors: int | None
-    # Each number and array of the state at the next step, in terms of this one; None if the structure changes.
+    # Each number and array of the state after, in terms of this step; None if the structure changes.
     follows: dict[int, Any] | None = None
     # The same with the routes, for a device; None if that takes more than arrays.
     carry: dict[int, Any] | None = None

@@ -16,7 +16,7 @@ import numpy as np
 
 from siren.compile.branch import Branch, Leaf
 from siren.compile.invariants import answered
-from siren.compile.tape import INPUT, Decision, Operation, Slot, Untraceable
+from siren.compile.tape import INPUT, PART, Decision, Operation, Slot, Untraceable
 from siren.compile.tree import Tree, reading, writing
 from siren.inference.population import Choice
 from siren.runtime.values import Cons, Value
@@ -129,7 +129,7 @@ class _Step:
         for entry in loop.path:
             if isinstance(entry, Decision):
                 ok &= self.values[entry.slot] == entry.outcome
-            elif entry.form != INPUT:
+            elif entry.form not in (INPUT, PART):
                 self.values[entry.out] = self._apply(entry)
         assert loop.leaf.carry is not None
         after = tuple(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from siren.compile.tape import FUNCTION, METHOD, REDUCE, UFUNC, Operation, Slot
+from siren.compile.tape import FUNCTION, METHOD, PART, REDUCE, UFUNC, Operation, Slot
 
 FINITE, POSITIVE, NONNEGATIVE, NONZERO = "finite", "positive", "nonnegative", "nonzero"
 # At most 1: with NONNEGATIVE, a probability.
@@ -124,10 +124,12 @@ def consequences(definitions: Definitions, facts: set[Fact], fact: Fact) -> set[
     todo = [fact]
     if (what == ABOVE and (BELOW, slot) in facts) or (what == BELOW and (ABOVE, slot) in facts):
         todo.append((FINITE, slot))
+    parts = [operation.arguments for operation in definitions.values() if operation.form == PART]
     while todo:
         fact = todo.pop()
         if fact not in found:
             found.add(fact)
+            todo += [(fact[0], part.number) for part, whole in parts if whole.number == fact[1]]
             operation = definitions.get(fact[1])
             if operation is not None and operation.form == UFUNC:
                 todo += _operands(fact[0], operation)
@@ -188,7 +190,7 @@ class Proof:
 
     def _given(self, fact: Fact) -> bool:
         what, slot = fact
-        ways = [fact, (POSITIVE, slot)] if what in (NONNEGATIVE, NONZERO) else [fact]
+        ways = [(POSITIVE, slot), fact] if what in (NONNEGATIVE, NONZERO) else [fact]
         for way in ways:
             if way in self._facts:
                 self.used.add(way)
@@ -206,7 +208,7 @@ class Proof:
         if operation.form == METHOD and function == "put":
             return self.holds_of(what, arguments[0]) and self.holds_of(what, arguments[2])
         if operation.form == METHOD:
-            return function in ("take", "copy", "item") and self.holds_of(what, arguments[0])
+            return function in ("take", "copy", "item", "astype") and self.holds_of(what, arguments[0])
         if operation.form == FUNCTION and function is np.where:
             return self.holds_of(what, arguments[1]) and self.holds_of(what, arguments[2])
         if operation.form == FUNCTION and function is np.full_like:

@@ -7,8 +7,11 @@ structure, and from then on questions that follow from it are not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from siren.compile.branch import Branch, Leaf
 from siren.compile.facts import (
@@ -22,7 +25,7 @@ from siren.compile.facts import (
     established,
     needs,
 )
-from siren.compile.tape import Slot, Tape
+from siren.compile.tape import Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,13 @@ class Invariants:
     answered: frozenset[int]
 
 
-def plausible(tape: Tape, slots: Iterable[int]) -> set[Fact]:
-    """What is so of these arrays at the step that is traced."""
+def plausible(inputs: Mapping[int, Any]) -> set[Fact]:
+    """What is so of these arrays and numbers at the step that is traced."""
     found: set[Fact] = set()
-    for slot in slots:
-        values = tape.values.get(slot)
-        if values is None or values.dtype != float or not values.size:
+    for slot, value in inputs.items():
+        if not np.size(value) or np.asarray(value).dtype != float:
             continue
-        least, most = values.min(), values.max()
+        least, most = np.min(value), np.max(value)
         found |= {(POSITIVE, slot)} if least > 0 else set()
         found |= {(NONNEGATIVE, slot)} if least >= 0 else set()
         found |= {(AT_MOST_1, slot)} if most <= 1 else set()
@@ -77,7 +79,9 @@ class _Way:
     leaf: Leaf
 
 
-def _ways(branch: Branch, before: Definitions | None = None, facts: set[Fact] | None = None) -> Iterator[_Way]:
+def _ways(
+    branch: Branch, before: Definitions | None = None, facts: set[Fact] | None = None
+) -> Iterator[_Way]:
     definitions = {**(before or {}), **{operation.out: operation for operation in branch.operations}}
     if branch.leaf is not None:
         yield _Way(definitions, frozenset(facts or ()), branch.leaf)
@@ -116,7 +120,7 @@ def answered(root: Branch, assumed: set[Fact] | None = None) -> tuple[set[int], 
             answer = branch.question[0], next(iter(branch.children))
             needed = needs(definitions, *answer)
             proof = Proof(definitions, facts)
-            if needed is not None and all([proof.holds(fact) for fact in needed]):
+            if needed is not None and all(proof.holds(fact) for fact in needed):
                 found.add(id(branch))
                 used.update(proof.used & given)
                 return facts
@@ -129,12 +133,12 @@ def answered(root: Branch, assumed: set[Fact] | None = None) -> tuple[set[int], 
     return found, used
 
 
-def check(fact: Fact) -> str:
+def check(fact: Fact, is_array: bool) -> str:
     """The question whether an input has this property, as Python."""
     what, slot = fact
-    if what == AT_MOST_1:
-        return f"maximum_reduce(v{slot}) <= 1.0"
-    return f"minimum_reduce(v{slot}) {'>' if what == POSITIVE else '>='} 0.0"
+    reduction = "maximum_reduce" if what == AT_MOST_1 else "minimum_reduce"
+    subject = f"{reduction}(v{slot})" if is_array else f"v{slot}"
+    return f"{subject} { ({POSITIVE: '> 0.0', NONNEGATIVE: '>= 0.0'}.get(what, '<= 1.0')) }"
 
 
 def follows(before: Iterable[int], after: Iterable[object]) -> dict[int, object]:

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from siren.compile.tape import FUNCTION, METHOD, REDUCE, Operation, Slot
-
+from siren.compile.tape import FUNCTION, REDUCE, Operation, Slot
 
 # The lanes where the array in a slot is true, or (False) those where it is not.
 Side = tuple[int, bool]
@@ -168,31 +167,14 @@ class Known:
             self._halves[slot] = {**before, side: value}
 
     def assembled(self, array: int, index: int, value: Any) -> tuple[int, Any, Any] | None:
-        """(lanes, then, otherwise) of an array that has both sides once this value is put at these places, if
-        each side is a constant or was taken from an array of all lanes."""
+        """(lanes, then, otherwise) of an array that has both sides once this value is put at these places."""
         if index not in self.places:
             return None
         lanes, side = self.places[index]
         other = self._halves.get(array, {}).get((lanes, not side), self.uniform.get(array))
         if other is None:
             return None
-        kind = self._definitions[array].array
-        here, there = self._origin(value, (lanes, side), kind), self._origin(other, (lanes, not side), kind)
-        if here is None or there is None:
-            return None
-        return (lanes, here, there) if side else (lanes, there, here)
-
-    def _origin(self, value: Any, side: Side, kind: str) -> Any:
-        if isinstance(value, Slot):
-            constant = self.uniform.get(value.number)
-            if constant is None:
-                operation = self._definitions[value.number]
-                if operation.form != METHOD or operation.function != "take" or operation.array != kind:
-                    return None
-                source, index = operation.arguments
-                return source if self.places.get(index.number) == side else None
-            value = constant
-        return bool(value) if kind == "b" else float(value) if kind == "f" else None
+        return (lanes, value, other) if side else (lanes, other, value)
 
     def true_lanes(self, slot: int) -> tuple[int, bool]:
         """The places of true entries are those of the true (or false) lanes of which slot."""

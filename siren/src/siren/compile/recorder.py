@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from siren.compile.known import Choice, Known
-from siren.compile.tape import FUNCTION, METHOD, REDUCE, UFUNC, Slot, Tape, Untraceable, constant
+from siren.compile.lift import Lift
+from siren.compile.tape import FUNCTION, METHOD, PART, REDUCE, UFUNC, Slot, Tape, Untraceable, constant
 from siren.compile.traced import TracedArray, TracedNumber
 
 # NumPy functions that may go on a tape. Each gives one new array or number and changes none.
@@ -48,6 +49,11 @@ class Recorder(Tape):
         self.lanes: dict[int, np.ndarray[Any, Any]] = {}
         # Arrays that were made to be written to, and that nothing else reads.
         self._own: set[int] = set()
+        self._lift = Lift(self, self.known.uniform, self.known.places)
+        # The numbers among the operands of this run, by their slots.
+        self.numbers: dict[int, Any] = {}
+        # Arrays whose sums were asked for, to see whether they are finite.
+        self._summed: set[int] = set()
 
     def wrap(self, slot: int, value: Any, dynamic: bool) -> Any:
         if isinstance(value, np.ndarray) and value.ndim:
@@ -73,6 +79,10 @@ class Recorder(Tape):
             value = OPERATORS[ufunc][1](*values) if scalar else ufunc(*values)
             slot = self.record(UFUNC, ufunc, tuple(argument(arg) for arg in inputs), like=value)
             result = self.wrap(slot, value, any_dynamic(inputs))
+            if any_dynamic(inputs):
+                self._lift.note(slot)
+            for number in (arg for arg in inputs if isinstance(arg, TracedNumber)):
+                self.numbers[number.slot] = number.value
         if out is None or isinstance(out[0], TracedNumber):
             return result
         return _traced(out[0]).become(result)
@@ -178,6 +188,8 @@ class Recorder(Tape):
             chosen = self.known.chosen_by_some(array.slot)
             if chosen is not None and self.reduce(np.logical_and, self._again(chosen, array)):
                 return True
+        if ufunc is np.add:
+            self._summed.add(array.slot)
         slot = self.record(REDUCE, ufunc, (Slot(array.slot),))
         return TracedNumber(self, slot, ufunc.reduce(array.value))
 
@@ -244,27 +256,22 @@ class Recorder(Tape):
             return self._uniform(index, found)
         source = self.known.source(array.slot, index.slot)
         slot = self.record(METHOD, "take", (Slot(source), Slot(index.slot)), like=value)
+        if index.dynamic:
+            self._lift.note(slot)
         return TracedArray.make(self, slot, value, index.dynamic)
 
     def put(self, array: TracedArray, key: Any, value: Any) -> TracedArray:
-        """The array with values at these places. Where both sides of a choice have been put, and nothing was
-        done to either, that is the choice itself."""
+        """The array with values at these places. Where both sides of a branch have been put, it may be had
+        without taking them apart."""
         index = _traced(key)
         result = array.value.copy()
         result[index.value] = bare(value)
-        whole = self.known.assembled(array.slot, index.slot, argument(value))
+        both = self.known.assembled(array.slot, index.slot, argument(value))
+        whole = None if both is None else self._whole(*both, result.dtype.kind)
+        if isinstance(whole, Slot):
+            return TracedArray.make(self, whole.number, result, array.dynamic)
         if whole is not None:
-            lanes, then, otherwise = whole
-            if then == otherwise and isinstance(then, Slot):
-                return TracedArray.make(self, then.number, result, array.dynamic)
-            if not isinstance(then, Slot) and not isinstance(otherwise, Slot):
-                if lanes in self.lanes and type(then) is type(otherwise):
-                    if then == otherwise:
-                        return self._uniform(array, then)
-                    return self._chosen(Choice(lanes, then, otherwise), array.dynamic)
-            else:
-                slot = self.record(FUNCTION, np.where, (Slot(lanes), then, otherwise), like=result)
-                return TracedArray.make(self, slot, result, array.dynamic)
+            return self._uniform(array, whole)
         target = array.slot
         if target not in self._own:
             target = self.record(METHOD, "copy", (Slot(target),), pure=False, like=array.value)
@@ -274,6 +281,51 @@ class Recorder(Tape):
         self._own.add(slot)
         self.known.note_put(slot, array.slot, index.slot, argument(value))
         return TracedArray.make(self, slot, result, array.dynamic)
+
+    def _whole(self, lanes: int, then: Any, otherwise: Any, kind: str) -> Any:
+        """A slot or a constant that is one in these lanes and the other elsewhere; None if it takes both."""
+        one, other = self._lift.whole(then, (lanes, True)), self._lift.whole(otherwise, (lanes, False))
+        if one is None or other is None or kind not in "fb":
+            return None
+        cast = bool if kind == "b" else float
+        one, other = (v if isinstance(v, Slot) else cast(v) for v in (one, other))
+        if any(isinstance(v, Slot) and self.definitions[v.number].array != kind for v in (one, other)):
+            return None
+        found = one if one == other else self.select(lanes, one, other)
+        asked = [p for p in (then, otherwise) if isinstance(p, Slot) and p.number in self._summed]
+        if isinstance(found, Slot) and asked:
+            # Whether each side is finite was asked already; now it follows from the whole.
+            for part in asked:
+                self.record(PART, None, (part, found))
+            _ask_finite(self.reduce(np.add, self._array(found.number)))
+        return found
+
+    def _array(self, slot: int) -> TracedArray:
+        return TracedArray.make(self, slot, self.values[slot], False)
+
+    # Arrays of all lanes, for `Lift` ------------------------------------------------------------------------
+
+    def select(self, lanes: int, then: Any, otherwise: Any) -> Any:
+        self._note_lanes(self._array(lanes))
+        if not isinstance(then, Slot) and not isinstance(otherwise, Slot):
+            return Slot(self._chosen(Choice(lanes, then, otherwise), False).slot)
+        values = [self.values[v.number] if isinstance(v, Slot) else v for v in (Slot(lanes), then, otherwise)]
+        return Slot(self.record(FUNCTION, np.where, (Slot(lanes), then, otherwise), like=np.where(*values)))
+
+    def apply(self, function: Any, arguments: list[Any]) -> int:
+        values = [self._operand(value) for value in arguments]
+        return int(self.ufunc(function, "__call__", tuple(values), {}).slot)
+
+    def _operand(self, value: Any) -> Any:
+        if not isinstance(value, Slot):
+            return value
+        if value.number in self.values:
+            return self._array(value.number)
+        return TracedNumber(self, value.number, self.numbers[value.number])
+
+
+def _ask_finite(total: Any) -> bool:
+    return bool(total > -np.inf) and bool(total < np.inf)
 
 
 def _unchanged(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:

@@ -80,9 +80,7 @@ class Places:
 class Reader:
     """One walk over a state. With a tape, `copies` maps each copy to the original's place."""
 
-    def __init__(
-        self, engine: Engine, scope: Scope, whole_lists: bool, tape: Recorder | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, scope: Scope, whole_lists: bool, tape: Recorder | None = None) -> None:
         self.engine = engine
         self.scope = scope
         self.whole_lists = whole_lists

@@ -18,6 +18,8 @@ INPUT, UFUNC, REDUCE, FUNCTION, METHOD, DRAW, RESAMPLE = (
     "draw",
     "resample",
 )  # fmt: skip
+# Not to be done again, but so: the first slot is some lanes of the second.
+PART = "part"
 
 
 class Untraceable(Exception):

@@ -63,7 +63,8 @@ def trace(
             again,
             None if again is None else _carry(reader, again, deferred.ancestors),
         )
-    tree.add(tape.path, leaf, reader.places, plausible(tape, reader.slots))
+    inputs = dict(zip(reader.slots, reader.leaves, strict=True))
+    tree.add(tape.path, leaf, reader.places, plausible(inputs))
 
 
 def _key_of(reader: Reader, result: Value) -> Hashable | None:

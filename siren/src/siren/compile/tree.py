@@ -17,6 +17,7 @@ from siren.compile.branch import Branch, Leaf
 from siren.compile.carry import Carried, find_carried
 from siren.compile.facts import Fact
 from siren.compile.invariants import Invariants, check, find_invariants
+from siren.compile.recorder import OPERATORS
 from siren.compile.state import Places
 from siren.compile.tape import (
     DRAW,
@@ -30,7 +31,6 @@ from siren.compile.tape import (
     Slot,
     Untraceable,
 )
-from siren.compile.recorder import OPERATORS
 from siren.inference.graph import Mixed, Node
 from siren.runtime.values import NIL, Cons
 from siren.symbolic.dist import Dist
@@ -56,9 +56,7 @@ class Tree:
         # What has been so of the inputs at every step that was traced.
         self._plausible: set[Fact] | None = None
 
-    def add(
-        self, path: list[Operation | Decision], leaf: Leaf, places: Places, plausible: set[Fact]
-    ) -> None:
+    def add(self, path: list[Operation | Decision], leaf: Leaf, places: Places, plausible: set[Fact]) -> None:
         branch, i = self.root, 0
         known = branch.operations
         started = self.paths > 0
@@ -159,21 +157,20 @@ class _Emitter:
         inputs = [op for op in root.operations if op.form == INPUT and op.out in live]
         body = [f"    v{op.out} = {self._operation(op)}" for op in inputs]
         self._needed -= {id(op) for op in inputs}
-        body += [*self._entry(carried, invariants), *self._branch(root, 1)]
+        arrays = {op.out for op in inputs if op.array}
+        body += [*self._entry(carried, invariants, arrays), *self._branch(root, 1)]
         head = ["def step(row, accumulator, carried, interpreter, engine, graph, scope, rng):"]
         head += [f"    {place} = {self.sources[place]}" for place in self._places]
         return "\n".join([*head, *body, ""])
 
-    def _entry(self, carried: Carried, invariants: Invariants) -> Iterator[str]:
+    def _entry(self, carried: Carried, invariants: Invariants, arrays: set[int]) -> Iterator[str]:
         """Have what is carried from the step before; at first, see to the invariants and work it out."""
         if not carried.slots and not invariants.facts:
             return
+        self.functions |= {"minimum_reduce": np.minimum.reduce, "maximum_reduce": np.maximum.reduce}
         yield "    if carried is None:"
         for fact in sorted(invariants.facts):
-            question = check(fact)
-            name = question.split("(")[0]
-            self.functions[name] = getattr(np, name.removesuffix("_reduce")).reduce
-            yield f"        if not {question}:"
+            yield f"        if not {check(fact, fact[1] in arrays)}:"
             yield "            return None"
         for operation in carried.operations:
             yield f"        v{operation.out} = {self._operation(operation)}"
