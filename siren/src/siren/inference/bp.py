@@ -8,12 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from siren.distributions.finite import DELTA
+from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.chain import Chain, Link, distribution
 from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conjugate
-from siren.inference.graph import Graph, Node
+from siren.inference.graph import Diverge, Graph, Node, lanes_with
+from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, exchange
-from siren.symbolic.expr import Outcome, Raw, Variable, components, parts
+from siren.symbolic.expr import NUMBERS, Outcome, Raw, Variable, components, parts
 
 
 class BP(Forest):
@@ -35,6 +37,29 @@ class BP(Forest):
 
     def _why(self, parent: Variable, dist: Dist) -> str:
         return "belief propagation keeps only gaussian parents of gaussians"
+
+    def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
+        """Between gaussians a coefficient of 0 does nothing by itself. Before lanes part over anything else the
+        parents become roots in all lanes, also where nothing depends on them, so that the lanes are alike when
+        they meet again."""
+        if len(parents) == 1 and self._is_linear(dist, parents[0]):
+            return
+        try:
+            super()._require_agreement(dist, parents)
+        except Diverge:
+            for parent in parents:
+                if lanes_with(dist.params, parent) is not None:
+                    self._reverse(parent, None)
+            raise
+
+    def _is_linear(self, dist: Dist, parent: Variable) -> bool:
+        """Whether both are gaussian, and all that depends on the parent is the mean."""
+        return (
+            dist.family is GAUSSIAN
+            and isinstance(dist.params[1], NUMBERS)
+            and self._node(parent).dist.family is GAUSSIAN
+            and affine(dist.params[0], parent) is not None
+        )
 
     def _settle(self, variable: Variable) -> Dist:
         self._reverse(variable, None)
