@@ -4,12 +4,31 @@ import faults
 import pytest
 from soundness import require_sound
 
+from siren.analysis.number import Numbers
+from siren.analysis.paths import Paths
+from siren.symbolic.sign import ANY, NEGATIVE, NONNEGATIVE, POSITIVE
+
 PROGRAMS = 300
 
 
 def test_what_is_accepted_holds() -> None:
     for seed in range(40):
         require_sound(seed)
+
+
+def test_programs_that_were_trouble() -> None:
+    """1090: a choice between parents by a flag that was drawn because of this very choice."""
+    require_sound(1090)
+
+
+def test_a_quotient_is_zero_only_if_its_dividend_is() -> None:
+    """Were it not known, sums of `1 / g` for drawn precisions would double the ways through a program."""
+    numbers = Numbers(Paths(10))
+    g, x = numbers.fresh(NONNEGATIVE), numbers.fresh(ANY)
+    assert (1.0 / g + 2.0 / g).sign == POSITIVE
+    assert (g / (1.0 / g)).sign == NONNEGATIVE
+    assert (-1.0 / g).sign == NEGATIVE
+    assert (1.0 / x).sign == (x / g).sign == ANY
 
 
 @pytest.mark.slow

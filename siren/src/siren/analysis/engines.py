@@ -102,6 +102,9 @@ class Abstract(Engine):
         dist = self.graph.simplify_dist(dist)
         return self.graph.simplify_dist(Dist(dist.family, tuple(self.resolve(p) for p in dist.params)))
 
+    def _after_draws(self, dist: Dist) -> Dist:
+        return self.decided(dist)
+
     def resolve(self, expr: Expr) -> Expr:
         """The expression with every choice made, without terms whose coefficient is 0 on this path."""
         if type(expr) is Op:

@@ -58,6 +58,11 @@ def _sign_of_product(a: str, b: str) -> str:
     return POSITIVE if a == b else NEGATIVE
 
 
+def _sign_of_quotient(a: str, b: str) -> str:
+    """Where there is a quotient, it is 0 only if the dividend is."""
+    return _sign_of_product(a, POSITIVE if b == NONNEGATIVE else b)
+
+
 _NOT_NEGATIVE = frozenset({"lt", "le", "eq", "and", "or", "not", "exp", "sqrt", "abs"})
 
 
@@ -116,11 +121,11 @@ class Unknown(Scalar):
     def __truediv__(self, other: Any) -> Any:
         if other is self and self.surely_nonzero:
             return 1.0
-        sign = _sign_of_product(self.sign, sign_of(other))
+        sign = _sign_of_quotient(self.sign, sign_of(other))
         return self.numbers.made("div", (self, other), sign)
 
     def __rtruediv__(self, other: Any) -> Any:
-        sign = _sign_of_product(self.sign, sign_of(other))
+        sign = _sign_of_quotient(sign_of(other), self.sign)
         return self.numbers.made("div", (other, self), sign)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:

@@ -63,11 +63,15 @@ class Forest(Engine):
                     )
             else:
                 self._draw(first, self._why(first, dist))
-            dist = self.graph.simplify_dist(dist)
+            dist = self._after_draws(dist)
         if parent is None or dist.known:
             self.graph.set(variable, Node(dist, MARGINALIZED))
             return
         self.graph.set(variable, Node(dist, INITIALIZED))
+
+    def _after_draws(self, dist: Dist) -> Dist:
+        """The distribution with what has been drawn filled in."""
+        return self.graph.simplify_dist(dist)
 
     def _why(self, parent: Variable, dist: Dist) -> str:
         result = exchange(parent, self._node(parent).dist, dist)
