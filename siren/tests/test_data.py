@@ -69,8 +69,11 @@ def test_values_from_python() -> None:
     assert plain("a", [[1], [2, 3]]) == [[1.0], [2.0, 3.0]]
     with pytest.raises(DataError, match="not a number"):
         plain("a", object())
-    with pytest.raises(DataError, match="is a dict"):
+    assert plain("a", {"x": 1, "y": [2]}) == {"x": 1.0, "y": [2.0]}
+    with pytest.raises(DataError, match="without fields"):
         plain("a", {})
+    with pytest.raises(DataError, match="field 3"):
+        plain("a", {3: 1.0})
 
 
 MESSY = (

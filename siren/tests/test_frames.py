@@ -107,7 +107,7 @@ def test_dates_of_python_and_numpy() -> None:
     ("data", "message"),
     [
         ({"y": "abc"}, "is the text 'abc'"),
-        ({"y": [{}]}, "holds a dict"),
+        ({"y": [{}]}, "a record without fields"),
         ([1.0, 2.0], "give a dict of names"),
         ({"y": object()}, "not a number"),
     ],

@@ -8,12 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from siren.cells import Cell, from_text, is_missing
 from siren.errors import DataError, did_you_mean
 
 Row = list[Cell]
-Value = Cell | list["Value"]
+Value = Cell | list["Value"] | dict[str, "Value"]
+
+
+class NamedRow(list[Any]):
+    """A row whose cells also go by the names of their columns."""
+
+    def __init__(self, cells: Iterable[Any], names: tuple[str, ...]) -> None:
+        super().__init__(cells)
+        self.names = names
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +49,18 @@ def read_table(path: str | Path) -> Table:
     lines = _records(path)
     if not lines:
         return Table((), [])
-    rows = [[from_text(cell) for cell in cells] for _, cells in lines[1:]]
+    names = tuple(name.strip() for name in lines[0][1])
+    rows: list[Row] = [NamedRow([from_text(cell) for cell in cells], names) for _, cells in lines[1:]]
     kinds = _Kinds(path)
     for row in rows:
         kinds.learn(row)
     for (number, cells), row in zip(lines[1:], rows, strict=True):
         kinds.require(number, cells, row)
-    return Table(tuple(name.strip() for name in lines[0][1]), rows)
+    return Table(names, rows)
 
 
 def read_csv(path: str | Path) -> list[Row]:
-    """The rows of a CSV file without its header."""
+    """The rows of a CSV file, with the names in its header."""
     return read_table(path).rows
 
 
@@ -74,7 +84,8 @@ def read_target(target: str) -> Value:
     path, colon, column = target.rpartition(":")
     if colon and not Path(target).exists():
         return list(read_column(path, column))
-    return [list(row) for row in read_csv(target)]
+    rows: list[Any] = read_csv(target)
+    return rows
 
 
 def read_axis(target: str | None) -> list[datetime] | Row | None:
@@ -93,21 +104,22 @@ def read_axis(target: str | None) -> list[datetime] | Row | None:
 
 
 def stream_rows(lines: Iterable[str], name: str = "<stdin>") -> Iterator[Row]:
-    """Rows as they arrive. A first line without any number or date is taken for a header and skipped."""
+    """Rows as they arrive. A first line without any number or date is taken for the header."""
     kinds = _Kinds(name)
     first = True
+    names: tuple[str, ...] | None = None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         cells = next(csv.reader([line]))
         row = [from_text(cell) for cell in cells]
         if first and not any(_is_number(cell) for cell in row):
-            first = False
+            first, names = False, tuple(cell.strip() for cell in cells)
             continue
         first = False
         kinds.learn(row)
         kinds.require(number, cells, row)
-        yield row
+        yield row if names is None else NamedRow(row, names)
 
 
 def standard_input() -> Iterator[Row]:

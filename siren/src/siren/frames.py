@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from siren.cells import MISSING, from_object, seconds
-from siren.data import Value
+from siren.data import NamedRow, Value
 from siren.errors import DataError
 
 
@@ -30,7 +30,7 @@ def bindings(data: Any) -> dict[str, Value]:
 
 
 def plain(name: str, value: Any) -> Value:
-    """A value as nested lists of numbers and texts; a frame as the list of its rows."""
+    """A value as nested lists of numbers and texts; a frame as its rows, a mapping as a record."""
     cell = from_object(value)
     if isinstance(cell, str):
         raise DataError(f"data `{name}` is the text {cell!r}", hint="give numbers, lists, arrays or frames")
@@ -39,10 +39,8 @@ def plain(name: str, value: Any) -> Value:
     columns = _columns(value)
     if columns is not None:
         cells = [_list(name, column) for column in columns.values()]
-        return [list(row) for row in zip(*cells, strict=True)]
-    if isinstance(value, Mapping | bytes):
-        raise DataError(f"data `{name}` is a {type(value).__name__}", hint="give numbers, lists or arrays")
-    return _list(name, value)
+        return [NamedRow(row, tuple(columns)) for row in zip(*cells, strict=True)]
+    return _item(name, value)
 
 
 def _columns(value: Any) -> dict[str, Any] | None:
@@ -74,6 +72,13 @@ def _item(name: str, value: Any) -> Value:
     cell = from_object(value)
     if cell is not None:
         return cell
-    if isinstance(value, Mapping | bytes):
-        raise DataError(f"data `{name}` holds a {type(value).__name__}", hint="give numbers, lists or arrays")
+    if isinstance(value, Mapping):
+        if not value:
+            raise DataError(f"data `{name}` holds a record without fields")
+        wrong = next((key for key in value if not isinstance(key, str)), None)
+        if wrong is not None:
+            raise DataError(f"data `{name}` has a field {wrong!r}", hint="the fields of a record go by names")
+        return {key: _item(name, item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        raise DataError(f"data `{name}` holds bytes", hint="give numbers, lists or arrays")
     return _list(name, value)

@@ -28,6 +28,8 @@ class Leaf(Protocol):
     @property
     def mean(self) -> float: ...
     @property
+    def share(self) -> float: ...
+    @property
     def sd(self) -> float: ...
     def quantile(self, q: float) -> float: ...
     def draws(self, n: int, seed: int = 0) -> NDArray[Any]: ...
@@ -48,26 +50,47 @@ class Output:
     def sd(self) -> Any:
         return self._each(lambda leaf: leaf.sd)
 
+    @property
+    def share(self) -> Any:
+        """The probability that there is such a number: below 1 for elements of a list that differs in length
+        between particles. Mean, spread and quantiles are given that there is one."""
+        return self._each(lambda leaf: leaf.share)
+
+    @property
+    def is_varying(self) -> bool:
+        """It has a list whose length is uncertain."""
+        return any(True for _ in _lengths("", self.value))
+
+    @property
+    def lengths(self) -> dict[str, Leaf]:
+        """The lengths of lists whose length is uncertain, each a number like any other."""
+        return dict(_lengths(self.name, self.value))
+
     def quantile(self, q: float) -> Any:
         return self._each(lambda leaf: leaf.quantile(q))
 
     def draws(self, n: int = 1000, seed: int = 0) -> NDArray[np.float64]:
-        """n draws, first axis the draw. With the same n and seed those of several outputs are joint draws."""
-        leaves = [leaf.draws(n, seed) for _, leaf in self.leaves()]
+        """n draws, first axis the draw. With the same n and seed those of several outputs are joint draws. An
+        element that a draw does not have is NaN."""
+        leaves = [leaf.draws(n, seed) for _, leaf in _leaves(self.name, self.value)]
         if not leaves:
             return np.empty((n, 0))
         shape = np.shape(self.mean)
         return np.stack(leaves, axis=1).reshape((n, *shape) if math.prod(shape) == len(leaves) else (n, -1))
 
     def leaves(self) -> Iterator[tuple[str, Leaf]]:
-        """Every number with its own label, such as `xs[3]`."""
+        """Every number with its own label, such as `xs[3]`, after the lengths that are uncertain."""
+        yield from _lengths(self.name, self.value)
         yield from _leaves(self.name, self.value)
 
     @property
     def is_series(self) -> bool:
         """A list of numbers, as a plot over time shows it."""
         return (
-            isinstance(self.value, list) and bool(self.value) and all(_is_leaf(item) for item in self.value)
+            isinstance(self.value, list)
+            and bool(self.value)
+            and not self.is_varying
+            and all(_is_leaf(item) for item in self.value)
         )
 
     @property
@@ -181,6 +204,11 @@ def make_result(program: ast.Program, raw: RunResult) -> Result:
 
 
 def _labelled(expr: ast.Expr, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if part is not None:
+                yield (name if isinstance(expr, ast.Record) else f"{_label(expr)}.{name}"), part
+        return
     if not isinstance(value, tuple):
         if value is not None:
             yield _label(expr), value
@@ -223,6 +251,23 @@ def _leaves(label: str, value: Any) -> Iterator[tuple[str, Leaf]]:
     elif isinstance(value, tuple):
         for index, item in enumerate(value, start=1):
             yield from _leaves(f"{label}.{index}", item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(f"{label}.{name}", item)
+
+
+def _lengths(label: str, value: Any) -> Iterator[tuple[str, Leaf]]:
+    if hasattr(value, "length"):
+        yield f"List.len({label})", value.length
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _lengths(f"{label}[{index}]", item)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value, start=1):
+            yield from _lengths(f"{label}.{index}", item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _lengths(f"{label}.{name}", item)
 
 
 def _map(value: Any, measure: Callable[[Leaf], float]) -> Any:
@@ -230,6 +275,8 @@ def _map(value: Any, measure: Callable[[Leaf], float]) -> Any:
         return [_map(item, measure) for item in value]
     if isinstance(value, tuple):
         return tuple(_map(item, measure) for item in value)
+    if isinstance(value, dict):
+        return {name: _map(item, measure) for name, item in value.items()}
     return measure(value) if _is_leaf(value) else value
 
 
@@ -244,11 +291,17 @@ def _tidy(value: Any) -> Any:
 
 
 def _summary(output: Output) -> dict[str, Any]:
-    return {
+    summary = {
         "mean": _plain(output.mean),
         "sd": _plain(output.sd),
         "quantiles": {f"{q:g}": _plain(output.quantile(q)) for q in QUANTILES},
     }
+    if output.is_varying:
+        summary["share"] = _plain(output.share)
+        summary["lengths"] = {
+            name: {"mean": finite(leaf.mean), "sd": finite(leaf.sd)} for name, leaf in output.lengths.items()
+        }
+    return summary
 
 
 def _plain(value: Any) -> Any:
@@ -256,6 +309,8 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     return finite(value) if isinstance(value, float) else value
 
 

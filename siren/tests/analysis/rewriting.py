@@ -8,10 +8,9 @@ from random import Random
 from typing import Any
 
 from siren.syntax import ast
-from siren.syntax.traverse import random_variables
+from siren.syntax.traverse import random_variables, walk
 
 _NAMED = (ast.Name, ast.NamePattern, ast.Assume, ast.Function)
-_CALLING = (ast.Call, ast.Fold)
 
 
 def _rebuilt(node: Any, change: Any) -> Any:
@@ -36,7 +35,7 @@ def renamed(program: ast.Program, rng: Random) -> tuple[ast.Program, dict[str, s
     def rename(node: Any) -> Any:
         if isinstance(node, _NAMED) and node.name in names:
             return dataclasses.replace(node, name=names[node.name])
-        if isinstance(node, _CALLING) and node.function in names:
+        if isinstance(node, ast.Call) and node.function in names:
             return dataclasses.replace(node, function=names[node.function])
         return node
 
@@ -80,3 +79,39 @@ def rewritten(program: ast.Program, seed: int) -> tuple[ast.Program, dict[str, s
     rng = Random(seed)
     other, names = renamed(floated(program, rng), rng)
     return other, {name: names[name] for name in random_variables(program)}
+
+
+def nameless(program: ast.Program) -> ast.Program:
+    """The same program without named functions: one that is given to a loop is written there, one that is
+    called is bound to a name of the caller first. Functions that call themselves stay."""
+    functions = {function.name: function for function in program.functions}
+    lambdas: dict[str, ast.Lambda] = {}
+
+    def function(name: str) -> ast.Lambda:
+        if name not in lambdas:
+            found = functions[name]
+            lambdas[name] = ast.Lambda(found.parameters, _called(_rebuilt(found.body, change)))
+        return lambdas[name]
+
+    def change(node: Any) -> Any:
+        if (
+            isinstance(node, ast.Fold)
+            and isinstance(node.function, ast.Name)
+            and node.function.name in functions
+        ):
+            return dataclasses.replace(node, function=function(node.function.name))
+        if isinstance(node, ast.Call) and node.function == "List.map":
+            given, elements = node.arguments
+            if isinstance(given, ast.Name) and given.name in functions:
+                return dataclasses.replace(node, arguments=(function(given.name), elements))
+        return node
+
+    def _called(body: ast.Expr) -> ast.Expr:
+        """Bind what the body calls."""
+        names = {node.function for node in walk(body) if isinstance(node, ast.Call)} & set(functions)
+        for name in sorted(names):
+            body = ast.Let(ast.NamePattern(name), function(name), body)
+        return body
+
+    body = _called(_rebuilt(program.body, change))
+    return dataclasses.replace(program, functions=(), body=body)

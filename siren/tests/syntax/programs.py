@@ -17,9 +17,26 @@ strings = st.text(
 leaf_patterns = st.one_of(
     names.map(ast.NamePattern), st.just(ast.WildcardPattern()), st.just(ast.UnitPattern())
 )
+# A column of a file may have any name.
+fields = st.one_of(names, st.sampled_from(["let", "sample", "_", "Speed (m/s)", "2", ""]))
+
+
+def _record_patterns(inner: st.SearchStrategy[ast.Pattern]) -> st.SearchStrategy[ast.Pattern]:
+    # `{x}` is short for `{x = x}`: both are the same tree.
+    pairs = st.lists(
+        st.one_of(st.tuples(fields, inner), names.map(lambda name: (name, ast.NamePattern(name)))),
+        min_size=1,
+        max_size=3,
+    )
+    return pairs.map(lambda pairs: ast.RecordPattern(*map(tuple, zip(*pairs, strict=True))))
+
+
 patterns = st.recursive(
     leaf_patterns,
-    lambda inner: st.lists(inner, min_size=2, max_size=3).map(lambda items: ast.TuplePattern(tuple(items))),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=3).map(lambda items: ast.TuplePattern(tuple(items))),
+        _record_patterns(inner),
+    ),
     max_leaves=4,
 )
 leaves = st.one_of(
@@ -38,6 +55,8 @@ def _compound(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]
     some = st.lists(inner, max_size=3).map(tuple)
     two_or_more = st.lists(inner, min_size=2, max_size=3).map(tuple)
     distributions = st.builds(ast.Distribution, names, some)
+    records = st.dictionaries(fields, inner, min_size=1, max_size=3)
+    bases = st.one_of(st.none(), names.map(ast.Name))
     operators = st.sampled_from(["+", "-", "*", "/", "=", "<>", "<", "<=", ">", ">=", "&&", "||", "::"])
     return st.one_of(
         st.builds(ast.Tuple, two_or_more),
@@ -45,7 +64,10 @@ def _compound(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]
         st.builds(ast.Unary, st.sampled_from(["-", "not"]), inner),
         st.builds(ast.Binary, operators, inner, inner),
         st.builds(ast.Call, st.one_of(names, qualified), some),
-        st.builds(ast.Fold, st.one_of(names, qualified), inner, inner),
+        st.builds(ast.Fold, inner, inner, inner),
+        st.builds(lambda r, base: ast.Record(tuple(r), tuple(r.values()), base), records, bases),
+        st.builds(ast.Field, inner, fields),
+        st.builds(ast.Lambda, patterns, inner),
         st.builds(ast.If, inner, inner, inner),
         st.builds(ast.Let, patterns, inner, inner),
         st.builds(ast.Assume, st.sampled_from([None, "sample", "symbolic"]), names, distributions, inner),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from siren.analysis.engines import Abstract
 from siren.analysis.number import Numbers, Unknown
@@ -14,13 +15,15 @@ from siren.analysis.widen import FRONT, Widening, describe
 from siren.errors import EmptyListError, RunError, Span
 from siren.inference.engine import Site
 from siren.inference.population import Population
+from siren.runtime.combine import Uneven
 from siren.runtime.effects import LOOP, bound
-from siren.runtime.evaluator import Env, Evaluator
-from siren.runtime.values import EXPRESSIONS, Cons, Value, combine
-from siren.symbolic.algebra import ite
+from siren.runtime.evaluator import Evaluator
+from siren.runtime.loops import Env, Function
+from siren.runtime.values import EXPRESSIONS, Closure, Cons, Named, Record, Value
 from siren.symbolic.expr import Expr, Op, Poly, Scalar, variables
 from siren.symbolic.sign import NONNEGATIVE
 from siren.syntax import ast
+from siren.syntax.builtins import WITH_FUNCTIONS
 
 # Steps of a loop after which expressions that still grow are made small.
 _PATIENCE = 3
@@ -59,8 +62,8 @@ class Interpreter(Evaluator):
     # Where values are held ----------------------------------------------------------------------------------
 
     def eval(self, node: ast.Expr, env: Env) -> Value:
-        several = isinstance(node, (ast.Tuple, ast.List, ast.Binary, ast.Observe)) or (
-            isinstance(node, ast.Call) and len(node.arguments) > 1 and node.function != "List.map"
+        several = isinstance(node, (ast.Tuple, ast.List, ast.Record, ast.Binary, ast.Observe)) or (
+            isinstance(node, ast.Call) and len(node.arguments) > 1 and node.function not in WITH_FUNCTIONS
         )
         if several and LOOP in self.effects.of(node):
             with self._half_done():
@@ -126,24 +129,27 @@ class Interpreter(Evaluator):
         pure = self.effects.is_pure(node.then) and self.effects.is_pure(node.otherwise)
         if type(condition) is Poly or type(condition) is Op:
             if pure:
-                return self._either(condition, *self._both(node, env))
-            self.engine.site = Site("this `if`, whose branches observe or resample", node.span)
+                try:
+                    return self._mixed(node, env, condition)
+                except Uneven:
+                    self.engine.site = Site("this `if`, whose lists differ in length", node.span)
+            else:
+                self.engine.site = Site("this `if`, whose branches observe or resample", node.span)
             condition = self.engine.value(condition)
         if isinstance(condition, Scalar):
             simple = self.effects.is_simple(node.then) and self.effects.is_simple(node.otherwise)
             if simple:
                 try:
-                    return self._either(condition, *self._both(node, env))
+                    return self._mixed(node, env, condition)
                 except RunError:
                     pass  # a side may fail for particles that do not take it
         return self.eval(node.then if condition else node.otherwise, env)
 
-    def _either(self, condition: Expr, then: Value, otherwise: Value) -> Value:
-        return combine([then, otherwise], lambda sides: ite(condition, *sides))
-
     # Lists --------------------------------------------------------------------------------------------------
 
-    def apply(self, name: str, arguments: list[Value], span: Span) -> Value:
+    def apply(self, name: Function, arguments: list[Value], span: Span) -> Value:
+        if isinstance(name, Closure):
+            return super().apply(name, arguments, span)
         if name == "List.nth" and name not in self._functions:
             value, place = arguments
             return self._nth(value, place, span)
@@ -154,6 +160,15 @@ class Interpreter(Evaluator):
         if name not in self._functions and name in ("::", "cons") and type(arguments[1]) is Tail:
             return assemble([arguments[0]], arguments[1])
         return super().apply(name, arguments, span)
+
+    def _part(self, value: Value, name: str, span: Span) -> Value:
+        """Of a row whose file is not known, any element may have the name."""
+        if type(value) is not Tail:
+            return super()._part(value, name, span)
+        if not value.columns:
+            return self._element(value)
+        columns = dict(value.columns)
+        return self._copy(super()._part(Record(columns), name, span))
 
     def _nth(self, value: Value, place: Value, span: Span) -> Value:
         """Of an unknown place, any element."""
@@ -216,6 +231,8 @@ class Interpreter(Evaluator):
             return self.numbers.fresh(value.sign)
         if type(value) is tuple:
             return self._copy(value[0]), self._copy(value[1])
+        if isinstance(value, Named):
+            return value.mapped(self._copy)
         if type(value) is Past:
             raise Undecided("an old random element of a list of unknown length is read again")
         if type(value) is Cons:
@@ -223,47 +240,73 @@ class Interpreter(Evaluator):
             return assemble([self._copy(item) for item in items], rest)
         return value
 
-    def _map(self, node: ast.Call, env: Env) -> Value:
-        function, items = node.arguments
-        if not isinstance(function, ast.Name):
-            return super()._map(node, env)
-        values = self.eval(items, env)
+    def _map(self, function: Function, values: Value, span: Span) -> Value:
         first, rest = split(values)
-        if rest is None:
-            return super()._map(node, env)
-        if self.effects.of(ast.Call(function.name, ())):
-            raise Undecided("List.map of a random function over a list of unknown length")
-        mapped = [self.apply(function.name, [item], node.span) for item in first]
+        with self._around(function):
+            if rest is None:
+                return super()._map(function, values, span)
+            self._require_plain(function, rest)
+            mapped = [self.apply(function, [item], span) for item in first]
+            kinds = [self.apply(function, [self._copy(e)], span) for e in rest.elements]
+            return assemble(mapped, Tail(tuple(kinds)))
+
+    def _filter(self, function: Function, values: Value, span: Span) -> Value:
+        first, rest = split(values)
+        with self._around(function):
+            if rest is None:
+                return super()._filter(function, values, span)
+            self._require_plain(function, rest)
+            kept = [item for item in first if self._tested(function, item, span)]
+            for element in rest.elements:
+                self._tested(function, self._copy(element), span)
+            return assemble(kept, rest)
+
+    def _around(self, function: Function) -> AbstractContextManager[None]:
+        """What the function has given so far is in no environment."""
+        return self._half_done() if LOOP in self._effects(function) else nullcontext()
+
+    def _effects(self, function: Function) -> frozenset[str]:
+        if isinstance(function, Closure):
+            return self.effects.of(function.function.body)
+        return self.effects.of(ast.Call(function, ()))
+
+    def _require_plain(self, function: Function, rest: Tail) -> None:
+        if self._effects(function):
+            raise Undecided("a random function is mapped over a list of unknown length")
         if has_past(rest):
             raise Undecided("an old random element of a list of unknown length is read again")
-        kinds = [self.apply(function.name, [self._copy(e)], node.span) for e in rest.elements]
-        return assemble(mapped, Tail(tuple(kinds)))
 
     # Loops --------------------------------------------------------------------------------------------------
 
-    def _fold(self, node: ast.Fold, held: list[Value]) -> Value:
+    def _fold(self, node: ast.Fold, function: Function, held: list[Value]) -> Value:
         accumulator, items = held.pop(), held.pop()
         if not isinstance(items, (Cons, Tail)):
             raise RunError("fold expects a list", node.span)
-        first, rest = split(items)
-        for item in first:
-            accumulator = self._tidy(self.apply(node.function, [item, accumulator], node.span))
-        if rest is None or not rest.elements:
-            return accumulator
-        if self._pending:
-            raise Undecided("a loop over data stands inside an expression; give it a `let` of its own")
-        if has_past(rest) or list(_expressions(rest)):
-            raise Undecided("old random elements of a list of unknown length are read again")
-        return self._loop(node, rest, accumulator)
+        captured = function.parts if isinstance(function, Closure) else {}
+        self._frames.append((captured, frozenset(captured)))
+        try:
+            first, rest = split(items)
+            for item in first:
+                accumulator = self._tidy(self.apply(function, [item, accumulator], node.span))
+            if rest is None or not rest.elements:
+                return accumulator
+            if self._pending:
+                raise Undecided("a loop over data stands inside an expression; give it a `let` of its own")
+            if has_past(rest) or list(_expressions(rest)):
+                raise Undecided("old random elements of a list of unknown length are read again")
+            return self._loop(node, function, rest, accumulator)
+        finally:
+            self._frames.pop()
 
-    def _loop(self, node: ast.Fold, rest: Tail, accumulator: Value) -> Value:
+    def _loop(self, node: ast.Fold, function: Function, rest: Tail, accumulator: Value) -> Value:
         """Any number of steps: all states that can come about, and then any of them."""
         start = self._captured(accumulator)
         names = list(start.nodes)
-        memo = (id(node), start.key, tuple(sorted(describe(e) for e in rest.elements)))
+        which = id(function.function) if isinstance(function, Closure) else function
+        memo = (id(node), which, start.key, tuple(sorted(describe(e) for e in rest.elements)))
         known = self._known_loops.get(memo)
         if known is None:
-            states = self._states(node, rest, start)
+            states = self._states(node, function, rest, start)
             self._known_loops[memo] = (list(names), states)
         else:
             renaming = dict(zip(known[0], names, strict=True))
@@ -273,12 +316,12 @@ class Interpreter(Evaluator):
         self._resume(state)
         return state.accumulator
 
-    def _states(self, node: ast.Fold, rest: Tail, start: State) -> list[State]:
+    def _states(self, node: ast.Fold, function: Function, rest: Tail, start: State) -> list[State]:
         found: dict[Hashable, State] = {start.key: start}
         todo = [(start, 0)]
         while todo:
             state, age = todo.pop(0)
-            for after in self.paths.explore(lambda s=state, a=age: self._step_from(node, rest, s, a)):  # type: ignore[misc]
+            for after in self.paths.explore(partial(self._step_from, node, function, rest, state, age)):
                 if (
                     after is not None
                     and after.key not in found
@@ -290,13 +333,15 @@ class Interpreter(Evaluator):
                         raise Undecided("the state of a loop does not settle")
         return list(found.values())
 
-    def _step_from(self, node: ast.Fold, rest: Tail, state: State, age: int) -> State | None:
+    def _step_from(
+        self, node: ast.Fold, function: Function, rest: Tail, state: State, age: int
+    ) -> State | None:
         """The state after a step; None if the run ends in it."""
         with self.graph.scratch():
             self._resume(state)
             arguments = [self._element(rest), state.accumulator]
             try:
-                accumulator = self._tidy(self.apply(node.function, arguments, node.span))
+                accumulator = self._tidy(self.apply(function, arguments, node.span))
             except EmptyListError:
                 return None
             outside = self._outside()
@@ -344,6 +389,8 @@ def _unsettled(value: Value) -> Past | None:
         return None if value.settled else value
     if type(value) is tuple:
         return _unsettled(value[0]) or _unsettled(value[1])
+    if isinstance(value, Named):
+        return next((past for part in value.parts.values() if (past := _unsettled(part))), None)
     items, rest = split(value)
     for item in (*items, *(rest.elements if rest else ())):
         found = _unsettled(item)
@@ -356,6 +403,9 @@ def _expressions(value: Value) -> Iterator[Expr]:
     if type(value) is tuple:
         yield from _expressions(value[0])
         yield from _expressions(value[1])
+    elif isinstance(value, Named):
+        for part in value.parts.values():
+            yield from _expressions(part)
     elif type(value) is Cons or type(value) is Tail:
         items, rest = split(value)
         for item in (*items, *(rest.elements if rest else ())):

@@ -9,7 +9,7 @@ from siren.analysis.number import Unknown
 from siren.analysis.paths import Undecided
 from siren.analysis.tail import Tail, assemble, split
 from siren.inference.graph import Graph, Node
-from siren.runtime.values import Cons, Value
+from siren.runtime.values import Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Component, Expr, Op, Poly, Variable, variables
 
@@ -42,6 +42,8 @@ def map_leaves(value: Value, change: Callable[[Expr], Value]) -> Value:
     """The value with its random expressions changed."""
     if type(value) is tuple:
         return map_leaves(value[0], change), map_leaves(value[1], change)
+    if isinstance(value, Named):
+        return value.mapped(lambda part: map_leaves(part, change))
     if type(value) is Cons or type(value) is Tail:
         items, rest = split(value)
         if rest is not None:
@@ -116,6 +118,12 @@ class _Writer:
     def value(self, value: Value) -> Hashable:
         if type(value) is tuple:
             return ("pair", self.value(value[0]), self.value(value[1]))
+        if isinstance(value, Named):
+            return (
+                type(value).__name__,
+                value.kind(),
+                tuple(self.value(value.parts[n]) for n in sorted(value.parts)),
+            )
         if type(value) is Cons or type(value) is Tail:
             items, rest = split(value)
             end = None if rest is None else tuple(self.value(e) for e in rest.elements)

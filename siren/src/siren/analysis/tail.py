@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from siren.runtime.values import NIL, Cons, Value
+from siren.runtime.values import NIL, Cons, Named, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,13 @@ class Past:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """Any number of elements, each like one of these. As a vector it has as many as the example had."""
+    """Any number of elements, each like one of these. As a vector it has as many as the example had; as a
+    row it has the example's columns."""
 
     elements: tuple[Value, ...]
     length: int = 0  # what a cell in front of it reads
     example: int = 0
+    columns: tuple[tuple[str, Value], ...] = ()
 
 
 def split(value: Any) -> tuple[list[Value], Tail | None]:
@@ -47,6 +49,8 @@ def has_past(value: Value) -> Past | None:
         return value
     if type(value) is tuple:
         return has_past(value[0]) or has_past(value[1])
+    if isinstance(value, Named):
+        return next((past for part in value.parts.values() if (past := has_past(part)) is not None), None)
     if type(value) is Tail or type(value) is Cons:
         items, rest = split(value)
         for item in (*items, *(rest.elements if rest else ())):

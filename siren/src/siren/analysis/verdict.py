@@ -14,10 +14,11 @@ from siren.analysis.interpreter import Interpreter
 from siren.analysis.number import Numbers, sign_of
 from siren.analysis.paths import Paths, Undecided
 from siren.analysis.tail import Tail
+from siren.analysis.widen import describe
 from siren.errors import EmptyListError, PlanError, RunError, SirenError
 from siren.inference.graph import Graph
 from siren.inference.population import Population
-from siren.runtime.values import Value
+from siren.runtime.values import Record, Value
 from siren.syntax import ast
 from siren.syntax.traverse import everything
 
@@ -119,10 +120,17 @@ def _shape(value: Any, numbers: Numbers) -> Value:
     """Data of which only the shape is known; lists may have any length."""
     if isinstance(value, (str, type(None))):
         return value
-    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) != 0:
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
         if not len(value):
             raise Undecided("an empty list of data does not show what its elements are")
+        names = getattr(value, "names", None)
+        if names is not None:
+            columns = tuple((n, _shape(cell, numbers)) for n, cell in zip(names, value, strict=False))
+            kinds = {describe(cell): cell for _, cell in columns}
+            return Tail(tuple(kinds.values()), example=len(value), columns=columns)
         return Tail((_shape(value[0], numbers),), example=len(value))
+    if isinstance(value, Mapping):
+        return Record({name: _shape(part, numbers) for name, part in value.items()})
     return numbers.fresh(sign_of(float(value)) if isinstance(value, bool) else "?")
 
 

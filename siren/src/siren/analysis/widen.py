@@ -11,7 +11,7 @@ from siren.analysis.state import map_leaves, reachable
 from siren.analysis.tail import Past, Tail, assemble, split
 from siren.distributions.finite import DELTA
 from siren.inference.graph import Graph, Node
-from siren.runtime.values import Cons, Value
+from siren.runtime.values import Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, ONE, Expr, Op, Poly, Scalar, Variable, variables
 from siren.symbolic.sign import ANY
@@ -45,6 +45,8 @@ class Widening:
         """Lists that have grown are cut; what is cut off lies in the tail as it is, for `_put_away`."""
         if type(before) is tuple and type(after) is tuple:
             return self._shortened(before[0], after[0]), self._shortened(before[1], after[1])
+        if isinstance(before, Named) and isinstance(after, Named) and before.kind() == after.kind():
+            return after.of({n: self._shortened(before.parts[n], part) for n, part in after.parts.items()})
         if isinstance(before, NUMBERS) and isinstance(after, NUMBERS):
             return self._number(before, after)
         if isinstance(after, (Cons, Tail)) and isinstance(before, (Cons, Tail)):
@@ -73,6 +75,8 @@ class Widening:
     def _put_away(self, value: Value, live: set[Variable]) -> Value:
         if type(value) is tuple:
             return self._put_away(value[0], live), self._put_away(value[1], live)
+        if isinstance(value, Named):
+            return value.mapped(lambda part: self._put_away(part, live))
         if type(value) is Cons or type(value) is Tail:
             items, rest = split(value)
             if rest is not None:
@@ -88,6 +92,8 @@ class Widening:
         """An element that nothing reads before the loop ends."""
         if type(value) is tuple:
             return self._kind(value[0], live), self._kind(value[1], live)
+        if isinstance(value, Named):
+            return value.mapped(lambda part: self._kind(part, live))
         if type(value) is Cons or type(value) is Tail:
             items, rest = split(value)
             return assemble([self._kind(i, live) for i in items], rest)
@@ -139,6 +145,8 @@ def _leaves(value: Value) -> list[Expr]:
     """Random expressions outside of tails."""
     if type(value) is tuple:
         return _leaves(value[0]) + _leaves(value[1])
+    if isinstance(value, Named):
+        return [leaf for part in value.parts.values() for leaf in _leaves(part)]
     if type(value) is Cons:
         return [leaf for item in split(value)[0] for leaf in _leaves(item)]
     return [value] if type(value) is Poly or type(value) is Op else []
@@ -150,6 +158,9 @@ def describe(value: Value) -> str:
         return value.sign
     if type(value) is tuple:
         return f"({describe(value[0])}, {describe(value[1])})"
+    if isinstance(value, Named):
+        parts = ", ".join(f"{name} = {describe(value.parts[name])}" for name in sorted(value.parts))
+        return f"{{{value.kind()}: {parts}}}"
     if type(value) is Cons or type(value) is Tail:
         items, rest = split(value)
         end = "" if rest is None else " | " + " ".join(sorted(describe(e) for e in rest.elements))

@@ -19,14 +19,17 @@ def show_result(result: Result, rows: int) -> None:
     console = open_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("output", no_wrap=True)
-    for heading in ("mean", "sd", *(f"{q:.0%}" for q in QUANTILES)):
+    # Elements of lists that differ in length: how probable it is that there is one.
+    shares = any(output.is_varying for output in result)
+    for heading in ("mean", "sd", *(f"{q:.0%}" for q in QUANTILES), *(["exists"] if shares else [])):
         table.add_column(heading, justify="right", no_wrap=True)
     for output in result:
         for label, leaf in _shortened(output, rows):
             cells = [] if leaf is None else [leaf.mean, leaf.sd, *(leaf.quantile(q) for q in QUANTILES)]
-            table.add_row(
-                escape(label), *(number(cell) for cell in cells), style="dim" if leaf is None else None
-            )
+            texts = [number(cell) for cell in cells]
+            if shares and leaf is not None:
+                texts.append(f"{leaf.share:.0%}")
+            table.add_row(escape(label), *texts, style="dim" if leaf is None else None)
     if table.row_count:
         console.print(table)
     else:

@@ -19,7 +19,7 @@ from siren.compile.invariants import answered
 from siren.compile.tape import INPUT, PART, Decision, Operation, Slot, Untraceable
 from siren.compile.tree import Tree, reading, writing
 from siren.inference.population import Choice
-from siren.runtime.values import Cons, Value
+from siren.runtime.values import Cons, Named, Value
 
 # Rows that the device runs before it reports.
 CHUNK = 4096
@@ -234,13 +234,13 @@ def _usual_path(branch: Branch) -> tuple[list[Operation | Decision], Leaf]:
 
 
 def _numbers(row: Value) -> list[float]:
-    return (
-        [row]
-        if type(row) is float
-        else [n for item in row for n in _numbers(item)]
-        if type(row) is Cons
-        else []
-    )
+    if type(row) is float:
+        return [row]
+    if isinstance(row, Named):
+        parts: Any = [row.parts[name] for name in sorted(row.parts)]
+    else:
+        parts = row if type(row) is Cons else ()
+    return [number for part in parts for number in _numbers(part)]
 
 
 def _host(value: Any) -> Any:

@@ -21,7 +21,7 @@ from siren.compile.tape import INPUT, Untraceable
 from siren.compile.traced import TracedArray, TracedNumber
 from siren.inference.engine import Engine
 from siren.inference.graph import Mixed, Node
-from siren.runtime.values import NIL, Cons, Value
+from siren.runtime.values import NIL, Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Component, Expr, Op, Poly, Variable
 from siren.symbolic.lanes import Generation, Scope
@@ -38,6 +38,7 @@ class Sealed(Cons):
     def __init__(self, place: str, length: Any) -> None:
         self.place = place
         self.length = length
+        self.names = None
 
     @property
     def head(self) -> Value:
@@ -136,6 +137,13 @@ class Reader:
             )
         if kind is Cons:
             return self._list(value, source, whole or self.whole_lists)
+        if isinstance(value, Named):
+            self.tokens.append((kind.__name__, value.kind()))
+            place = self.places.name(source)
+            read = {
+                n: self._value(value.parts[n], f"{place}.parts[{n!r}]", whole) for n in sorted(value.parts)
+            }
+            return value.of({n: read[n] for n in value.parts})
         if kind is Sealed:
             raise Untraceable("a list whose head is not known")
         if kind is str or value is None:
@@ -151,13 +159,14 @@ class Reader:
         if index is not None:
             self.tokens.append(("same", index))
             return copy  # type: ignore[return-value]
-        self.tokens.append("::")
+        self.tokens.append("::" if cell.names is None else cell.names)
         self.lists += not whole
         place = self.places.name(source)
         copy = Cons.__new__(Cons)
         self._remember(cell, copy, place)
         copy.head = self._value(cell.head, f"{place}.head", whole)
         copy.length = cell.length
+        copy.names = cell.names
         if whole:
             copy.tail = self._list(cell.tail, f"{place}.tail", whole)  # type: ignore[arg-type]
         elif self.tape is not None:

@@ -14,7 +14,7 @@ from siren.compile.state import Reader, Sealed
 from siren.compile.tape import Untraceable
 from siren.compile.traced import TracedArray, TracedNumber
 from siren.inference.graph import Mixed, Node
-from siren.runtime.values import NIL, Cons, Value
+from siren.runtime.values import NIL, Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Op, Poly, Variable
 from siren.symbolic.lanes import Generation
@@ -88,6 +88,9 @@ class Writer:
         kind = type(value)
         if kind is tuple:
             return f"({self._value(value[0])}, {self._value(value[1])})"
+        if isinstance(value, Named):
+            parts = ", ".join(f"{name!r}: {self._value(part)}" for name, part in value.parts.items())
+            return f"{self.constant(value.of({}))}.of({{{parts}}})"
         if kind is TracedNumber:
             return self._raw(value)
         if kind in (float, bool, str) or value is None:
@@ -110,7 +113,8 @@ class Writer:
             args = ", ".join(self._value(arg) for arg in value.args)
             return self._new(f"Op({value.name!r}, ({args},))", value)
         if kind is Cons:
-            return self._new(f"Cons({self._value(value.head)}, {self._value(value.tail)})", value)
+            parts = f"{self._value(value.head)}, {self._value(value.tail)}"
+            return self._new(f"Cons({parts}{f', {value.names!r}' if value.names else ''})", value)
         raise Untraceable(f"a {kind.__name__} in the state")
 
     def _old(self, value: Any, copy: tuple[str, Any, Any]) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from siren.syntax import ast
-from siren.syntax.traverse import children
+from siren.syntax.builtins import WITH_FUNCTIONS
+from siren.syntax.traverse import children, everything, pattern_names
 
 # An expression is pure if it neither observes nor resamples, and simple if it moreover neither assumes, loops
 # nor recurs, so that it can be evaluated for particles that do not need it.
@@ -27,12 +28,17 @@ class Effects:
     """Effects of every function of a program, and of expressions in it."""
 
     def __init__(self, program: ast.Program) -> None:
-        self._functions = frozenset(function.name for function in program.functions)
         # By identity: the expression is kept, so that its identity is not given to another one.
         self._facts: dict[int, tuple[ast.Expr, Facts]] = {}
         self._of: dict[Facts, frozenset[str]] = {}
-        bodies = {function.name: self._look_at(function.body) for function in program.functions}
-        self._bodies = bodies
+        self._bodies: dict[str, Facts] = {}
+        bodies = _bodies(program)
+        self._functions = frozenset(bodies)
+        for name, several in bodies.items():
+            facts = [self._look_at(body) for body in several]
+            self._bodies[name] = Facts(
+                _union(fact.direct for fact in facts), _union(fact.called for fact in facts), _NONE
+            )
 
     def of(self, expr: ast.Expr) -> frozenset[str]:
         facts = self._look_at(expr)
@@ -80,16 +86,24 @@ class Effects:
         kind = _KINDS.get(type(node))
         if kind is not None:
             direct |= {kind}
-        if isinstance(node, (ast.Call, ast.Fold)):
-            if node.function == "List.map":
+        given: ast.Expr | None = None
+        if isinstance(node, ast.Fold):
+            given = node.function
+        elif isinstance(node, ast.Call):
+            if node.function in WITH_FUNCTIONS and node.arguments:
                 direct |= {LOOP}
+                given = node.arguments[0]
             if node.function in self._functions:
                 called |= {node.function}
+        if isinstance(given, ast.Name) and given.name in self._functions:
+            called |= {given.name}
         match node:
             case ast.Name(name):
-                if name in self._functions:  # the function of a `List.map`
-                    called |= {name}
                 return Facts(direct, called, frozenset({name}))
+            case ast.Call(name):  # which may be a variable that holds a function
+                needs = _union(part.needs for part in parts) | {name}
+            case ast.Lambda(parameters, body):
+                needs = self.needs(body) - bound(parameters)
             case ast.Let(pattern, value, body):
                 needs = self.needs(value) | (self.needs(body) - bound(pattern))
             case ast.Assume(_, name, distribution, body):
@@ -108,6 +122,26 @@ class Effects:
                 seen.add(name)
                 todo.extend(self._bodies[name].called)
         return seen
+
+
+def _bodies(program: ast.Program) -> dict[str, list[ast.Expr]]:
+    """What may run when a name is called: the body of the function, and of the functions without a name that
+    a variable of this name may hold. If that cannot be told, it may hold any of them."""
+    bodies: dict[str, list[ast.Expr]] = {function.name: [function.body] for function in program.functions}
+    nodes = list(everything(program))
+    lambdas = [node for node in nodes if isinstance(node, ast.Lambda)]
+    if not lambdas:
+        return bodies
+    patterns = [function.parameters for function in program.functions]
+    for node in nodes:
+        match node:
+            case ast.Let(ast.NamePattern(name), ast.Lambda(_, body)):
+                bodies.setdefault(name, []).append(body)
+            case ast.Let(pattern) | ast.Lambda(pattern):
+                patterns.append(pattern)
+    for name in {name.name for pattern in patterns for name in pattern_names(pattern)}:
+        bodies.setdefault(name, []).extend(function.body for function in lambdas)
+    return bodies
 
 
 _KINDS: dict[type, str] = {
@@ -130,10 +164,4 @@ def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
 
 def bound(pattern: ast.Pattern) -> set[str]:
     """The names that a pattern binds."""
-    match pattern:
-        case ast.NamePattern(name):
-            return {name}
-        case ast.TuplePattern(items):
-            return set().union(*(bound(item) for item in items))
-        case _:
-            return set()
+    return {name.name for name in pattern_names(pattern)}

@@ -66,7 +66,8 @@ def join_posteriors(size: int, parts: list[tuple[Scope, Posterior]]) -> Posterio
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """Mean, spread and quantiles of one number of the answer. All but the mean are worked out when asked
-    for.
+    for. `share` is the probability that there is such a number: of lists that differ in length, not every
+    particle has every element.
     """
 
     mean: float
@@ -75,6 +76,7 @@ class Estimate:
     _posterior: Posterior = field(repr=False)
     _joint: Joint = field(repr=False)
     _place: int = field(repr=False)
+    share: float = 1.0
 
     @property
     def sd(self) -> float:
@@ -94,7 +96,8 @@ class Estimate:
         return _weighted_quantile(values, np.tile(self._weights, repeats), q)
 
     def draws(self, n: int, seed: int = 0) -> Array:
-        """Draws from the posterior. Those of several numbers with the same n and seed are joint draws."""
+        """Draws from the posterior. Those of several numbers with the same n and seed are joint draws; where
+        there is no such number, the draw is NaN."""
         return self._joint.draws(n, seed)[:, self._place]
 
 

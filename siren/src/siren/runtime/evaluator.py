@@ -4,45 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from siren.errors import RunError, SirenError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
-from siren.runtime import library, matrices
+from siren.runtime import library, matrices, ragged
+from siren.runtime.branches import Branches
 from siren.runtime.effects import Effects
-from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, join, list_of
-from siren.symbolic.algebra import ite, select
-from siren.symbolic.dist import Dist
-from siren.symbolic.expr import (
-    Column,
-    Expr,
-    Op,
-    Poly,
-    Scalar,
-    components,
-    of,
-    sole_variable,
+from siren.runtime.loops import Compiled, Env, Function, Loops, nest
+from siren.runtime.values import (
+    EXPRESSIONS,
+    Closure,
+    Cons,
+    Ragged,
+    Record,
+    Value,
+    describe,
+    field,
+    fields,
+    list_of,
 )
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import Column, Expr, Op, Poly, Scalar, components
 from siren.syntax import ast
-from siren.syntax.builtins import OPERATOR_FUNCTIONS
+from siren.syntax.builtins import FUNCTIONS, OPERATOR_FUNCTIONS, WITH_FUNCTIONS
 from siren.syntax.memo import Memo
 from siren.syntax.printer import flat
 
 if TYPE_CHECKING:
-    from siren.compile.step import Steps
     from siren.compile.trace import Deferred
 
 _MEMO = Memo()
-# Whether steps are compiled, and for what.
-Compiled = bool | Literal["jax"]
-Env = dict[str, Value]
 Read = Callable[[str], Value]
 
 
-class Evaluator:
+class Evaluator(Loops, Branches):
     """`plan` overrides the annotations of the program, by variable name; `step` is told of every fold
     step.
     """
@@ -81,6 +78,9 @@ class Evaluator:
             ast.Name: self._name,
             ast.Tuple: self._tuple,
             ast.List: self._list,
+            ast.Record: self._record,
+            ast.Field: self._field,
+            ast.Lambda: self._lambda,
             ast.Unary: self._unary,
             ast.Binary: self._binary,
             ast.Call: self._call,
@@ -119,10 +119,31 @@ class Evaluator:
 
     def _tuple(self, node: ast.Tuple, env: Env) -> Value:
         items = [self.eval(item, env) for item in node.items]
-        return _nest(items)
+        return nest(items)
 
     def _list(self, node: ast.List, env: Env) -> Value:
         return list_of([self.eval(item, env) for item in node.items])
+
+    def _record(self, node: ast.Record, env: Env) -> Value:
+        parts: dict[str, Value] = {}
+        if node.base is not None:
+            base = self.eval(node.base, env)
+            parts |= self._guided(lambda: fields(base), node.base.span)
+            for name in node.names:
+                self._part(Record(parts), name, node.span)  # only fields that are there can change
+        for name, value in zip(node.names, node.values, strict=True):
+            parts[name] = self.eval(value, env)
+        return Record(parts)
+
+    def _field(self, node: ast.Field, env: Env) -> Value:
+        return self._now(self._part(self.eval(node.record, env), node.name, node.name_span))
+
+    def _part(self, value: Value, name: str, span: Span) -> Value:
+        """A field of a record or of a row."""
+        return self._guided(lambda: field(value, name), span)
+
+    def _lambda(self, node: ast.Lambda, env: Env) -> Value:
+        return Closure(node, {name: env[name] for name in sorted(self.effects.needs(node)) if name in env})
 
     # Operators and calls ------------------------------------------------------------------------------------
 
@@ -150,11 +171,9 @@ class Evaluator:
         # The right operand may have resampled: the left one follows.
         left = self._now(left)
         if operator == "::":
-            try:
-                return library.cons(left, right)
-            except SirenError as error:
-                error.span = error.span or span
-                raise
+            if type(right) is Ragged:
+                return Ragged(left, True, right, self._now)
+            return self._guided(lambda: library.cons(left, right), span)
         if not (isinstance(left, EXPRESSIONS) and isinstance(right, EXPRESSIONS)):
             if operator == "=":
                 return library.equal(left, right, self._now)
@@ -176,18 +195,37 @@ class Evaluator:
 
     def _call(self, node: ast.Call, env: Env) -> Value:
         name = node.function
-        if name == "List.map" and name not in self._functions:
-            return self._map(node, env)
+        if name in WITH_FUNCTIONS and name not in self._functions:
+            return self._over_list(node, env)
+        local = env.get(name)
         arguments = [self.eval(argument, env) for argument in node.arguments]
-        return self.apply(name, arguments, node.span)
+        return self.apply(local if type(local) is Closure else name, arguments, node.span)
 
-    def apply(self, name: str, arguments: list[Value], span: Span) -> Value:
-        """Call a function of the program or of the library."""
+    def function(self, node: ast.Expr, env: Env) -> Function:
+        """What stands where a function is expected. A name that is bound to one wins over a defined one."""
+        if type(node) is ast.Name:
+            local = env.get(node.name)
+            if type(local) is Closure:
+                return local
+            if node.name not in env or node.name in self._functions or node.name in FUNCTIONS:
+                return node.name
+        value = self.eval(node, env)
+        if type(value) is not Closure:
+            raise RunError(f"a function is expected here, not {describe(value)}", node.span)
+        return value
+
+    def apply(self, name: Function, arguments: list[Value], span: Span) -> Value:
+        """Call a function of the program or of the library, or one without a name."""
+        if isinstance(name, Closure):
+            env: Env = dict(name.parts)
+            self._bind(name.function.parameters, nest(arguments), env)
+            arguments.clear()  # the callee's environment is now the only holder
+            return self._owned(name.function.body, env)
         function = self._functions.get(name)
         if function is not None:
-            env: Env = {}
-            self._bind(function.parameters, _nest(arguments), env)
-            arguments.clear()  # the callee's environment is now the only holder
+            env = {}
+            self._bind(function.parameters, nest(arguments), env)
+            arguments.clear()
             return self._owned(function.body, env)
         if name == "List.nth" and isinstance(arguments[1], (Poly, Op)):
             self.engine.site = Site("this place in a list", span)
@@ -195,6 +233,10 @@ class Evaluator:
         if len(arguments) > 1:  # a later one may have resampled: the earlier ones follow
             arguments = [self._now(argument) for argument in arguments]
         try:
+            if arguments and type(arguments[0]) is Ragged and name in ragged.FUNCTIONS:
+                return self._now(ragged.FUNCTIONS[name](*arguments, self._lanes()))
+            if name == "List.nth":
+                return self._now(library.nth(arguments[0], arguments[1], self._now))
             builtin = library.FUNCTIONS.get(name)
             if builtin is not None:
                 return self._now(builtin(*arguments))
@@ -210,92 +252,7 @@ class Evaluator:
             raise
         raise RunError(f"unknown function `{name}`", span)
 
-    def _map(self, node: ast.Call, env: Env) -> Value:
-        function, items = node.arguments
-        if not isinstance(function, ast.Name):
-            raise RunError("the first argument of List.map must be the name of a function", node.span)
-        values = self.eval(items, env)
-        if type(values) is Stream:
-            return values.map(lambda row: self.apply(function.name, [row], node.span))
-        if type(values) is not Cons:
-            raise RunError(f"List.map expects a list, not {describe(values)}", node.span)
-        return list_of([self.apply(function.name, [item], node.span) for item in values])
-
-    # Loops --------------------------------------------------------------------------------------------------
-
-    def _fold_form(self, node: ast.Fold, env: Env) -> Value:
-        return self._fold(node, [self.eval(node.list, env), self.eval(node.start, env)])
-
-    def _fold(self, node: ast.Fold, held: list[Value]) -> Value:
-        """`held` has the list and the start, and is emptied: no caller must keep old states alive."""
-        if self._compiled == "jax" and self._deferred is None and type(held[0]) is Cons:
-            return self._now(self._fold_on_device(node, held))
-        steps = self.fold_steps(node, held)
-        accumulator = next(steps)
-        for after in steps:
-            accumulator = after
-        return self._now(accumulator)
-
-    def _fold_on_device(self, node: ast.Fold, held: list[Value]) -> Value:
-        """The device runs ahead wherever it can; the host does the other steps, one by one."""
-        accumulator, rows = held.pop(), list(held.pop())
-        steps, done = self._compiled_steps(node, shared=False), 0
-        while done < len(rows):
-            self._fold_depth += 1
-            count, accumulator = steps.run_ahead(rows[done:], accumulator)
-            if not count:
-                self.engine.step = done + 1
-                count, accumulator = 1, steps.step(rows[done], accumulator)
-            self._folded += count
-            done += count
-            self._fold_depth -= 1
-            if self._step is not None and self._fold_depth == 0:
-                self._step(done, len(rows))
-        self.engine.step = 0
-        return accumulator
-
-    def fold_steps(self, node: ast.Fold, held: list[Value], shared: bool = False) -> Iterator[Value]:
-        """The accumulator before the first and after each step; `shared` if the caller works with it."""
-        accumulator, items = held.pop(), held.pop()
-        if type(items) is Stream:
-            rows, total = items.rows, None
-        elif type(items) is Cons:
-            rows, total = _consume([items]), items.length
-        else:
-            raise RunError(f"fold expects a list, not {describe(items)}", node.span)
-        items = None
-        yield accumulator
-        step = self._stepper(node, shared)
-        for done, item in enumerate(rows, start=1):
-            self._fold_depth += 1
-            self._next_step()
-            if self._fold_depth == 1:
-                self.engine.step = done
-            accumulator = step(item, accumulator)
-            self._fold_depth -= 1
-            if self._step is not None and self._fold_depth == 0:
-                self._step(done, total)
-            yield accumulator
-        if self._fold_depth == 0:
-            self.engine.step = 0
-
-    def _stepper(self, node: ast.Fold, shared: bool) -> Callable[[Value, Value], Value]:
-        """What runs a step of the fold: the compiled steps, with the interpreter behind them."""
-        if not self._compiled or self._deferred is not None:
-            return self._interpreted(node)
-        return self._compiled_steps(node, shared).step
-
-    def _interpreted(self, node: ast.Fold) -> Callable[[Value, Value], Value]:
-        def step(item: Value, accumulator: Value) -> Value:
-            return self._tidy(self.apply(node.function, [item, accumulator], node.span))
-
-        return step
-
-    def _compiled_steps(self, node: ast.Fold, shared: bool) -> Steps:
-        from siren.compile.step import Steps, compiled  # which builds on values of the runtime
-
-        about = (node.function, self.engine.method, tuple(sorted(self._plan.items())), self.graph.scope.size)
-        return Steps(compiled(self.program, about), self, self._interpreted(node), shared)
+    # Tracing -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def traced(self, deferred: Deferred) -> Iterator[None]:
@@ -314,21 +271,6 @@ class Evaluator:
         self.missing.setdefault(datum, set()).add(self._folded)
         if self._deferred is not None:
             self._deferred.add(f"interpreter.skipped({datum!r})")
-
-    def _next_step(self) -> None:
-        self._folded += 1
-        if self._deferred is not None:
-            self._deferred.add("interpreter._next_step()")
-
-    def _tidy(self, value: Value) -> Value:
-        """Fill in what has become known, or expressions would grow from step to step. Lists stay as they are:
-        their elements are looked at when they are read."""
-        kind = type(value)
-        if kind is tuple:
-            return self._tidy(value[0]), self._tidy(value[1])
-        if kind is Poly or kind is Op:
-            return self.graph.simplify(self.graph.fresh(value))
-        return value
 
     # Blocks -------------------------------------------------------------------------------------------------
 
@@ -353,9 +295,10 @@ class Evaluator:
             return self._if(node, env, self.effects.needs(body))
         if type(node) is not ast.Fold:
             return self.eval(node, env)
+        function = self.function(node.function, env)
         held = [self.eval(node.list, env), self.eval(node.start, env)]
         self.forget(env, body)
-        return self._fold(node, held)
+        return self._fold(node, function, held)
 
     def forget(self, env: Env, body: ast.Expr | None) -> None:
         """Drop the names that the rest does not need."""
@@ -374,6 +317,9 @@ class Evaluator:
                 part, value = value
                 self._bind(item, part, env)
             self._bind(last, value, env)
+        elif type(pattern) is ast.RecordPattern:
+            for name, item in zip(pattern.names, pattern.patterns, strict=True):
+                self._bind(item, self._part(value, name, pattern.span), env)
         elif type(pattern) is ast.UnitPattern and value is not None:
             raise RunError(f"this pattern needs (), not {describe(value)}", pattern.span)
 
@@ -431,7 +377,7 @@ class Evaluator:
 
     def _definite(self, value: Value, size: int = 0) -> Value:
         """The value where a vector or matrix is asked for. Lists are known here, but not to the analysis."""
-        return value
+        return ragged.definite(value, self._lanes()) if type(value) is Ragged else value
 
     def _vector(self, value: Value, size: int, span: Span) -> tuple[Expr, ...]:
         value = self._definite(value, size)
@@ -443,79 +389,3 @@ class Evaluator:
 
     def _resample(self, node: ast.Resample, env: Env) -> Value:
         self.population.resample()
-
-    # Branches -----------------------------------------------------------------------------------------------
-
-    def _if(self, node: ast.If, env: Env, needed: frozenset[str] | None = None) -> Value:
-        """`needed` are the names that the rest of the block reads, if that is known."""
-        condition = self.eval(node.condition, env)
-        if not isinstance(condition, EXPRESSIONS):
-            raise RunError(
-                f"the condition of `if` must be true or false, not {describe(condition)}", node.span
-            )
-        if type(condition) is Poly or type(condition) is Op:
-            condition = self.graph.simplify(condition)
-            if type(condition) is Poly or type(condition) is Op:
-                if self.effects.is_pure(node.then) and self.effects.is_pure(node.otherwise):
-                    then, otherwise = self._both(node, env)
-                    test = self._now(condition)
-                    return combine([then, otherwise], lambda sides: ite(test, *map(self._now, sides)))
-                self.engine.site = Site("this `if`, whose branches observe or resample", node.span)
-                condition = self.engine.value(condition)
-        if type(condition) is not Column:
-            return self.eval(node.then if condition else node.otherwise, env)
-        lanes = condition.data if condition.data.dtype == bool else condition.data != 0
-        taken = np.count_nonzero(lanes)
-        if taken == 0 or taken == len(lanes):
-            return self.eval(node.then if taken else node.otherwise, env)
-        if self.effects.is_simple(node.then) and self.effects.is_simple(node.otherwise):
-            try:
-                sides = self._both(node, env)
-                if needed is not None:
-                    united = self._unite(node, lanes, sides, needed)
-                    if united is not None:
-                        return united
-                now = self.graph.scope.now
-                if isinstance(sides[0], EXPRESSIONS) and isinstance(sides[1], EXPRESSIONS):
-                    return select(lanes, self._now(sides[0]), self._now(sides[1]), now)
-                return combine(list(sides), lambda pair: select(lanes, *map(self._now, pair), now))  # type: ignore[call-arg]
-            except RunError:
-                pass  # a side may fail for particles that do not take it
-        return self.graph.apart(
-            [np.flatnonzero(lanes), np.flatnonzero(~lanes)],
-            [lambda: self.eval(node.then, env), lambda: self.eval(node.otherwise, env)],
-            lambda size, parts: join(size, self.graph.scope.now, parts),
-        )
-
-    def _unite(
-        self, node: ast.If, lanes: Any, sides: tuple[Value, Value], needed: frozenset[str]
-    ) -> Value | None:
-        """A choice between two variables that nothing else will use makes one variable of them."""
-        names = [side.name for side in (node.then, node.otherwise) if isinstance(side, ast.Name)]
-        if len(names) < 2 or needed & set(names):
-            return None
-        x, y = (sole_variable(side) for side in sides)
-        united = self.engine.unite(lanes, x, y) if x is not None and y is not None else None
-        return of(united) if united is not None else None
-
-    def _both(self, node: ast.If, env: Env) -> tuple[Value, Value]:
-        then = self.eval(node.then, env)
-        return then, self.eval(node.otherwise, env)
-
-
-def _nest(items: list[Value]) -> Value:
-    """(a, b, c) means (a, (b, c)); no items mean ()."""
-    if not items:
-        return None
-    value = items[-1]
-    for item in reversed(items[:-1]):
-        value = (item, value)
-    return value
-
-
-def _consume(held: list[Cons]) -> Iterator[Value]:
-    """The elements of a list, without holding on to what has been read."""
-    cell = held.pop()
-    while cell is not NIL:
-        item, cell = cell.head, cell.tail  # type: ignore[assignment]
-        yield item

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from siren.inference.engine import Engine
+from siren.inference.graph import join_numbers
+from siren.runtime.numbers import Leaf
 from siren.symbolic.expr import Expr, raw
 from siren.symbolic.lanes import Array
 from siren.syntax.depth import deep_recursion
@@ -17,12 +19,16 @@ class Joint:
     the others. If the run goes on (a stream), a copy of all is made at once, which that does not change."""
 
     def __init__(
-        self, engine: Engine, weights: Array, leaves: Sequence[Expr], order: Sequence[int], goes_on: bool
+        self, engine: Engine, weights: Array, leaves: Sequence[Leaf], order: Sequence[int], goes_on: bool
     ) -> None:
-        self._engine, self._leaves = engine, leaves
+        self._engine = engine
+        # The numbers, and then who has those that not everybody has.
+        self._owned = [place for place, leaf in enumerate(leaves) if leaf.owners is not None]
+        self._exprs: list[Expr] = [leaf.expr for leaf in leaves]
+        self._exprs += [leaf.owners for leaf in leaves if leaf.owners is not None]
         if goes_on:
             everyone = np.arange(engine.graph.scope.size)
-            self._engine, self._leaves = engine.copied(everyone, leaves, engine.rng)
+            self._engine, self._exprs = engine.copied(everyone, self._exprs, engine.rng)
         self._weights = weights
         self._order = order
         self._latest: tuple[int, int, Array] | None = None
@@ -35,9 +41,22 @@ class Joint:
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
         lanes = rng.choice(len(self._weights), size=n, p=self._weights)
-        engine, leaves = self._engine.copied(lanes, self._leaves, rng)
-        drawn = np.empty((n, len(leaves)))
+        engine, exprs = self._engine.copied(lanes, self._exprs, rng)
+        owners = dict(zip(self._owned, exprs[len(exprs) - len(self._owned) :], strict=True))
+        drawn = np.empty((n, len(exprs) - len(self._owned)))
         with deep_recursion(), np.errstate(all="ignore"):
             for place in self._order:
-                drawn[:, place] = raw(engine.value(leaves[place]))
+                has = owners.get(place)
+                drawn[:, place] = _drawn(engine, exprs[place], None if has is None else np.asarray(raw(has)))
         return drawn
+
+
+def _drawn(engine: Engine, expr: Expr, has: Array | None) -> Array:
+    """A draw for each lane that has such a number, NaN for the others."""
+    if has is None or has.all():
+        return np.asarray(raw(engine.value(expr)))
+    if not has.any():
+        return np.asarray(np.nan)
+    classes = [np.flatnonzero(has), np.flatnonzero(~has)]
+    actions = [lambda: raw(engine.value(expr)), lambda: np.nan]
+    return np.asarray(engine.graph.apart(classes, actions, join_numbers))

@@ -9,8 +9,21 @@ import numpy as np
 
 from siren.distributions import registered
 from siren.errors import EmptyListError, RunError
-from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value, combine, describe, list_of
-from siren.symbolic.algebra import add, div, mul, operation, select, sub
+from siren.runtime.combine import Sides, combine
+from siren.runtime.values import (
+    EXPRESSIONS,
+    NIL,
+    Closure,
+    Cons,
+    Now,
+    Ragged,
+    Record,
+    Stream,
+    Value,
+    describe,
+    list_of,
+)
+from siren.symbolic.algebra import add, div, mul, operation, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Expr
 
@@ -51,6 +64,16 @@ def equal(a: Value, b: Value, now: Callable[[Value], Value]) -> Expr:
         for x, y in zip(a, b, strict=True):
             result = operation("and", (result, equal(x, y, now)))
         return result
+    if type(a) is Record and type(b) is Record:
+        if a.kind() != b.kind():
+            return False
+        every: Expr = True
+        for name, part in a.parts.items():
+            every = operation("and", (every, equal(part, b.parts[name], now)))
+        return every
+    for value in (a, b):
+        if isinstance(value, (Ragged, Closure)):
+            raise RunError(f"`=` cannot compare {describe(value)}")
     return type(a) is type(b) and a == b
 
 
@@ -101,17 +124,17 @@ def tail(value: Value) -> Value:
     return cell.tail
 
 
-def nth(value: Value, place: Value) -> Value:
+def nth(value: Value, place: Value, now: Now) -> Value:
     cell = _list("`[...]`", value)
     if type(place) is Column:
-        return _chosen(cell, place)
+        return _chosen(cell, place, now)
     _require_place(place, cell.length)
     for _ in range(int(place)):
         cell = cell.tail  # type: ignore[assignment]
     return cell.head
 
 
-def _chosen(cell: Cons, places: Column) -> Value:
+def _chosen(cell: Cons, places: Column, now: Now) -> Value:
     """Particles may ask for different places."""
     least, most = float(places.data.min()), float(places.data.max())
     for place in (least, most):
@@ -122,7 +145,7 @@ def _chosen(cell: Cons, places: Column) -> Value:
     value = items[0]
     for place, item in enumerate(items[1:], start=int(least) + 1):
         here = places.data == place
-        value = combine([item, value], lambda pair, here=here: select(here, pair[0], pair[1], places.gen))  # type: ignore[misc]
+        value = combine([item, value], Sides(here, places.gen, now))
     return value
 
 
@@ -171,7 +194,6 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "max": lambda a, b: operation("max", (a, b)),
     "List.hd": head,
     "List.tl": tail,
-    "List.nth": nth,
     "List.len": length,
     "List.range": span,
     "List.rev": reverse,

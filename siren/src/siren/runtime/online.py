@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from siren.data import Row
 from siren.errors import RunError
 from siren.runtime import saved
-from siren.runtime.evaluator import Env
+from siren.runtime.loops import Env
 from siren.runtime.session import RunResult, Session, environment, make_session
 from siren.runtime.summary import Mean
 from siren.runtime.values import Stream, Value, from_python
@@ -34,6 +34,7 @@ class Online:
             fold = _fold(node)
             needed = self._needed_for_rows(fold, env)
             self._before = {name: value for name, value in env.items() if name in needed}
+            self._function = self.evaluator.function(fold.function, env)
             start = self.evaluator.eval(fold.start, env)
             self.evaluator.forget(env, node.body if isinstance(node, ast.Let) else None)
             self._begin(node, env, start)
@@ -65,7 +66,9 @@ class Online:
             if _binds_rows(earlier, self._before):
                 self._before[earlier.pattern.name] = self.evaluator.eval(earlier.value, self._before)
         rows = self.evaluator.eval(fold.list, self._before)
-        self._steps: Iterator[Value] = self.evaluator.fold_steps(fold, [rows, accumulator], shared=True)
+        self._steps: Iterator[Value] = self.evaluator.fold_steps(
+            fold, self._function, [rows, accumulator], shared=True
+        )
         del accumulator
         self._accumulator = next(self._steps)  # before any row
 
@@ -99,6 +102,7 @@ class Online:
             "seed": session.seed, "mean": session.mean, "compiled": session.compiled,
             "missing": self.evaluator.missing, "accumulator": self._accumulator, "count": self.count,
             "env": _without_rows(self._env), "before": self._before, "place": self._place,
+            "function": self._function,
         })  # fmt: skip
 
     @classmethod
@@ -117,6 +121,7 @@ class Online:
         if isinstance(self._before.get("data", self._source), Stream):
             self._before["data"] = self._source
         self._place = state["place"]
+        self._function = state["function"]
         env = {"data": self._source, **state["env"]}
         with session.guarded():
             self._begin(spine(self.program)[self._place], env, state.pop("accumulator"))

@@ -22,7 +22,8 @@ from siren.symbolic import expr
 from siren.symbolic.expr import Variable
 from siren.symbolic.lanes import Scope
 
-_MAGIC: Final = b"siren stream 1\n"
+_KIND: Final = b"siren stream "
+_MAGIC: Final = _KIND + b"2\n"
 # A history of thousands of steps is as deep a graph.
 _STACK: Final = 512 * 1024 * 1024
 _DEPTH: Final = 1_000_000
@@ -48,7 +49,12 @@ def save(path: str | Path, state: dict[str, Any]) -> None:
 def load(path: str | Path) -> dict[str, Any]:
     def read() -> dict[str, Any]:
         with Path(path).open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
+            found = file.read(len(_MAGIC))
+            if found != _MAGIC:
+                if found.startswith(_KIND):
+                    raise SirenError(
+                        f"{path} was saved by another version of Siren", hint="save it anew with `--save`"
+                    )
                 raise SirenError(f"{path} is no saved stream", hint="write one with `--save`")
             serial, state = _Unpickler(file).load()
         # New variables are newer than those that were read.

@@ -21,7 +21,8 @@ from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
 from siren.inference.population import Population, Recorder
 from siren.inference.ssi import SSI
-from siren.runtime.evaluator import Compiled, Env, Evaluator
+from siren.runtime.evaluator import Evaluator
+from siren.runtime.loops import Compiled, Env
 from siren.runtime.summary import Mean, Summary
 from siren.runtime.values import Value, from_python
 from siren.syntax import ast

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from siren.errors import RunError
-from siren.runtime.evaluator import Env, Evaluator
+from siren.runtime.evaluator import Evaluator
+from siren.runtime.loops import Env, Step
 from siren.runtime.values import Cons, Stream, Value
 from siren.syntax import ast
 from siren.syntax.spine import main_fold
@@ -24,20 +25,28 @@ class Steps:
             self._env = evaluator.bind_next(self._node, self._env)
             self._node = self._node.body
         self.accumulator: Value = None
+        self.step: Step
         if halt is None:
             return
         fold = self._node.value if isinstance(self._node, ast.Let) else self._node
         assert isinstance(fold, ast.Fold)
+        function = evaluator.function(fold.function, self._env)
         items, start = evaluator.eval(fold.list, self._env), evaluator.eval(fold.start, self._env)
         if not isinstance(items, Cons | Stream):
             raise RunError("the fold of the main expression needs a list", fold.span)
         self.fold = fold
+        self.step = Step(evaluator, fold, function)
         self.rows: list[Value] = list(items) if isinstance(items, Cons) else []
         self.total = len(self.rows) if isinstance(items, Cons) else None
         evaluator.forget(self._env, self._node.body if isinstance(self._node, ast.Let) else None)
-        self._steps = evaluator.fold_steps(fold, [items, start])
+        self._steps = evaluator.fold_steps(fold, function, [items, start])
         del items, start
         self.accumulator = next(self._steps)
+
+    @property
+    def state(self) -> Value:
+        """All that the next step reads: the accumulator, and what its function has captured."""
+        return self.step.start(self.accumulator)
 
     def advance(self) -> bool:
         """Run one step; False if there was none left."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,8 @@ from siren.inference.graph import Diverge, Node, lanes_with, split_by
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
 from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, squared
-from siren.runtime.values import EXPRESSIONS, NIL, Cons, Stream, Value
+from siren.runtime.numbers import Leaf, Numbers, fill
+from siren.runtime.values import Value
 from siren.symbolic.algebra import add, affine, linear, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import is_just
@@ -55,23 +56,40 @@ class Summary:
         self.plugin = mean == "plugin"
 
     def of(self, value: Value) -> Any:
-        """The answer with an estimate for each number; tuples flat, lists as Python lists.
+        """The answer with an estimate for each number; tuples flat, lists as Python lists, records as
+        dictionaries.
 
         Newest variables first: each then is at most one step away from one that is already known.
         """
-        leaves: list[Expr] = []
-        shape = _shape(value, leaves)
-        order = sorted(range(len(leaves)), key=lambda i: -_newest(leaves[i]))
+        numbers = Numbers(self.graph, self.weights)
+        shape = numbers.shape(value)
+        leaves = numbers.leaves
+        order = sorted(range(len(leaves)), key=lambda i: -_newest(leaves[i].expr))
         posteriors = {i: self._mixture(leaves[i]) for i in order}
         joint = Joint(self.engine, self.weights, leaves, order, self.goes_on)
-        return _fill(shape, {i: self._estimate(i, posterior, joint) for i, posterior in posteriors.items()})
+        return fill(shape, {i: self._estimate(i, leaves[i], p, joint) for i, p in posteriors.items()})
 
-    def _mixture(self, expr: Expr) -> Posterior:
-        return self.graph.lanewise(lambda: self._posterior(expr), join_posteriors)
+    def _mixture(self, leaf: Leaf) -> Posterior:
+        """Of a number that only some particles have, in the lanes of those."""
+        if leaf.owners is None:
+            return self.graph.lanewise(lambda: self._posterior(leaf.expr), join_posteriors)
+        here = self.graph.fresh(leaf.owners).data  # type: ignore[union-attr]
+        found: Posterior | None = self.graph.apart(
+            [np.flatnonzero(here), np.flatnonzero(~here)],
+            [lambda: self._mixture(Leaf(leaf.expr)), lambda: None],
+            lambda size, parts: parts[0][1],
+        )
+        assert found is not None
+        return found
 
-    def _estimate(self, place: int, posterior: Posterior, joint: Joint) -> Estimate:
-        mean = average(posterior.mean, self.weights)
-        return Estimate(mean, posterior.kind, self.weights, posterior, joint, place)
+    def _estimate(self, place: int, leaf: Leaf, posterior: Posterior, joint: Joint) -> Estimate:
+        weights, share = self.weights, 1.0
+        if leaf.owners is not None:
+            weights = weights[self.graph.fresh(leaf.owners).data]  # type: ignore[union-attr]
+            share = float(weights.sum())
+            weights = weights / share
+        mean = average(posterior.mean, weights)
+        return Estimate(mean, posterior.kind, weights, posterior, joint, place, share)
 
     def _posterior(self, expr: Expr) -> Posterior:
         expr = self.graph.fresh(expr)
@@ -302,39 +320,6 @@ def _at(number: Any, lanes: Array) -> Any:
 
 def _draw(family: Distribution, numbers: tuple[Any, ...], lanes: Array, rng: Rng) -> Array:
     return np.asarray(family.sample(rng, len(lanes), *(_at(p, lanes) for p in numbers)), dtype=float)
-
-
-# The shape of the answer ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """Where an estimate goes in the answer."""
-
-    place: int
-
-
-def _shape(value: Value, leaves: list[Expr]) -> Any:
-    if isinstance(value, EXPRESSIONS):
-        leaves.append(value)
-        return _Leaf(len(leaves) - 1)
-    if type(value) is Cons:
-        return [] if value is NIL else [_shape(item, leaves) for item in value]
-    if type(value) is tuple:
-        items = []
-        while type(value) is tuple:
-            head, value = value
-            items.append(_shape(head, leaves))
-        return (*items, _shape(value, leaves))
-    return None if type(value) is Stream else value
-
-
-def _fill(shape: Any, estimates: dict[int, Estimate]) -> Any:
-    if type(shape) is _Leaf:
-        return estimates[shape.place]
-    if type(shape) is list:
-        return [_fill(item, estimates) for item in shape]
-    return tuple(_fill(item, estimates) for item in shape) if type(shape) is tuple else shape
 
 
 def _newest(expr: Expr) -> int:

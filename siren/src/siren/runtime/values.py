@@ -1,29 +1,32 @@
-"""Values of the language: expressions, pairs (Python 2-tuples), lists (`Cons`), unit (None) and strings."""
+"""Values of the language: expressions, pairs (Python 2-tuples), lists, records, functions, unit (None) and
+strings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from siren.errors import RunError
-from siren.symbolic.expr import Column, Expr, Op, Poly, Scalar, fresh
-from siren.symbolic.lanes import Generation, Scope
-from siren.symbolic.merge import merge
+from siren.errors import RunError, did_you_mean
+from siren.symbolic.algebra import add
+from siren.symbolic.expr import Column, Expr, Op, Poly, Scalar
+from siren.syntax import ast
 
-Value = Any  # Expr | tuple[Value, Value] | Cons | Stream | None | str
+Value = Any  # Expr | tuple[Value, Value] | Cons | Ragged | Stream | Record | Closure | None | str
 EXPRESSIONS = (float, bool, Column, Scalar, Poly, Op)
 
 
 class Cons:
-    """A list cell. Lists share their tails, so that a history grows by one cell a step."""
+    """A list cell. Lists share their tails, so that a history grows by one cell a step. The first cell of a
+    row has the names of its columns."""
 
-    __slots__ = ("head", "length", "tail")
+    __slots__ = ("head", "length", "names", "tail")
 
-    def __init__(self, head: Value, tail: Cons | None) -> None:
+    def __init__(self, head: Value, tail: Cons | None, names: tuple[str, ...] | None = None) -> None:
         self.head = head
         self.tail = tail
+        self.names = names
         self.length: int = 1 + tail.length if tail is not None and tail is not NIL else 1
 
     def __iter__(self) -> Iterator[Value]:
@@ -35,6 +38,74 @@ class Cons:
 
 NIL = Cons(None, None)
 NIL.length = 0
+
+
+class Ragged:
+    """A list cell that some particles have and others do not (`present`; True is everybody), before a list
+    that all of them share. `count` is the length in each particle, `cells` the number of cells."""
+
+    __slots__ = ("cells", "count", "head", "present", "tail")
+
+    def __init__(self, head: Value, present: Column | bool, tail: Ragged | Cons, now: Now) -> None:
+        if isinstance(present, Column) and type(present.data) is not np.ndarray:
+            raise RunError("lists that differ in length between particles are not compiled")
+        present = now(present)  # type: ignore[assignment]
+        self.head = head
+        self.present = present
+        self.tail = tail
+        self.cells: int = 1 + (tail.cells if type(tail) is Ragged else tail.length)  # type: ignore[union-attr]
+        rest = now(tail.count) if type(tail) is Ragged else float(tail.length)  # type: ignore[union-attr]
+        here = Column(present.data.astype(float), present.gen) if isinstance(present, Column) else 1.0
+        self.count: Expr = add(here, rest)
+
+
+Now = Callable[[Expr], Expr]
+
+
+class Named:
+    """Has parts that go by name."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: dict[str, Value]) -> None:
+        self.parts = parts
+
+    def mapped(self, change: Callable[[Value], Value]) -> Named:
+        """The same with other parts."""
+        return self.of({name: change(part) for name, part in self.parts.items()})
+
+    def of(self, parts: dict[str, Value]) -> Named:
+        raise NotImplementedError
+
+    def kind(self) -> Any:
+        """What two of them have in common if they differ in their parts only."""
+        raise NotImplementedError
+
+
+class Record(Named):
+    __slots__ = ()
+
+    def of(self, parts: dict[str, Value]) -> Record:
+        return Record(parts)
+
+    def kind(self) -> Any:
+        return tuple(sorted(self.parts))
+
+
+class Closure(Named):
+    """A function without a name, and the values of the names that it takes from around it."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: ast.Lambda, parts: dict[str, Value]) -> None:
+        super().__init__(parts)
+        self.function = function
+
+    def of(self, parts: dict[str, Value]) -> Closure:
+        return Closure(self.function, parts)
+
+    def kind(self) -> Any:
+        return id(self.function), tuple(sorted(self.parts))
 
 
 class Stream:
@@ -53,15 +124,49 @@ class Stream:
         return Stream(function(row) for row in self.rows)
 
 
-def list_of(items: list[Value]) -> Cons:
+def list_of(items: list[Value], names: tuple[str, ...] | None = None) -> Cons:
     result = NIL
     for item in reversed(items):
         result = Cons(item, result)
+    if names is not None and items:
+        result.names = names
     return result
 
 
+def field(value: Value, name: str) -> Value:
+    """A part of a record, or the column of a row."""
+    if type(value) is Record:
+        names: tuple[str, ...] = tuple(value.parts)
+    elif type(value) is Cons and value.names is not None:
+        names = value.names
+    else:
+        hint = "a row has names if its file has a header" if type(value) is Cons else None
+        raise RunError(f"`.{name}` needs a record, not {describe(value)}", hint=hint)
+    if name not in names:
+        what = "record" if type(value) is Record else "row"
+        hint = did_you_mean(name, names) or f"there are: {', '.join(names)}"
+        raise RunError(f"this {what} has no `{name}`", hint=hint)
+    if type(value) is Record:
+        return value.parts[name]
+    place = names.index(name)
+    if place >= value.length:
+        raise RunError(f"this row is too short to have `{name}`: it has {value.length} cells")
+    for _ in range(place):
+        value = value.tail
+    return value.head
+
+
+def fields(value: Value) -> dict[str, Value]:
+    """All parts of a record or a row by name."""
+    if type(value) is Record:
+        return value.parts
+    if type(value) is Cons and value.names is not None:
+        return dict(zip(value.names, value, strict=False))
+    raise RunError(f"`with` needs a record, not {describe(value)}")
+
+
 def from_python(data: Any) -> Value:
-    """Numbers, strings, (nested) sequences and arrays as values of the language."""
+    """Numbers, strings, (nested) sequences, arrays, rows and mappings as values of the language."""
     if isinstance(data, (bool, np.bool_)):
         return bool(data)
     if isinstance(data, (int, float, np.integer, np.floating)):
@@ -72,52 +177,9 @@ def from_python(data: Any) -> Value:
         return float(data)
     if isinstance(data, np.ndarray) and data.ndim == 1:
         return list_of(data.astype(float).tolist() if data.dtype != bool else data.tolist())
-    return list_of([from_python(item) for item in data])
-
-
-def combine(values: list[Value], leaf: Callable[[list[Expr]], Expr]) -> Value:
-    """One value from the values of several sets of lanes, leaf by leaf."""
-    first = values[0]
-    if all(value is first for value in values) and not isinstance(first, EXPRESSIONS):
-        return first
-    if all(isinstance(value, EXPRESSIONS) for value in values):
-        return leaf(values)
-    if all(type(value) is tuple for value in values):
-        return combine([v[0] for v in values], leaf), combine([v[1] for v in values], leaf)
-    if all(type(value) is Cons for value in values):
-        return _combine_lists(values, leaf)
-    if all(type(value) is type(first) and value == first for value in values):
-        return first
-    raise RunError(f"particles disagree on a value: {' or '.join(sorted({describe(v) for v in values}))}")
-
-
-def _combine_lists(lists: list[Cons], leaf: Callable[[list[Expr]], Expr]) -> Cons:
-    if len({cell.length for cell in lists}) > 1:
-        raise RunError(
-            "particles disagree on the length of a list",
-            hint="let both branches of the `if` return lists of the same length",
-        )
-    heads = []
-    while not all(cell is lists[0] for cell in lists):
-        heads.append(combine([cell.head for cell in lists], leaf))
-        lists = [cell.tail for cell in lists]  # type: ignore[misc]
-    result = lists[0]
-    for head in reversed(heads):
-        result = Cons(head, result)
-    return result
-
-
-def join(size: int, gen: Generation, parts: list[tuple[Scope, Value]]) -> Value:
-    """The value of all lanes from the values of child scopes."""
-    scopes = [scope for scope, _ in parts]
-
-    def leaf(exprs: list[Expr]) -> Expr:
-        if all(expr is exprs[0] for expr in exprs):
-            return exprs[0]  # it came in from outside and goes out unchanged
-        local = [(scope.index, fresh(expr, scope)) for scope, expr in zip(scopes, exprs, strict=True)]
-        return merge(size, gen, local)  # type: ignore[arg-type]
-
-    return combine([value for _, value in parts], leaf)
+    if isinstance(data, Mapping):
+        return Record({name: from_python(item) for name, item in data.items()})
+    return list_of([from_python(item) for item in data], getattr(data, "names", None))
 
 
 def describe(value: Value) -> str:
@@ -128,4 +190,9 @@ def describe(value: Value) -> str:
         return "a number"
     if isinstance(value, str):
         return f"the text {value!r}"
-    return {tuple: "a tuple", Cons: "a list", Stream: "a stream"}.get(type(value), "a value")
+    if type(value) is Record:
+        return f"the record `{{{', '.join(value.parts)}}}`"
+    if type(value) is Ragged:
+        return "a list that differs in length between particles"
+    kinds = {tuple: "a tuple", Cons: "a list", Stream: "a stream", Closure: "a function"}
+    return kinds.get(type(value), "a value")

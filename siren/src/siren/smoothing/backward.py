@@ -18,8 +18,9 @@ from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.inference.tape import Tape, taped
 from siren.model import Progress
+from siren.runtime.loops import Step
 from siren.runtime.session import ENGINES, Session, reader
-from siren.runtime.values import NIL, Cons, Value
+from siren.runtime.values import NIL, Cons, Named, Ragged, Value
 from siren.smoothing.recorded import Recorded
 from siren.symbolic.expr import Column, Op, Poly, raw
 from siren.symbolic.lanes import Array, Generation, Index
@@ -47,7 +48,7 @@ class Pictures:
         self.states: list[Any] = []
 
     def __call__(self, run: Recorded) -> None:
-        self.states.append(_picture(run.steps.accumulator, run.graph))
+        self.states.append(_picture(run.steps.state, run.graph))
 
 
 def trajectories_of(
@@ -96,7 +97,7 @@ def _scores(run: Recorded, pictures: Pictures, step: int, after: Index) -> Array
     was, goal = pictures.states[step], pictures.states[step + 1]
     with session.guarded():
         state = _restore(was, goal, before, graph.scope.now)
-        arrived = evaluator.apply(fold.function, [run.steps.rows[step], state], fold.span)
+        arrived = Step(evaluator, fold, run.steps.step.function).run(run.steps.rows[step], state)
         agrees = _agrees(arrived, was, goal, target, graph)
         density = tape.log_density + np.where(tape.strayed | ~agrees, -np.inf, 0.0) + graph.log_weight
     return np.asarray(density, dtype=float).reshape(len(after), run.size)
@@ -113,6 +114,13 @@ def _picture(value: Value, graph: Graph) -> Any:
         return raw(value)
     if type(value) is tuple:
         return tuple(_picture(item, graph) for item in value)
+    if isinstance(value, Named):
+        return value.mapped(lambda part: _picture(part, graph))
+    if type(value) is Ragged:
+        raise SirenError(
+            "the state has a list that differs in length between particles, so no trajectory can be drawn",
+            hint="smooth by `lag`",
+        )
     if type(value) is Cons:
         items = list(value) if value.length <= _LONG else [value.head]
         return Held(tuple(_picture(item, graph) for item in items), value.length)
@@ -131,6 +139,9 @@ def _restore(was: Any, goal: Any, lanes: Index, gen: Generation) -> Value:
     if isinstance(was, tuple):
         goals = goal if isinstance(goal, tuple) else was
         return tuple(_restore(w, g, lanes, gen) for w, g in zip(was, goals, strict=False))
+    if isinstance(was, Named):
+        wanted = goal.parts if isinstance(goal, Named) else was.parts
+        return was.of({n: _restore(part, wanted[n], lanes, gen) for n, part in was.parts.items()})
     if isinstance(was, Held):
         known = was.items[:1] if _is_history(was, goal) else was.items
         if len(known) < was.length and not _is_history(was, goal):
@@ -151,6 +162,11 @@ def _agrees(arrived: Value, was: Any, goal: Any, lanes: Index, graph: Graph) -> 
         parts = was if isinstance(was, tuple) else goal
         for part, before, wanted in zip(arrived, parts, goal, strict=True):
             everywhere &= _agrees(part, before, wanted, lanes, graph)
+        return everywhere
+    if isinstance(goal, Named) and isinstance(arrived, Named):
+        befores = was.parts if isinstance(was, Named) else goal.parts
+        for name, wanted in goal.parts.items():
+            everywhere &= _agrees(arrived.parts[name], befores[name], wanted, lanes, graph)
         return everywhere
     if isinstance(goal, Held) and type(arrived) is Cons:
         new = goal.length - was.length if isinstance(was, Held) and _is_history(was, goal) else goal.length

@@ -49,7 +49,16 @@ class TuplePattern:
     span: Span = _span()
 
 
-Pattern = NamePattern | WildcardPattern | UnitPattern | TuplePattern
+@dataclass(frozen=True, slots=True)
+class RecordPattern:
+    """`{x, y = p}`: some fields of a record, each with the pattern that it must match; `x` is `x = x`."""
+
+    names: tuple[str, ...]
+    patterns: tuple[Pattern, ...]
+    span: Span = _span()
+
+
+Pattern = NamePattern | WildcardPattern | UnitPattern | TuplePattern | RecordPattern
 
 # Expressions --------------------------------------------------------------------------------
 
@@ -82,7 +91,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable; or, where a function is expected (`List.map(f, l)`), a function, possibly `Module.name`."""
+    """A variable; or, where a function is expected (`fold(f, l, s)`), a function, possibly `Module.name`."""
 
     name: str
     span: Span = _span()
@@ -101,6 +110,35 @@ class List:
     """`[a, b]`; `[]` and `nil` are the empty list."""
 
     items: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`{x = 1, y = 2}`, or `{base with y = 3}`: the fields of another record with some of them changed."""
+
+    names: tuple[str, ...]
+    values: tuple[Expr, ...]
+    base: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`row.x`, or `row."x y"`."""
+
+    record: Expr
+    name: str
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """`fun (x, y) -> body`: a function that sees all that is in scope where it is written."""
+
+    parameters: Pattern
+    body: Expr
     span: Span = _span()
 
 
@@ -132,11 +170,10 @@ class Call:
 class Fold:
     """`fold(f, list, start)`: acc := f(element, acc)."""
 
-    function: str
+    function: Expr
     list: Expr
     start: Expr
     span: Span = _span()
-    function_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +233,9 @@ Expr = (
     | Name
     | Tuple
     | List
+    | Record
+    | Field
+    | Lambda
     | Unary
     | Binary
     | Call

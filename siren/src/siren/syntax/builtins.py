@@ -47,8 +47,12 @@ FUNCTIONS: Final[dict[str, FunctionInfo]] = {
     "List.range": FunctionInfo(("low", "high"), "low, low+1, ..., high-1"),
     "List.rev": FunctionInfo(("list",), "the elements in reverse"),
     "List.map": FunctionInfo(("function", "list"), "the function of every element"),
-    "File.read": FunctionInfo(("path",), "the rows of a CSV file without its header, each a list"),
+    "List.filter": FunctionInfo(("function", "list"), "the elements for which the function is true"),
+    "File.read": FunctionInfo(("path",), "the rows of a CSV file, with the columns of its header: `row.x`"),
 }
+
+# Their first argument is a function.
+WITH_FUNCTIONS: Final = frozenset({"List.map", "List.filter"})
 
 # These names call an operator. A program may define functions of the same names, which then win.
 OPERATOR_FUNCTIONS: Final[dict[str, BinaryOperator]] = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from siren.errors import CheckError, CheckErrors, Span, did_you_mean
 from siren.syntax import ast
-from siren.syntax.builtins import FUNCTIONS
+from siren.syntax.builtins import FUNCTIONS, WITH_FUNCTIONS
 from siren.syntax.depth import deep_recursion
 from siren.syntax.memo import Memo
 from siren.syntax.shapes import find_shape_errors
-from siren.syntax.traverse import children, walk
+from siren.syntax.traverse import children, pattern_names, walk
 
 if TYPE_CHECKING:
     from siren.distributions import Distribution, Parameter
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 # What other languages call our distributions and functions.
 _OTHER_NAMES: Final = {
     "normal": "gaussian", "norm": "gaussian", "flip": "bernoulli", "discrete": "categorical",
-    "student": "student_t", "map": "List.map", "len": "List.len", "length": "List.len", "hd": "List.hd",
-    "head": "List.hd", "tl": "List.tl", "tail": "List.tl", "rev": "List.rev", "range": "List.range",
+    "student": "student_t", "map": "List.map", "filter": "List.filter", "len": "List.len",
+    "length": "List.len", "hd": "List.hd", "head": "List.hd", "tl": "List.tl",
+    "tail": "List.tl", "rev": "List.rev", "range": "List.range",
     "read": "File.read", "ln": "log", "List.length": "List.len", "List.head": "List.hd",
     "List.tail": "List.tl", "List.fold": "fold",
 }  # fmt: skip
@@ -77,7 +78,7 @@ class _NameChecker:
 
     def _bind(self, pattern: ast.Pattern) -> set[str]:
         seen: set[str] = set()
-        for name in _pattern_names(pattern):
+        for name in pattern_names(pattern):
             if name.name in seen:
                 self._report(
                     f"`{name.name}` is bound twice in one pattern", name.span, "use `_` for a part you ignore"
@@ -102,17 +103,20 @@ class _NameChecker:
         match expr:
             case ast.Name(name, span):
                 self._variable(name, span, scope)
-            case ast.Call("List.map", (ast.Name(name, span), elements)):
-                self._function(name, span)
+            case ast.Call(name, (function, elements)) if name in WITH_FUNCTIONS:
+                self._function(function, scope)
                 self._expr(elements, scope)
             case ast.Call(name, arguments, span):
-                self._call(name, arguments, span)
+                if name not in scope:
+                    self._call(name, arguments, span)
                 for argument in arguments:
                     self._expr(argument, scope)
-            case ast.Fold(name, elements, start):
-                self._function(name, expr.function_span)
+            case ast.Fold(function, elements, start):
+                self._function(function, scope)
                 self._expr(elements, scope)
                 self._expr(start, scope)
+            case ast.Lambda(parameters, body):
+                self._expr(body, scope | self._bind(parameters))
             case ast.Observe(distribution, value):
                 self._distribution(distribution, scope)
                 self._expr(value, scope)
@@ -124,7 +128,12 @@ class _NameChecker:
         if name in scope:
             return
         if name in self.functions or name in FUNCTIONS:
-            self._report(f"`{name}` is a function, not a value", span, f"call it: `{name}(...)`")
+            hint = f"call it: `{name}(...)`, or wrap it: `fun x -> {name}(x)`"
+            self._report(f"`{name}` is a function, not a value", span, hint)
+        elif "." in name and name.split(".")[0] in scope:
+            record, field = name.split(".")
+            hint = f"the name of a record must not begin with a capital: `{record.lower()}.{field}`"
+            self._report(f"`{name}` is read as a function of a library", span, hint)
         elif name in self.main_names and not self.in_main:
             hint = f"a function sees only its parameters; pass `{name}` to it"
             self._report(f"unknown name `{name}`", span, hint)
@@ -134,9 +143,13 @@ class _NameChecker:
                 f"unknown name `{name}`", span, did_you_mean(name, scope | self.functions) or fallback
             )
 
-    def _function(self, name: str, span: Span) -> None:
-        """A function's name where a function is expected: `fold(f, ...)`, `List.map(f, ...)`."""
-        if name in self.functions or name in FUNCTIONS:
+    def _function(self, expr: ast.Expr, scope: Set[str]) -> None:
+        """Where a function is expected, as in `fold(f, ...)`, the name of one will do."""
+        if not isinstance(expr, ast.Name):
+            self._expr(expr, scope)
+            return
+        name, span = expr.name, expr.span
+        if name in scope or name in self.functions or name in FUNCTIONS:
             return
         if name in self.distributions:
             hint = f"wrap it: `val draw = fun x -> let y <- {name}(...) in y in`"
@@ -159,8 +172,6 @@ class _NameChecker:
             self._report(_count_message(name, info.parameters, len(arguments)), span)
         elif name == "File.read" and not isinstance(arguments[0], ast.String):
             self._report("`File.read` needs a file name in quotes", span, 'write `File.read("data.csv")`')
-        elif name == "List.map":
-            self._report("the first argument of `List.map` must be the name of a function", span)
 
     def _distribution(self, distribution: ast.Distribution, scope: Set[str]) -> None:
         name, span = distribution.name, distribution.span
@@ -218,17 +229,9 @@ def _distributions() -> dict[str, Distribution]:
 def _bound_names(expr: ast.Expr) -> Iterator[str]:
     for inner in walk(expr):
         if isinstance(inner, ast.Let):
-            yield from (name.name for name in _pattern_names(inner.pattern))
+            yield from (name.name for name in pattern_names(inner.pattern))
         elif isinstance(inner, ast.Assume):
             yield inner.name
-
-
-def _pattern_names(pattern: ast.Pattern) -> Iterator[ast.NamePattern]:
-    if isinstance(pattern, ast.NamePattern):
-        yield pattern
-    elif isinstance(pattern, ast.TuplePattern):
-        for item in pattern.items:
-            yield from _pattern_names(item)
 
 
 def _constant(expr: ast.Expr) -> float | None:

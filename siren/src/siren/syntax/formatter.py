@@ -8,6 +8,7 @@ the statement that follows it, or at the end of the line that it ends. One insid
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,15 +17,20 @@ from siren.syntax import ast
 from siren.syntax.depth import deep_recursion
 from siren.syntax.parser import parse
 from siren.syntax.printer import (
+    ATOM,
     annotation_prefix,
     binding,
+    field_label,
+    field_suffix,
     flat,
     flat_distribution,
     flat_pattern,
     operand_level,
     operand_levels,
+    record_opening,
     unary_prefix,
 )
+from siren.syntax.traverse import children
 
 WIDTH: Final = 100
 _INDENT: Final = "  "
@@ -146,7 +152,15 @@ class _Formatter:
             case ast.Call(function, arguments) if arguments:
                 return self._bracketed(f"{function}(", arguments, ")", width)
             case ast.Fold(function, elements, start):
-                return self._bracketed("fold(", (ast.Name(function), elements, start), ")", width)
+                return self._bracketed("fold(", (function, elements, start), ")", width)
+            case ast.Record(names, values):
+                labels = [f"{field_label(name)} = " for name in names]
+                return self._bracketed(record_opening(expr).rstrip(), values, "}", width, labels)
+            case ast.Field(record, name):
+                return _joined("", self._lines(record, width, len(name) + 1, ATOM), field_suffix(name))
+            case ast.Lambda(parameters, body):
+                lines = self._block(body, width - len(_INDENT), limit)
+                return [f"fun {flat_pattern(parameters)} ->", *_indented(lines)]
             case ast.Observe(distribution, value):
                 call = ast.Call(distribution.name, distribution.arguments, distribution.span)
                 return self._bracketed("observe(", (call, value), ")", width)
@@ -186,10 +200,18 @@ class _Formatter:
             self.comments = pending  # a comment comes first: it needs a line of its own
         return [*out, "else", *_indented(self._block(otherwise, inner, limit))]
 
-    def _bracketed(self, opening: str, items: tuple[ast.Expr, ...], closing: str, width: int) -> Lines:
+    def _bracketed(
+        self,
+        opening: str,
+        items: tuple[ast.Expr, ...],
+        closing: str,
+        width: int,
+        labels: Sequence[str] = (),
+    ) -> Lines:
         out = [opening]
         for index, item in enumerate(items):
-            lines = self._lines(item, width - len(_INDENT) - 1)
+            label = labels[index] if labels else ""
+            lines = _joined(label, self._lines(item, width - len(_INDENT) - 1, len(label)), "")
             if index < len(items) - 1:
                 lines[-1] += ","
             out += _indented(lines)
@@ -279,18 +301,8 @@ def _has_statements(expr: ast.Expr) -> bool:
     match expr:
         case ast.Let() | ast.Assume():
             return True
-        case ast.Tuple(items) | ast.List(items) | ast.Call(_, items):
-            return any(_has_statements(item) for item in items)
-        case ast.Unary(_, operand):
-            return _has_statements(operand)
-        case ast.Binary(_, left, right) | ast.Fold(_, left, right):
-            return _has_statements(left) or _has_statements(right)
-        case ast.If(condition, then, otherwise):
-            return any(_has_statements(part) for part in (condition, then, otherwise))
-        case ast.Observe(distribution, value):
-            return any(_has_statements(part) for part in (*distribution.arguments, value))
         case _:
-            return False
+            return any(_has_statements(part) for part in children(expr))
 
 
 def _indented(lines: Lines) -> Lines:

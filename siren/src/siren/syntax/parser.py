@@ -29,6 +29,9 @@ _SPOKEN = {
     "RPAR": "`)`",
     "LSQB": "`[`",
     "RSQB": "`]`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "FIELD": "a field such as `.x`",
     "COMMA": "`,`",
     "EQUAL": "`=`",
     "ARROW": "`<-`",
@@ -102,6 +105,19 @@ class _TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def tuple_pattern(self, meta: Meta, children: list[Any]) -> ast.Pattern:
         return ast.TuplePattern(tuple(children), _span(meta))
 
+    def record_pattern(self, meta: Meta, children: list[Any]) -> ast.Pattern:
+        names, patterns = zip(*children, strict=True)
+        return ast.RecordPattern(names, patterns, _span(meta))
+
+    def field_pattern(self, meta: Meta, children: list[Any]) -> tuple[str, ast.Pattern]:
+        token, _, pattern = children
+        name = _field_name(token)
+        if pattern is None and token.type == "STRING":
+            raise ParseError(
+                f"`{token}` cannot be a name of the program", _span(token), f"bind it: `{token} = name`"
+            )
+        return name, pattern or ast.NamePattern(name, _span(token))
+
     def grouped_pattern(self, meta: Meta, children: list[Any]) -> ast.Pattern:
         return cast(ast.Pattern, children[0])
 
@@ -142,6 +158,30 @@ class _TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def list_(self, meta: Meta, children: list[Any]) -> ast.Expr:
         return ast.List(children[0], _span(meta))
 
+    def fields(self, meta: Meta, children: list[Any]) -> list[tuple[Token, ast.Expr]]:
+        return children
+
+    def field_value(self, meta: Meta, children: list[Any]) -> tuple[Token, ast.Expr]:
+        name, _, value = children
+        return name, value
+
+    def record(self, meta: Meta, children: list[Any]) -> ast.Expr:
+        return _record(children[0], None, meta)
+
+    def changed_record(self, meta: Meta, children: list[Any]) -> ast.Expr:
+        base, _, fields = children
+        return _record(fields, ast.Name(str(base), _span(base)), meta)
+
+    def field(self, meta: Meta, children: list[Any]) -> ast.Expr:
+        record, token = children
+        where = _span(token)
+        where = Span(where.line, where.column + 1, where.end_line, where.end_column)
+        return ast.Field(record, str(token)[1:].strip('"'), _span(meta), where)
+
+    def lambda_(self, meta: Meta, children: list[Any]) -> ast.Expr:
+        _, parameters, body = children
+        return ast.Lambda(parameters, body, _span(meta))
+
     def grouped(self, meta: Meta, children: list[Any]) -> ast.Expr:
         return cast(ast.Expr, children[0])
 
@@ -173,8 +213,8 @@ class _TreeBuilder(Transformer_NonRecursive[Token, Any]):
         return ast.Call("List.nth", tuple(children), _span(meta))
 
     def fold(self, meta: Meta, children: list[Any]) -> ast.Expr:
-        _, callee, elements, start = children
-        return ast.Fold(str(callee), elements, start, _span(meta), _span(callee))
+        _, function, elements, start = children
+        return ast.Fold(function, elements, start, _span(meta))
 
     def distribution(self, meta: Meta, children: list[Any]) -> ast.Distribution:
         name, arguments = children
@@ -198,6 +238,18 @@ class _TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def assume(self, meta: Meta, children: list[Any]) -> ast.Expr:
         _, annotation, name, _, distribution, _, body = children
         return ast.Assume(annotation, str(name), distribution, body, _span(meta), _span(name))
+
+
+def _field_name(token: Token) -> str:
+    return str(token)[1:-1] if token.type == "STRING" else str(token)
+
+
+def _record(fields: list[tuple[Token, ast.Expr]], base: ast.Expr | None, meta: Meta) -> ast.Expr:
+    names = [_field_name(token) for token, _ in fields]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise ParseError(f"the field `{name}` is given twice", _span(fields[place][0]))
+    return ast.Record(tuple(names), tuple(value for _, value in fields), base, _span(meta))
 
 
 # Errors --------------------------------------------------------------------------------
@@ -235,7 +287,16 @@ def _spoken(expected: set[str]) -> str:
     names = set(expected)
     phrases = []
     if names >= _EXPRESSION_STARTS:
-        names -= _EXPRESSION_STARTS | {"OBSERVE", "RESAMPLE", "STRING", "QUALIFIED", "NOT", "VAL"}
+        names -= _EXPRESSION_STARTS | {
+            "OBSERVE",
+            "RESAMPLE",
+            "STRING",
+            "QUALIFIED",
+            "NOT",
+            "VAL",
+            "FUN",
+            "LBRACE",
+        }
         phrases.append("an expression")
     if names >= _OPERATORS:
         names -= _OPERATORS
@@ -253,7 +314,6 @@ def _character_hint(error: UnexpectedCharacters, source: Source) -> str | None:
         "~": "a random variable is written `let x <- gaussian(0, 1) in ...`",
         "!=": "inequality is written `<>`",
         ";": "steps are chained with `let () = ... in`",
-        "{": "there are no records; use a tuple such as `(a, b)`",
         "'": 'strings are written with double quotes: "data.csv"',
         '"': "this string is not closed on its line",
         "&": "`and` is written `&&`",
@@ -284,6 +344,8 @@ def _token_hint(token: Token, history: Sequence[Token] | None, expected: set[str
 def _end_hint(expected: set[str]) -> str | None:
     if "RPAR" in expected:
         return "a `(` is not closed"
+    if "RBRACE" in expected:
+        return "a `{` is not closed"
     if "RSQB" in expected:
         return "a `[` is not closed"
     if "ELSE" in expected:

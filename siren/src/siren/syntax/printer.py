@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from siren.syntax import ast
+from siren.syntax.builtins import KEYWORDS
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_']*")
 
 _LEVELS: Final[dict[str, int]] = {
     "||": 1, "&&": 2,
     "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
     "::": 5, "+": 6, "-": 6, "*": 7, "/": 7,
 }  # fmt: skip
-_NOT, _COMPARE, _CONS, _NEGATE, _ATOM = 3, 4, 5, 8, 9
+_NOT, _COMPARE, _CONS, _NEGATE, ATOM = 3, 4, 5, 8, 9
 
 
 def flat(expr: ast.Expr, level: int = 0) -> str:
@@ -33,6 +37,28 @@ def flat_pattern(pattern: ast.Pattern) -> str:
             return "()"
         case ast.TuplePattern(items):
             return f"({', '.join(flat_pattern(item) for item in items)})"
+        case ast.RecordPattern(names, patterns):
+            fields = [_field_pattern(*field) for field in zip(names, patterns, strict=True)]
+            return f"{{{', '.join(fields)}}}"
+
+
+def _field_pattern(name: str, pattern: ast.Pattern) -> str:
+    if pattern == ast.NamePattern(name):
+        return name
+    return f"{field_label(name)} = {flat_pattern(pattern)}"
+
+
+def field_label(name: str) -> str:
+    """A field as it is written in a record."""
+    return name if _PLAIN.fullmatch(name) and name not in KEYWORDS and name != "_" else f'"{name}"'
+
+
+def field_suffix(name: str) -> str:
+    return f".{name}" if _PLAIN.fullmatch(name) else f'."{name}"'
+
+
+def record_opening(record: ast.Record) -> str:
+    return "{" if record.base is None else f"{{{flat(record.base)} with "
 
 
 def flat_distribution(distribution: ast.Distribution) -> str:
@@ -47,9 +73,9 @@ def number_text(number: ast.Number) -> str:
 
 
 def binding(expr: ast.Expr) -> int:
-    """How tightly the outermost form holds together; open forms (`let`, `if`) hold least."""
+    """How tightly the outermost form holds together; open forms (`let`, `if`, `fun`) hold least."""
     match expr:
-        case ast.Let() | ast.Assume() | ast.If():
+        case ast.Let() | ast.Assume() | ast.If() | ast.Lambda():
             return 0
         case ast.Binary(operator):
             return _LEVELS[operator]
@@ -58,7 +84,7 @@ def binding(expr: ast.Expr) -> int:
         case ast.Unary():
             return _NEGATE
         case _:
-            return _ATOM
+            return ATOM
 
 
 def operand_levels(operator: ast.BinaryOperator) -> tuple[int, int]:
@@ -102,11 +128,18 @@ def _flat(expr: ast.Expr) -> str:
         case ast.Binary():
             return _flat_binary(expr)
         case ast.Call("List.nth", (elements, place)):
-            return f"{flat(elements, _ATOM)}[{flat(place)}]"
+            return f"{flat(elements, ATOM)}[{flat(place)}]"
         case ast.Call(function, arguments):
             return f"{function}({_commas(arguments)})"
         case ast.Fold(function, elements, start):
-            return f"fold({function}, {flat(elements)}, {flat(start)})"
+            return f"fold({flat(function)}, {flat(elements)}, {flat(start)})"
+        case ast.Record(names, values):
+            fields = [f"{field_label(n)} = {flat(v)}" for n, v in zip(names, values, strict=True)]
+            return f"{record_opening(expr)}{', '.join(fields)}}}"
+        case ast.Field(record, name):
+            return f"{flat(record, ATOM)}{field_suffix(name)}"
+        case ast.Lambda(parameters, body):
+            return f"fun {flat_pattern(parameters)} -> {flat(body)}"
         case ast.If(condition, then, otherwise):
             return f"if {flat(condition)} then {flat(then)} else {flat(otherwise)}"
         case ast.Let(pattern, value, body):

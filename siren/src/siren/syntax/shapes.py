@@ -1,6 +1,7 @@
 """Simple types, by running the program on shapes instead of values.
 
-A shape is a scalar (number or boolean: they convert freely), a string, unit, a list, a pair or unknown.
+A shape is a scalar (number or boolean: they convert freely), a string, unit, a function, a list, a pair, a
+record or unknown. The rows of a file are lists whose elements also go by the names of the columns.
 Where two paths disagree the shape becomes unknown, and unknown fits everything; so an error found here would
 happen in every run that gets there.
 """
@@ -10,16 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from siren.errors import CheckError, Note, Span
+from siren.errors import CheckError, Note, Span, did_you_mean
 from siren.syntax import ast
-from siren.syntax.builtins import OPERATOR_FUNCTIONS
+from siren.syntax.builtins import FUNCTIONS, OPERATOR_FUNCTIONS
 from siren.syntax.printer import flat_pattern
+from siren.syntax.traverse import pattern_names
 
 if TYPE_CHECKING:
     from siren.distributions import Distribution
 
 _FOLD_ROUNDS: Final = 4
 _MAX_DEPTH: Final = 12
+_MAX_NESTED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,21 @@ class Pair:
     second: Shape
 
 
-Shape = Kind | ListOf | Pair
+@dataclass(frozen=True, slots=True)
+class RecordOf:
+    """The fields in the order of their names."""
+
+    fields: tuple[tuple[str, Shape], ...]
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.fields]
+
+
+Shape = Kind | ListOf | Pair | RecordOf
 SCALAR: Final = Kind("a number")
 STRING: Final = Kind("a string")
 UNIT: Final = Kind("()")
+FUNCTION: Final = Kind("a function")
 UNKNOWN: Final = Kind("anything")
 
 Scope = dict[str, Shape]
@@ -69,6 +83,8 @@ def describe(shape: Shape) -> str:
             return "a list"
         case Pair():
             return f"the tuple `{_notation(shape)}`"
+        case RecordOf():
+            return f"the record `{_notation(shape)}`"
 
 
 def join(left: Shape, right: Shape) -> Shape:
@@ -85,6 +101,8 @@ def join(left: Shape, right: Shape) -> Shape:
             return ListOf(join(a, b))
         case Pair(a, b), Pair(c, d):
             return Pair(join(a, c), join(b, d))
+        case RecordOf(a), RecordOf(b) if left.names() == right.names():
+            return RecordOf(tuple((name, join(x, y)) for (name, x), (_, y) in zip(a, b, strict=True)))
         case _:
             return UNKNOWN
 
@@ -95,6 +113,7 @@ class _ShapeFinder:
         self.memo: dict[tuple[str, Shape], Shape] = {}
         self.stack: list[str] = []
         self.called: set[str] = set()
+        self.nested = 0  # functions without a name around the present place
         self.errors: list[CheckError] = []
 
     def report(self, message: str, span: Span, hint: str | None = None, notes: tuple[Note, ...] = ()) -> None:
@@ -125,6 +144,13 @@ class _ShapeFinder:
                 return _nested([self.expr(item, scope) for item in items])
             case ast.List(items):
                 return self.list_of(items, scope)
+            case ast.Record():
+                return self.record(expr, scope)
+            case ast.Field(record, name):
+                return self.field(self.expr(record, scope), name, record.span, expr.name_span)
+            case ast.Lambda(parameters):
+                self.enter(expr, UNKNOWN, scope, parameters.span)
+                return FUNCTION
             case ast.Unary(operator, operand):
                 shape = self.expr(operand, scope)
                 if operator == "-" and isinstance(shape, ListOf):
@@ -145,8 +171,13 @@ class _ShapeFinder:
                     self.expect(outcome, value, scope, "`observe`")
                 return UNIT
             case ast.Fold(function, elements, start):
-                return self.fold(function, elements, start, scope, expr.function_span)
+                return self.fold(function, elements, start, scope)
             case ast.Call(function, arguments, span):
+                if function in scope and (scope[function] in (FUNCTION, UNKNOWN) or not self.known(function)):
+                    self.require(FUNCTION, scope[function], span, f"calling `{function}`")
+                    for argument in arguments:
+                        self.expr(argument, scope)
+                    return UNKNOWN
                 if function in self.functions:
                     shapes = [self.expr(argument, scope) for argument in arguments]
                     return self.call(function, _nested(shapes) if shapes else UNIT, span)
@@ -225,23 +256,71 @@ class _ShapeFinder:
             return UNKNOWN
         return ListOf(SCALAR) if _known(distribution.name).vector else SCALAR
 
-    def fold(self, function: str, elements: ast.Expr, start: ast.Expr, scope: Scope, span: Span) -> Shape:
+    def record(self, expr: ast.Record, scope: Scope) -> Shape:
+        fields = {n: self.expr(value, scope) for n, value in zip(expr.names, expr.values, strict=True)}
+        if expr.base is not None:
+            base = self.expr(expr.base, scope)
+            if not isinstance(base, RecordOf):
+                if base != UNKNOWN and not isinstance(base, ListOf):
+                    self.report(f"`with` needs a record, but this is {describe(base)}", expr.base.span)
+                return UNKNOWN
+            for name in fields:
+                self.field(base, name, expr.base.span, expr.span)
+            fields = {**dict(base.fields), **fields}
+        return RecordOf(tuple(sorted(fields.items())))
+
+    def field(self, shape: Shape, name: str, span: Span, name_span: Span) -> Shape:
+        match shape:
+            case RecordOf(fields):
+                found = dict(fields).get(name)
+                if found is None:
+                    hint = did_you_mean(name, shape.names()) or f"the fields are: {', '.join(shape.names())}"
+                    self.report(f"there is no field `{name}` in {describe(shape)}", name_span, hint)
+                return found or UNKNOWN
+            case ListOf(element):
+                return element or UNKNOWN
+            case _:
+                if shape != UNKNOWN:
+                    self.report(f"`.{name}` needs a record, but this is {describe(shape)}", span)
+                return UNKNOWN
+
+    def known(self, function: str) -> bool:
+        return function in self.functions or function in FUNCTIONS
+
+    def fold(self, function: ast.Expr, elements: ast.Expr, start: ast.Expr, scope: Scope) -> Shape:
         element = self._element(self.expect(ListOf(None), elements, scope, "`fold`"))
         total = self.expr(start, scope)
         if element is None:
             return total
         for _ in range(_FOLD_ROUNDS):
-            after = join(total, self.apply(function, Pair(element, total), span))
+            after = join(total, self.apply(function, Pair(element, total), scope))
             if after == total:
                 return total
             total = after
         return UNKNOWN
 
-    def apply(self, function: str, argument: Shape, span: Span) -> Shape:
-        """A function given by name to `fold` or `List.map`."""
-        if function in self.functions:
-            return self.call(function, argument, span)
+    def apply(self, function: ast.Expr, argument: Shape, scope: Scope) -> Shape:
+        """A function that is given to `fold` or `List.map`."""
+        if isinstance(function, ast.Lambda):
+            return self.enter(function, argument, scope, function.parameters.span)
+        if isinstance(function, ast.Name):
+            shape = scope.get(function.name)
+            if shape in (None, SCALAR) and function.name in self.functions:
+                return self.call(function.name, argument, function.span)
+            if shape is None or self.known(function.name):
+                return UNKNOWN
+        self.expect(FUNCTION, function, scope, "this place")
         return UNKNOWN
+
+    def enter(self, function: ast.Lambda, argument: Shape, scope: Scope, span: Span) -> Shape:
+        """The body of a function without a name. Deep inside of others it is not looked at: every one around
+        is looked at several times."""
+        if self.nested >= _MAX_NESTED:
+            return UNKNOWN
+        self.nested += 1
+        result = self.expr(function.body, {**scope, **self.bind(function.parameters, argument, span)})
+        self.nested -= 1
+        return result
 
     def call(self, function: str, argument: Shape, span: Span) -> Shape:
         self.called.add(function)
@@ -272,8 +351,8 @@ class _ShapeFinder:
                 message = f"`{function.name}` takes `{wanted}`, but gets {describe(shape)}"
                 defined = Note(f"`{function.name}` is defined here", function.name_span)
                 self.report(message, span, notes=(defined,))
-            for name in _names(pattern):
-                scope[name] = UNKNOWN
+            for name in pattern_names(pattern):
+                scope[name.name] = UNKNOWN
         return scope
 
     def library(self, function: str, arguments: tuple[ast.Expr, ...], scope: Scope) -> Shape:
@@ -282,9 +361,13 @@ class _ShapeFinder:
             return self.binary(OPERATOR_FUNCTIONS[function], left, self.expr(left, scope), right, scope)
         label = f"`{function}`"
         match function, arguments:
-            case "List.map", (ast.Name(name, span), elements):
+            case (("List.map" | "List.filter"), (given, elements)):
                 element = self._element(self.expect(ListOf(None), elements, scope, label))
-                return ListOf(None if element is None else self.apply(name, element, span))
+                result = None if element is None else self.apply(given, element, scope)
+                if function == "List.map":
+                    return ListOf(result)
+                self.require(SCALAR, result or UNKNOWN, given.span, "the function of `List.filter`")
+                return ListOf(element)
             case "List.hd", (elements,):
                 return self._element(self.expect(ListOf(None), elements, scope, label)) or UNKNOWN
             case "List.nth", (elements, place):
@@ -351,16 +434,17 @@ def _match(pattern: ast.Pattern, shape: Shape, scope: Scope) -> bool:
                 if not matched:
                     return False
             return _match(items[-1], shape, scope)
-
-
-def _names(pattern: ast.Pattern) -> list[str]:
-    match pattern:
-        case ast.NamePattern(name):
-            return [name]
-        case ast.TuplePattern(items):
-            return [name for item in items for name in _names(item)]
-        case _:
-            return []
+        case ast.RecordPattern(names, patterns):
+            match shape:
+                case RecordOf(fields):
+                    shapes: dict[str, Shape] = dict(fields)
+                    pairs = zip(names, patterns, strict=True)
+                    return all(name in shapes and _match(item, shapes[name], scope) for name, item in pairs)
+                case ListOf() | Kind("anything"):
+                    part = (shape.element if isinstance(shape, ListOf) else None) or UNKNOWN
+                    return all(_match(item, part, scope) for item in patterns)
+                case _:
+                    return False
 
 
 def _notation(shape: Shape) -> str:
@@ -369,6 +453,8 @@ def _notation(shape: Shape) -> str:
             return name.removeprefix("a ")
         case ListOf():
             return "list"
+        case RecordOf(fields):
+            return f"{{{', '.join(name for name, _ in fields)}}}"
         case Pair(first, second):
             rest = _notation(second)
             return f"({_notation(first)}, {rest[1:-1] if isinstance(second, Pair) else rest})"

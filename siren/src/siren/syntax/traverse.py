@@ -13,10 +13,14 @@ def children(expr: ast.Expr) -> tuple[ast.Expr, ...]:
     match expr:
         case ast.Tuple(items) | ast.List(items) | ast.Call(_, items):
             return items
-        case ast.Unary(_, operand):
-            return (operand,)
-        case ast.Binary(_, left, right) | ast.Fold(_, left, right):
+        case ast.Unary(_, inner) | ast.Field(inner) | ast.Lambda(_, inner):
+            return (inner,)
+        case ast.Record(_, values, base):
+            return values if base is None else (base, *values)
+        case ast.Binary(_, left, right):
             return (left, right)
+        case ast.Fold(function, elements, start):
+            return (function, elements, start)
         case ast.If(condition, then, otherwise):
             return (condition, then, otherwise)
         case ast.Let(_, value, body):
@@ -27,6 +31,16 @@ def children(expr: ast.Expr) -> tuple[ast.Expr, ...]:
             return (*distribution.arguments, value)
         case _:
             return ()
+
+
+def pattern_names(pattern: ast.Pattern) -> Iterator[ast.NamePattern]:
+    """The names that a pattern binds, in source order."""
+    match pattern:
+        case ast.NamePattern():
+            yield pattern
+        case ast.TuplePattern(items) | ast.RecordPattern(_, items):
+            for item in items:
+                yield from pattern_names(item)
 
 
 def walk(expr: ast.Expr) -> Iterator[ast.Expr]:
