@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pasta.core.detokenizer import Detokenizer
 from pasta.core.grammar import Expect, Grammar
-from pasta.core.vocabulary import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS, Detokenizer, Vocabulary
+from pasta.core.vocabulary import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS, Vocabulary
 from pasta.errors import PastaError, UsageError
 from pasta.models.checkpoint import read_tokenizer
 from support import byte_tokenizer
@@ -194,7 +195,7 @@ def test_text_comes_back_to_the_letter(vocabulary: Vocabulary, text: str) -> Non
 
 
 def streamed(vocabulary: Vocabulary, ids: list[int]) -> str:
-    detokenizer = Detokenizer(vocabulary)
+    detokenizer = Detokenizer(vocabulary.octets)
     return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
 
 
@@ -235,13 +236,13 @@ def test_any_tokens_streamed_are_the_whole_decoded(smollm: Vocabulary) -> None:
 
 
 def test_a_character_comes_out_whole() -> None:
-    detokenizer = Detokenizer(BYTES)
+    detokenizer = Detokenizer(BYTES.octets)
     assert [detokenizer.push(token) for token in BYTES.encode("a👍b")] == ["a", "", "", "", "👍", "b"]
     assert detokenizer.flush() == ""
 
 
 def test_half_a_character_at_the_end_is_a_replacement() -> None:
-    detokenizer = Detokenizer(BYTES)
+    detokenizer = Detokenizer(BYTES.octets)
     assert [detokenizer.push(token) for token in BYTES.encode("👍")[:2]] == ["", ""]
     assert detokenizer.flush() == "\ufffd"
     assert detokenizer.flush() == ""

@@ -69,11 +69,11 @@ def race(stage: Stage, example: Example, scripted: bool) -> Comparison:
     """Both laps, with the same tokens of text."""
     from pasta.core.tree import spell
     from pasta.decoding.api import replay
-    from pasta.decoding.prompts import make_request, replay_options
+    from pasta.decoding.prompts import encode_prompt, make_request, replay_options
     from pasta.lang import parse
 
     engine, vocabulary = stage.engine, stage.engine.vocabulary
-    tree = spell(parse(example.text), vocabulary) if scripted else None
+    tree = spell(parse(example.text), vocabulary, encode_prompt(engine, example.question)) if scripted else None
     options: Options = {"max_tokens": 256} if tree is None else replay_options({})
     with patiently("warming up"):
         replay(engine, example.question, tuple(vocabulary.encode("Warm.")))

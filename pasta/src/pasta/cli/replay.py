@@ -154,7 +154,7 @@ def compare(engine: NativeEngine, prompt: str | list[int], response: Response, *
     if isinstance(prompt, list) and max(prompt) >= len(vocabulary):
         raise UsageError("the recorded prompt has tokens that this model does not know", "pass its text with --prompt")
     ids = encode_prompt(engine, prompt)
-    tree = spell(response, vocabulary)
+    tree = spell(response, vocabulary, ids)
     if not plain(response):
         raise UsageError("the response has no text", "there is nothing to replay")
     scheme = options.get("positions") or engine.positions

@@ -68,9 +68,7 @@ class Grammar:
             row[list(vocabulary.eos)] = not expect & 4
 
         topic, begins_in_space, ends_in_space = _topic_pieces(vocabulary, tags, size)
-        starts = topic & ~begins_in_space
-        first = vocabulary.encode("topic")[0]  # some tokenizers begin every text with a space
-        table[Expect.TOPIC_START] = starts if starts[first] else topic & ~ends_in_space
+        table[Expect.TOPIC_START] = topic & ~begins_in_space
         table[Expect.TOPIC_SPACE] = table[Expect.TOPIC] = topic
         table[Expect.TOPIC, list(tags.lengths)] = table[Expect.LENGTH, list(tags.lengths)] = True
         return cls(tags, table, ends_in_space)

@@ -48,9 +48,10 @@ def threads_of(tree: Tree) -> dict[tuple[int, ...], Sequence[int]]:
     return dict(out)
 
 
-def spell(response: Response, vocabulary: Vocabulary) -> Tree:
-    """A merged response as tokens."""
+def spell(response: Response, vocabulary: Vocabulary, prompt: Sequence[int] = ()) -> Tree:
+    """A merged response as tokens, in answer to a prompt."""
     tags = require_tags(vocabulary)
+    lead = vocabulary.lead(prompt)
 
     def items(nodes: Sequence[Node]) -> Iterator[Item]:
         for node in nodes:
@@ -68,12 +69,16 @@ def spell(response: Response, vocabulary: Vocabulary) -> Tree:
                     yield from (tags.promise, *vocabulary.encode(topic), tags.of_tens(tokens))
                     yield Block((tags.open, *items(block), tags.close))
 
-    return tuple(items(response.nodes))
+    nodes = response.nodes
+    if nodes and isinstance(nodes[0], Text):
+        nodes = (Text(lead + nodes[0].text), *nodes[1:])
+    return tuple(items(nodes))
 
 
-def read(tree: Tree, vocabulary: Vocabulary) -> Response:
+def read(tree: Tree, vocabulary: Vocabulary, prompt: Sequence[int] = ()) -> Response:
     """A response's tokens as a syntax tree: the inverse of `spell`, up to how text is cut into tokens."""
     tags = vocabulary.tags
+    lead = vocabulary.lead(prompt)
 
     def nodes(items: Sequence[Item]) -> tuple[Node, ...]:
         out: list[Node] = []
@@ -105,7 +110,29 @@ def read(tree: Tree, vocabulary: Vocabulary) -> Response:
         end_text()
         return tuple(out)
 
-    return Response(nodes(tree))
+    found = nodes(tree)
+    begins_with_tag = tags is not None and len(tree) > 0 and tree[0] in tags.all
+    if found and isinstance(found[0], Text) and not begins_with_tag:
+        found = (Text(found[0].text.removeprefix(lead)), *found[1:])
+    return Response(found)
+
+
+def shorten(response: Response, length: int) -> Response:
+    """The response up to so many characters of its text: what begins behind them is left out, tags too."""
+
+    def kept(nodes: Sequence[Node]) -> Iterator[Node]:
+        nonlocal length
+        for node in nodes:
+            if length == 0:
+                return
+            if isinstance(node, Text):
+                node = Text(node.text[:length])
+                length -= len(node.text)
+            elif isinstance(node, Promise) and node.block is not None:
+                node = Promise(node.topic, node.tokens, tuple(kept(node.block)))
+            yield node
+
+    return Response(tuple(kept(response.nodes)))
 
 
 def _clean(topic: str) -> str:

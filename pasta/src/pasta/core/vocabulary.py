@@ -14,17 +14,22 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from pasta.core.detokenizer import TokenBytes
+from pasta.core.unprefixed import adds_prefix, unprefixed
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
 TENS, ONES = 10, 1  # how many tokens a length counts at a time
 LONGEST = 990  # tokens that a promise can announce
 MAX_LENGTH = LONGEST // TENS  # the largest `tokens=N` of the language, which counts tens
 PROMISE = '<promise topic="'
+SPACE = "\u2581"  # what SentencePiece writes for a space in its tokens
 ASYNC, CLOSE, SYNC = "<async>", "</async>", "<sync/>"
 
 
@@ -73,12 +78,16 @@ class Tags:
 
 
 class Vocabulary:
-    """A tokenizer, the tags in it if it has them, and the tokens that end a response."""
+    """A tokenizer, the tags in it if it has them, and the tokens that end a response.
+
+    Text between tags is encoded as if no tag stood there: as text that goes on, with nothing put in front of it.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, eos: Sequence[int] = ()):
         self.tokenizer = tokenizer
         # Encoding switches the tokenizer between text and templates; whoever decodes meanwhile would meet it halfway.
         self._lock = threading.RLock()
+        self.octets = TokenBytes(tokenizer, self._lock)
         ends = set(eos)
         if tokenizer.eos_token_id is not None:
             ends.add(tokenizer.eos_token_id)
@@ -106,21 +115,52 @@ class Vocabulary:
         added = self.tokenizer.add_tokens(list(spell_tags(unit)), special_tokens=True)
         for known in ("tags", "pieces", "_specials"):  # what was read from the smaller vocabulary
             self.__dict__.pop(known, None)
+        self.octets.clear()
         return int(added)
 
     # -- text to tokens ---------------------------------------------------------------------------
 
     def encode(self, text: str) -> list[int]:
-        """Encodes text as text: a tag or a control token spelled in it stays ordinary characters."""
+        """Encodes text that goes on: after a tag, or after other text.
+
+        It is encoded as text: a tag or a control token spelled in it stays ordinary characters. `decode` gives it back
+        to the letter, but for what the tokenizer's own normalisation changes, such as decomposed accents.
+        """
+        if self._space is None or self._space not in text:
+            return self._encode(text)
+        spelled = self.tokenizer.convert_tokens_to_ids([f"<0x{octet:02X}>" for octet in self._space.encode()])
+        first, *others = text.split(self._space)
+        return self._encode(first) + [token for part in others for token in (*spelled, *self._encode(part))]
+
+    def _encode(self, text: str) -> list[int]:
+        if self._unprefixed is not None:
+            return list(self._unprefixed.encode(text, add_special_tokens=False).ids)
+        return self._encode_start(text)
+
+    def encode_text(self, text: str, *, bos: bool = True) -> list[int]:
+        """Encodes a text as the model knows texts to begin: many expect a space, or a token of their own in front."""
+        start: list[int] = []
+        if bos:
+            with self._lock:
+                start = self.tokenizer.encode("", add_special_tokens=True)
+        return [token for token in start if token == self.tokenizer.bos_token_id] + self._encode_start(text)
+
+    def _encode_start(self, text: str) -> list[int]:
         with self._lock:
             return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
 
-    def encode_text(self, text: str) -> list[int]:
-        """Encodes a text as the model knows texts to begin: many expect a token of their own in front."""
+    @cached_property
+    def _unprefixed(self) -> Tokenizer | None:
+        """What encodes text that goes on; None: the tokenizer itself, which begins no text with a space."""
         with self._lock:
-            start = self.tokenizer.encode("", add_special_tokens=True)
-        bos = self.tokenizer.bos_token_id
-        return [token for token in start if token == bos] + self.encode(text)
+            return unprefixed(self.tokenizer) if adds_prefix(self.tokenizer) else None
+
+    @cached_property
+    def _space(self) -> str | None:
+        """SentencePiece's letter for a space, where it would come back as one; its bytes come back as the letter."""
+        known = self.tokenizer.get_vocab()
+        lost = self.decode(self._encode(SPACE)) == " " and all(f"<0x{octet:02X}>" in known for octet in SPACE.encode())
+        return SPACE if lost else None
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """Encodes a conversation with the model's own chat template, ready for the answer.
@@ -131,7 +171,7 @@ class Vocabulary:
         if self.tokenizer.chat_template is None:
             text = "\n\n".join(message["content"] for message in messages)
             start = [] if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
-            return start + self.encode(text)
+            return start + self._encode_start(text)
         for message in messages:
             if any(self._spells_special(value) for key, value in message.items() if key != "content"):
                 raise UsageError(f"a message spells a special token outside its content: {dict(message)!r:.80}")
@@ -150,8 +190,8 @@ class Vocabulary:
                     f"the chat template rewrites the {message['role']} message, which spells a special token",
                     hint="remove the special token from the message, or pass token ids",
                 )
-            ids += self._encode_template(before) + self.encode(message["content"])
-        return ids + self._encode_template(rendered)
+            ids += self._encode_template(before, begins=not ids) + self.encode(message["content"])
+        return ids + self._encode_template(rendered, begins=False)
 
     def _apply_template(self, messages: Sequence[Mapping[str, str]], *, tokenize: bool) -> Any:
         try:
@@ -163,9 +203,37 @@ class Vocabulary:
             raise UsageError(f"the model's chat template refuses these messages: {error}") from error
         return list(out) if tokenize else out
 
-    def _encode_template(self, text: str) -> list[int]:
+    def _encode_template(self, text: str, *, begins: bool) -> list[int]:
+        """A part of a rendered template, whose control tokens are tokens: its beginning, or what goes on after text."""
+        found = [at for special in self._specials if (at := text.find(special)) >= 0]
+        first = 0 if begins else min(found, default=len(text))
         with self._lock:
-            return list(self.tokenizer.encode(text, add_special_tokens=False))
+            return self.encode(text[:first]) + list(self.tokenizer.encode(text[first:], add_special_tokens=False))
+
+    def lead(self, prompt: Sequence[int]) -> str:
+        """What the tokens of an answer to this prompt begin with, and its text does not: a space, or nothing.
+
+        Some chat templates write a space between the prompt and the answer, and some tokenizers begin a text with one
+        after a control token. It is not in the prompt, since the model writes it with its first word.
+        """
+        opening, lead = self._opening
+        return lead if lead and list(prompt[-len(opening) :]) == opening else ""
+
+    @cached_property
+    def _opening(self) -> tuple[list[int], str]:
+        """The tokens with which the chat template opens every answer, and its lead."""
+        if self.tokenizer.chat_template is None:
+            return [], ""
+        first, other = ({"role": "user", "content": text} for text in ("?", "Why"))
+        try:
+            prompt = self._apply_template([first], tokenize=True)
+            same = zip(reversed(prompt), reversed(self._apply_template([other], tokenize=True)), strict=False)
+            answered = self._apply_template([first, {"role": "assistant", "content": "Yes"}], tokenize=True)
+        except UsageError:  # a template of its own kind, which is not asked for answers that are there already
+            return [], ""
+        opening = [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], same)][::-1]
+        goes_on = answered[: len(prompt)] == prompt and self.decode(answered[len(prompt) :]).startswith(" Yes")
+        return opening, " " if goes_on and opening else ""
 
     def _spells_special(self, text: str) -> bool:
         return any(special in text for special in self._specials)
@@ -178,47 +246,11 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ordinary tokens, to the letter."""
-        with self._lock:
-            # `decode` itself first looks into every id, for tensors and nested lists, which takes longer than decoding.
-            text = self.tokenizer._decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return str(text)
+        return self.octets.text(ids)
 
     @cached_property
     def pieces(self) -> list[str]:
         """What each ordinary token writes in the middle of a text; tokens of partial characters give `\\ufffd`."""
-        marker = self.tokenizer.encode("a", add_special_tokens=False, split_special_tokens=True)[-1]
-        lead = len(self.decode([marker]))
         size = max(len(self.tokenizer), 1 + max(self.tokenizer.get_vocab().values(), default=0))
-        texts = self.tokenizer.batch_decode(
-            [[marker, token] for token in range(size)],
-            skip_special_tokens=False,
-            clean_up_tokenization_spaces=False,
-        )
-        return [text[lead:] for text in texts]
-
-
-class Detokenizer:
-    """Turns one thread's tokens into text as they come, holding back half-written characters."""
-
-    def __init__(self, vocabulary: Vocabulary):
-        self._vocabulary = vocabulary
-        self._ids: list[int] = []
-        self._settled = 0  # tokens before this one never change their text again
-        self._sent = 0  # tokens whose text was given out
-
-    def push(self, token: int) -> str:
-        """Returns the text that this token completes, which may be empty."""
-        self._ids.append(token)
-        window = self._vocabulary.decode(self._ids[self._settled :])
-        known = self._vocabulary.decode(self._ids[self._settled : self._sent])
-        if window.endswith("\ufffd") or len(window) <= len(known):
-            return ""
-        self._settled, self._sent = self._sent, len(self._ids)
-        return window[len(known) :]
-
-    def flush(self) -> str:
-        """What is left at the end, half-written characters as `\\ufffd`."""
-        window = self._vocabulary.decode(self._ids[self._settled :])
-        known = self._vocabulary.decode(self._ids[self._settled : self._sent])
-        self._settled = self._sent = len(self._ids)
-        return window[len(known) :]
+        self.octets.learn(range(size))
+        return [self.octets.text([token]) for token in range(size)]

@@ -57,9 +57,14 @@ def cut(
     prompt = vocabulary.encode_chat(example.messages)
     units = []
     at = 0
+    lead = vocabulary.lead(prompt)  # goes with whatever comes first
     for piece in found:
         gap, body = text[at : piece.start], text[piece.start : piece.end]
-        ids = tuple(vocabulary.encode(body))
+        if gap:
+            gap_ids, lead = tuple(vocabulary.encode(lead + gap)), ""
+        else:
+            gap_ids = ()
+        ids, lead = tuple(vocabulary.encode(lead + body)), ""
         is_block = (
             piece.kind in (Kind.ITEM, Kind.SENTENCE)
             and min_tokens <= len(ids) <= 10 * MAX_TOKENS - 2
@@ -71,7 +76,7 @@ def cut(
         units.append(
             Unit(
                 piece,
-                gap=tuple(vocabulary.encode(gap)) if gap else (),
+                gap=gap_ids,
                 gap_text=gap,
                 ids=ids,
                 is_block=is_block,
@@ -81,7 +86,7 @@ def cut(
             )
         )
         at = piece.end
-    tail = tuple(vocabulary.encode(text[at:])) if text[at:] else ()
+    tail = tuple(vocabulary.encode(lead + text[at:])) if text[at:] else ()
     return Answer(example, tuple(prompt[-max_prompt:]), tuple(units), tail)
 
 

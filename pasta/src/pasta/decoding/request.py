@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Suspend, Wait
+from pasta.core.detokenizer import Detokenizer
 from pasta.core.interpreter import Interpreter
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.thread import Limits
 from pasta.core.tree import Tree, threads_of
-from pasta.core.vocabulary import Detokenizer
 from pasta.decoding.events import (
     Ended,
     Event,
@@ -212,6 +212,7 @@ class _Teller:
         self._vocabulary = state._engine.vocabulary
         self._tags = self._vocabulary.tags
         self._stitcher = Stitcher(state.request.params.stop)
+        self._lead = self._vocabulary.lead(state.request.prompt)  # until the first token has come
         self._texts: dict[int, Detokenizer] = {}
         self._unsaid: Counter[int] = Counter()  # by thread: tokens whose text has not been told
         self._in_topic: set[int] = set()
@@ -236,7 +237,8 @@ class _Teller:
         interpreter = self._state.interpreter
         if reason == "stop" and interpreter.whole:
             return self._stitcher.finish()
-        return self._stitcher.finish(text_of(interpreter.tree(), self._vocabulary, cut=True))
+        prompt = self._state.request.prompt
+        return self._stitcher.finish(text_of(interpreter.tree(), self._vocabulary, prompt, cut=True))
 
     def _tell(self, commands: Sequence[Command], events: list[Event]) -> None:
         for command in commands:
@@ -264,13 +266,14 @@ class _Teller:
 
     def _write(self, thread: int, token: int, events: list[Event]) -> None:
         tags = self._tags
+        lead, self._lead = self._lead, ""
         if tags is not None and token in tags.all:
             self._flush(thread, events)
             if token == tags.promise:
                 self._in_topic.add(thread)
         elif thread not in self._in_topic:
             if thread not in self._texts:
-                self._texts[thread] = Detokenizer(self._vocabulary)
+                self._texts[thread] = Detokenizer(self._vocabulary.octets, lead)
             self._unsaid[thread] += 1
             if text := self._texts[thread].push(token):
                 self._say(thread, text, events)
@@ -278,12 +281,12 @@ class _Teller:
     def _flush(self, thread: int, events: list[Event]) -> None:
         if thread in self._texts:
             text = self._texts.pop(thread).flush()
-            if self._unsaid[thread]:
+            if text or self._unsaid[thread]:
                 self._say(thread, text, events)
 
     def _say(self, thread: int, text: str, events: list[Event]) -> None:
         self._stitcher.write(thread, text)
-        events.append(TextWritten(thread, text, self._unsaid.pop(thread)))
+        events.append(TextWritten(thread, text, self._unsaid.pop(thread, 0)))
 
 
 def _play(script: Tree, end: int) -> dict[tuple[int, ...], Iterator[int]]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pasta.core.commands import MAIN
+from pasta.core.detokenizer import HALF
 from pasta.core.interpreter import Interpreter
 from pasta.core.layout import critical_path
 from pasta.core.thread import Thread
-from pasta.core.tree import Tree, flatten, read
-from pasta.decoding.stitching import text_of
+from pasta.core.tree import Tree, flatten, read, shorten
 from pasta.engine.base import Engine, TokenLogprobs
 from pasta.lang import plain, print_response
 
@@ -108,7 +108,9 @@ def build_result(
     """`stopped` is the text where a stop string cut it."""
     vocabulary = engine.vocabulary
     tree = interpreter.tree()
-    response = read(tree, vocabulary)
+    response = read(tree, vocabulary, prompt)
+    whole = plain(response)
+    text = stopped if stopped is not None else whole if interpreter.whole else whole.rstrip(HALF)
     ids = list(flatten(tree))
     tags = vocabulary.tags
     threads = [
@@ -116,10 +118,9 @@ def build_result(
     ]
     chosen = sum(thread.chosen for thread in read_threads(interpreter))
     topics = sum(len(interpreter.threads[thread.id].topic) for thread in threads)
-    whole = plain(response) if interpreter.whole else text_of(tree, vocabulary, cut=True)
     return Result(
-        text=whole if stopped is None else stopped,
-        annotated=print_response(response),
+        text=text,
+        annotated=print_response(response if text == whole else shorten(response, len(text))),
         prompt_ids=tuple(prompt),
         threads=tuple(threads),
         tokens_total=len(ids),

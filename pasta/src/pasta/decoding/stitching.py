@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pasta.core.commands import MAIN
+from pasta.core.detokenizer import HALF
 from pasta.core.tree import Block, Tree
 from pasta.core.vocabulary import Vocabulary
-
-HALF = "\ufffd"  # stands for a character that is not whole; at the end of what is certain, a cut may still drop it
 
 
 @dataclass(slots=True)
@@ -56,6 +55,7 @@ class Stitcher:
         if found:
             self.stopped = True
             return self._give(min(found)[1])  # the first to be complete, whatever the pieces it came in
+        # A character that is not whole, at the end of what is certain, may still be dropped by a cut.
         return self._give(len(self._held[: max(0, len(self._held) - self._hold)].rstrip(HALF)))
 
     def finish(self, text: str | None = None) -> str:
@@ -89,8 +89,8 @@ class Stitcher:
         return "".join(out)
 
 
-def text_of(tree: Tree, vocabulary: Vocabulary, *, cut: bool = False) -> str:
-    """A response's text. Where it was cut, characters at its end that are not whole are left out."""
+def text_of(tree: Tree, vocabulary: Vocabulary, prompt: Sequence[int] = (), *, cut: bool = False) -> str:
+    """The text of an answer to a prompt. Where it was cut, characters at its end that are not whole are left out."""
     runs: list[list[int]] = [[]]  # tokens of text between tags
     tags = vocabulary.tags
 
@@ -106,5 +106,6 @@ def text_of(tree: Tree, vocabulary: Vocabulary, *, cut: bool = False) -> str:
                 runs[-1].append(item)
 
     walk(tree)
-    text = "".join(vocabulary.decode(run) for run in runs if run)
+    text = vocabulary.decode(runs[0]).removeprefix(vocabulary.lead(prompt))
+    text += "".join(map(vocabulary.decode, runs[1:]))
     return text.rstrip(HALF) if cut else text

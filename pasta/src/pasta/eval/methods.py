@@ -60,7 +60,9 @@ def by_skeleton(engine: Engine, prompt: str, max_tokens: int) -> Method:
 
     def ask(text: str, tokens: int, begun: str = "", stop: str = "") -> Request:
         """`begun` is how the answer begins: it is given, not decoded."""
-        ids = engine.vocabulary.encode_chat([{"role": "user", "content": text}]) + engine.vocabulary.encode(begun)
+        ids = engine.vocabulary.encode_chat([{"role": "user", "content": text}])
+        if begun:
+            ids = ids + engine.vocabulary.encode(engine.vocabulary.lead(ids) + begun)
         return make_request(engine, ids, max_tokens=tokens, plain=True, stop=stop)
 
     [plan] = yield [ask(ASK_SKELETON.format(question=prompt), SKELETON_TOKENS, begun="1.")]

@@ -117,7 +117,7 @@ class Front:
         if body.add_special_tokens:
             return await self._encode_prompt(text)
         self._check_characters(len(text), "prompt")
-        return await self._encode(len(text), lambda vocabulary: vocabulary.encode(text))
+        return await self._encode(len(text), lambda vocabulary: vocabulary.encode_text(text, bos=False))
 
     # -- JSON -------------------------------------------------------------------------------------------
 

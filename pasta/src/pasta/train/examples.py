@@ -61,15 +61,16 @@ def make_example(
 ) -> Layout:
     messages, answer = split_row(row)
     response = parse(answer)
+    prompt = vocabulary.encode_chat(messages)
     tree: Tree
     if strip_tags:
-        tree = tuple(vocabulary.encode(plain(response)))
+        tree = tuple(vocabulary.encode(vocabulary.lead(prompt) + plain(response)))
     else:
-        tree = spell(response, vocabulary)
+        tree = spell(response, vocabulary, prompt)
         assert vocabulary.tags is not None  # or spell would have refused
         tree = measure(tree, vocabulary.tags, scheme)
     tags = None if strip_tags else vocabulary.tags
-    return lay_out(vocabulary.encode_chat(messages), tree, tags, scheme, end)
+    return lay_out(prompt, tree, tags, scheme, end)
 
 
 def split_row(row: Mapping[str, Any]) -> tuple[list[dict[str, str]], str]:

@@ -1,0 +1,96 @@
+"""Tokens to text, to the letter: what a token writes, and a thread's text as its tokens come.
+
+A token stands for bytes, the same ones wherever it comes, and text is its tokens' bytes read as UTF-8. So a text that
+is decoded token by token is the text that is decoded at once, and characters may lie across tokens. A tokenizer's own
+decoder is asked for one token at a time only: over several it may drop the first space, or a whole row of characters
+for the sake of one that is not whole.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+HALF = "\ufffd"  # stands for bytes that are no character
+BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # how SentencePiece spells a single byte
+
+
+def _byte_letters() -> dict[str, int]:
+    """How byte-level vocabularies spell bytes: those that print as themselves, the others as letters from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [octet for octet in range(256) if octet not in printable]
+    return {chr(octet): octet for octet in printable} | {chr(0x100 + n): octet for n, octet in enumerate(others)}
+
+
+BYTE_LETTERS = _byte_letters()
+
+
+class TokenBytes(dict[int, bytes]):
+    """The bytes that each token writes in the middle of a text; looked up when they are first asked for."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, lock: threading.RLock):
+        super().__init__()
+        self._tokenizer = tokenizer
+        self._lock = lock
+
+    def __missing__(self, token: int) -> bytes:
+        self.learn([token])
+        return self[token]
+
+    def learn(self, tokens: Iterable[int]) -> None:
+        """Looks up many tokens at once."""
+        wanted = [token for token in tokens if token not in self]
+        with self._lock:
+            # Behind another token, since what comes first may lose its space.
+            first = self._tokenizer.encode("a", add_special_tokens=False, split_special_tokens=True)[-1:]
+            alone, *texts = self._tokenizer.batch_decode(
+                [first, *([*first, token] for token in wanted)],
+                skip_special_tokens=False,
+                clean_up_tokenization_spaces=False,
+            )
+            for token, text in zip(wanted, texts, strict=True):
+                self[token] = self._read(token, text[len(alone) :])
+
+    def _read(self, token: int, text: str) -> bytes:
+        if HALF in text:  # the decoder could not say it: the vocabulary's own spelling can
+            spelled = self._tokenizer.convert_ids_to_tokens(token)
+            if byte := BYTE_TOKEN.fullmatch(spelled):
+                return bytes([int(byte[1], 16)])
+            if all(letter in BYTE_LETTERS for letter in spelled):
+                return bytes(BYTE_LETTERS[letter] for letter in spelled)
+        return text.encode()
+
+    def text(self, tokens: Sequence[int]) -> str:
+        return b"".join([self[token] for token in tokens]).decode("utf-8", "replace")
+
+
+class Detokenizer:
+    """Turns one thread's tokens into text as they come, holding back half-written characters.
+
+    `lead` is what the text does not begin with, although its tokens may: see `Vocabulary.lead`.
+    """
+
+    def __init__(self, octets: TokenBytes, lead: str = ""):
+        self._octets = octets
+        self._lead = lead
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: int) -> str:
+        """Returns the text that this token completes, which may be empty."""
+        return self._give(self._utf8.decode(self._octets[token]))
+
+    def flush(self) -> str:
+        """What is left at the end, half-written characters as `\\ufffd`."""
+        return self._give(self._utf8.decode(b"", final=True))
+
+    def _give(self, text: str) -> str:
+        if not text:
+            return ""
+        lead, self._lead = self._lead, ""
+        return text.removeprefix(lead)
