@@ -73,7 +73,7 @@ class TokenBytes(dict[int, bytes]):
 class Detokenizer:
     """Turns one thread's tokens into text as they come, holding back half-written characters.
 
-    `lead` is what the text does not begin with, although its tokens may: see `Vocabulary.lead`.
+    `lead` are spaces that the text does not begin with, although its tokens may: see `Vocabulary.lead`.
     """
 
     def __init__(self, octets: TokenBytes, lead: str = ""):
@@ -90,7 +90,12 @@ class Detokenizer:
         return self._give(self._utf8.decode(b"", final=True))
 
     def _give(self, text: str) -> str:
-        if not text:
-            return ""
-        lead, self._lead = self._lead, ""
-        return text.removeprefix(lead)
+        given = without_lead(text, self._lead)
+        self._lead = "" if given else self._lead[len(text) :]
+        return given
+
+
+def without_lead(text: str, lead: str) -> str:
+    """The text without the spaces of its lead, as many of them as are there."""
+    spaces = len(text) - len(text.lstrip(" "))
+    return text[min(spaces, len(lead)) :]

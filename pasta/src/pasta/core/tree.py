@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pasta.core.detokenizer import without_lead
 from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.errors import PastaError
 from pasta.lang import Node, Promise, Response, Sync, Text, is_topic_character
@@ -113,7 +114,7 @@ def read(tree: Tree, vocabulary: Vocabulary, prompt: Sequence[int] = ()) -> Resp
     found = nodes(tree)
     begins_with_tag = tags is not None and len(tree) > 0 and tree[0] in tags.all
     if found and isinstance(found[0], Text) and not begins_with_tag:
-        found = (Text(found[0].text.removeprefix(lead)), *found[1:])
+        found = (Text(without_lead(found[0].text, lead)), *found[1:])
     return Response(found)
 
 

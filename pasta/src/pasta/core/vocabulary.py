@@ -211,10 +211,11 @@ class Vocabulary:
             return self.encode(text[:first]) + list(self.tokenizer.encode(text[first:], add_special_tokens=False))
 
     def lead(self, prompt: Sequence[int]) -> str:
-        """What the tokens of an answer to this prompt begin with, and its text does not: a space, or nothing.
+        """What the tokens of an answer to this prompt begin with, and its text does not: spaces, or nothing.
 
         Some chat templates write a space between the prompt and the answer, and some tokenizers begin a text with one
-        after a control token. It is not in the prompt, since the model writes it with its first word.
+        after a control token. It is not in the prompt, since the model writes it with its first word. An answer that
+        begins with a tag has none.
         """
         opening, lead = self._opening
         return lead if lead and list(prompt[-len(opening) :]) == opening else ""
@@ -232,8 +233,9 @@ class Vocabulary:
         except UsageError:  # a template of its own kind, which is not asked for answers that are there already
             return [], ""
         opening = [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], same)][::-1]
-        goes_on = answered[: len(prompt)] == prompt and self.decode(answered[len(prompt) :]).startswith(" Yes")
-        return opening, " " if goes_on and opening else ""
+        after = self.decode(answered[len(prompt) :]) if answered[: len(prompt)] == prompt else ""
+        lead, found, _ = after.partition("Yes")
+        return opening, lead if found and opening and not lead.strip(" ") else ""
 
     def _spells_special(self, text: str) -> bool:
         return any(special in text for special in self._specials)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pasta.core.commands import MAIN
-from pasta.core.detokenizer import HALF
+from pasta.core.detokenizer import HALF, without_lead
 from pasta.core.tree import Block, Tree
 from pasta.core.vocabulary import Vocabulary
 
@@ -106,6 +106,6 @@ def text_of(tree: Tree, vocabulary: Vocabulary, prompt: Sequence[int] = (), *, c
                 runs[-1].append(item)
 
     walk(tree)
-    text = vocabulary.decode(runs[0]).removeprefix(vocabulary.lead(prompt))
+    text = without_lead(vocabulary.decode(runs[0]), vocabulary.lead(prompt))
     text += "".join(map(vocabulary.decode, runs[1:]))
     return text.rstrip(HALF) if cut else text
