@@ -1,4 +1,4 @@
-"""Text between tags comes back to the letter, and is the tokens that it would be in plain text: every kind of tokenizer."""
+"""Text between tags comes back to the letter, in the tokens of plain text, with every kind of tokenizer."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def plain_texts(seed: int, count: int) -> list[str]:
 
 def test_random_texts_come_back(vocabulary: Vocabulary) -> None:
     source = random.Random(0)
-    for _ in range(300):
+    for _ in range(150):
         check_text(vocabulary, random_text(source))
 
 
 def test_random_responses_come_back(vocabulary: Vocabulary) -> None:
     source = random.Random(1)
     prompt = vocabulary.encode_chat([{"role": "user", "content": QUESTION}])
-    for _ in range(150):
+    for _ in range(60):
         check_response(vocabulary, prompt, Response(random_response(random_text(source), source)))
         check_response(vocabulary, (), Response(random_response(random_text(source), source)))
 
@@ -67,10 +67,10 @@ def test_tokens_are_those_of_plain_text(kind: str, template: str) -> None:
     vocabulary = with_tags(kind, template)
     source = random.Random(2)
     compared = 0
-    for text in plain_texts(3, 25):
+    for text in plain_texts(3, 12):
         assert check_plain_tokens(vocabulary, QUESTION, Response((Text(text),))) > 0
         compared += check_plain_tokens(vocabulary, QUESTION, Response(random_response(text, source)))
-    assert compared > 300
+    assert compared > 100
 
 
 LEADS = {  # by template: the kinds whose answers begin with a space that is not the answer's
