@@ -95,7 +95,7 @@ def test_when_the_pool_is_full_some_are_computed_again():
         assert [answer.json()["choices"][0]["message"]["content"] for answer in answers] == [expected] * 6
         lost = running.server.dispatcher.preemptions
         assert lost > 0
-        assert f"pasta_preemptions {lost}.0" in running.http.get("/metrics").text
+        assert f"pasta_preemptions_total {lost}.0" in running.http.get("/metrics").text
 
 
 def test_an_answer_larger_than_the_pool_is_cut():

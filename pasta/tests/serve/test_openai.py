@@ -77,7 +77,8 @@ def test_keys_and_queues():
             friend = stranger.with_options(api_key="k")
             with ThreadPoolExecutor(1) as pool:
                 both = pool.submit(friend.chat.completions.create, model=MODEL, messages=ASK, n=2, max_tokens=1)
-                until(lambda: running.server.dispatcher.waiting == 1)
+                dispatcher = running.server.dispatcher
+                until(lambda: dispatcher.running == dispatcher.waiting == 1)
                 with pytest.raises(openai.RateLimitError) as full:
                     friend.chat.completions.create(model=MODEL, messages=ASK, max_tokens=1)
                 slow.set()

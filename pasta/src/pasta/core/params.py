@@ -30,6 +30,7 @@ class SamplingParams:
     seed: int = 0  # a draw is a function of the seed, the thread and the place, whatever else runs
     parallelism: float = 0.0  # added to the logit that opens a promise
     repetition_penalty: float = 1.0  # 1: off
+    logit_bias: tuple[tuple[int, float], ...] = ()  # added to the logits of these tokens, after the penalty
     max_tokens: int = 512  # of the answer, in reading order, tags included
     max_threads: int = 16  # that decode at once; the others wait, the first in reading order goes first
     max_thread_tokens: int | None = None  # of one block; one that is longer ends the answer there
@@ -60,13 +61,17 @@ class SamplingParams:
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
         object.__setattr__(self, "stop", tuple(text for text in stops if text))
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        object.__setattr__(self, "logit_bias", tuple((int(token), float(bias)) for token, bias in self.logit_bias))
+        for token, bias in self.logit_bias:
+            if token < 0 or not math.isfinite(bias):
+                raise UsageError(f"logit_bias of token {token} is {bias}, expected a finite number for a token id")
         if isinstance(self.positions, str):
             object.__setattr__(self, "positions", Positions.parse(self.positions))
 
     @property
     def greedy(self) -> bool:
         """Whether the likeliest token is always chosen, of logits as they are."""
-        return self.temperature == 0 and self.repetition_penalty == 1
+        return self.temperature == 0 and self.repetition_penalty == 1 and not self.logit_bias
 
 
 class Options(TypedDict, total=False):
@@ -79,6 +84,7 @@ class Options(TypedDict, total=False):
     seed: int
     parallelism: float
     repetition_penalty: float
+    logit_bias: Sequence[tuple[int, float]]
     max_tokens: int
     max_threads: int
     max_thread_tokens: int | None

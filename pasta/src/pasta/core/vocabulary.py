@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -162,7 +162,7 @@ class Vocabulary:
         lost = self.decode(self._encode(SPACE)) == " " and all(f"<0x{octet:02X}>" in known for octet in SPACE.encode())
         return SPACE if lost else None
 
-    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         """Encodes a conversation with the model's own chat template, ready for the answer.
 
         Where a message spells a special token, its content is encoded apart from the template, so that
@@ -173,7 +173,12 @@ class Vocabulary:
             start = [] if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
             return start + self._encode_start(text)
         for message in messages:
-            if any(self._spells_special(value) for key, value in message.items() if key != "content"):
+            if any(
+                self._spells_special(text)
+                for key, value in message.items()
+                if key != "content"
+                for text in _texts(value)
+            ):
                 raise UsageError(f"a message spells a special token outside its content: {dict(message)!r:.80}")
         if not any(self._spells_special(message["content"]) for message in messages):
             return self._apply_template(messages, tokenize=True)
@@ -193,7 +198,7 @@ class Vocabulary:
             ids += self._encode_template(before, begins=not ids) + self.encode(message["content"])
         return ids + self._encode_template(rendered, begins=False)
 
-    def _apply_template(self, messages: Sequence[Mapping[str, str]], *, tokenize: bool) -> Any:
+    def _apply_template(self, messages: Sequence[Mapping[str, Any]], *, tokenize: bool) -> Any:
         try:
             with self._lock:
                 out = self.tokenizer.apply_chat_template(
@@ -256,3 +261,16 @@ class Vocabulary:
         size = max(len(self.tokenizer), 1 + max(self.tokenizer.get_vocab().values(), default=0))
         self.octets.learn(range(size))
         return [self.octets.text([token]) for token in range(size)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All that is spelled in a field of a message."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(name)
+            yield from _texts(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _texts(inner)

@@ -107,6 +107,7 @@ class RequestState:
         first = self._first if MAIN in decoding and MAIN not in last else None
         self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
         if not self._journal:
+            self.record.queued_s = time.perf_counter() - self.begun
             self.record.cached_tokens = engine.cached_tokens(self.handles[MAIN])
         awaited = {last[thread] for thread in decoding if thread in last}
         for index, command in enumerate(self._journal):

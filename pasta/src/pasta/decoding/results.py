@@ -96,6 +96,7 @@ class Record:
 
     steps: int = 0
     seconds: float = 0.0  # from its beginning to its last step
+    queued_s: float = 0.0  # from its beginning to its first place in the engine
     cached_tokens: int = 0
     outputs: list[StepOutput] = field(default_factory=list)  # where somebody watches
     spans: dict[int, list[int]] = field(default_factory=dict)  # by thread: the steps of its first and its last token

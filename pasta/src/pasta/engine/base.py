@@ -110,6 +110,9 @@ class Engine(Protocol):
     def step(self) -> list[Decoded]:
         """Runs what was fed, as far as fits into one step: a token for each thread that came to decide."""
 
+    def check(self) -> None:
+        """Raises where the engine cannot decode now, as far as it knows without decoding."""
+
     def close(self, thread: Any) -> None:
         """Ends the request whose main thread this is, and frees all that it held."""
 

@@ -27,7 +27,7 @@ from pasta.engine.block_table import BlockTable
 from pasta.engine.pool import BLOCK_SIZE, KvPool, affordable_slots
 from pasta.engine.repetition import RepetitionPenalty
 from pasta.engine.request import Chunk, Handle, Request, Row
-from pasta.engine.sampling import choose, token_logprobs
+from pasta.engine.sampling import add_biases, choose, token_logprobs
 from pasta.engine.support import check_supported, context_length, shortest_reach
 from pasta.engine.survey import Call, set_attention
 from pasta.errors import PastaError
@@ -137,6 +137,9 @@ class NativeEngine:
         self._waiting.pop(thread.request, None)
         thread.request.blocks.free()
 
+    def check(self) -> None:
+        """Nothing: what runs here is here."""
+
     def _check_segments(self, request: Request, more: int) -> None:
         if len(request.table.sees) + more > self.max_segments:
             raise PastaError(
@@ -227,6 +230,8 @@ class NativeEngine:
         params = [row.handle.request.params for row in rows]
         if any(own.repetition_penalty != 1 for own in params):
             logits = self._repetition.penalise(logits, rows)
+        if any(own.logit_bias for own in params):
+            logits = add_biases(logits, params)
         if self._forbidden is not None and self.grammar is not None:
             logits = logits.masked_fill(self._forbidden[[int(row.expect) for row in rows]], -torch.inf)
             bias = [own.parallelism for own in params]

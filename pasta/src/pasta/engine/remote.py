@@ -94,9 +94,11 @@ class RemoteEngine:
         self, prompt: Sequence[int], expect: Expect | None, params: SamplingParams, cache_salt: str | None = None
     ) -> Handle:
         if params.repetition_penalty != 1 and not self.penalises:
-            raise UsageError(f"the server at {self.client.url} knows no repetition_penalty", "leave it out, or at 1")
+            raise UsageError("the model's server knows no repetition_penalty", "leave it out, or at 1")
         if params.logprobs is not None and not self._gives_logprobs():
-            raise UsageError(f"the server at {self.client.url} returns no logprobs of token ids", "leave logprobs out")
+            raise UsageError("the model's server returns no logprobs of token ids", "leave logprobs out")
+        if params.logit_bias:
+            raise UsageError("a remote engine takes no logit_bias", "leave it out")
         handle = Handle(Request(params, cache_salt or uuid.uuid4().hex), list(prompt), expect=expect)
         if expect is not None:
             self._waiting[handle] = None
@@ -141,6 +143,10 @@ class RemoteEngine:
         thread.request.streams.clear()
         for handle in [handle for handle in self._waiting if handle.request is thread.request]:
             del self._waiting[handle]
+
+    def check(self) -> None:
+        """Whether the server answers."""
+        self.client.ping()
 
     # -- one step -----------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from pasta.engine.base import TokenLogprobs
 from pasta.errors import PastaError, UsageError
 
 CONNECT_S = 10.0
+PING_S = 5.0
 PASSING = (408, 425, 429, 500, 502, 503, 504)
 SILENCE_S = 300.0  # a server may queue requests for a while before it answers
 
@@ -92,6 +93,15 @@ class Client:
     def get(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """A JSON answer; None where the server knows no such path."""
         return self._run(self._get(path, body)).result()
+
+    def ping(self) -> None:
+        """Raises where the server does not answer soon."""
+        asked = self._run(self._get("/v1/models", None))
+        try:
+            asked.result(PING_S)
+        except TimeoutError:
+            asked.cancel()
+            raise Unavailable(f"the server at {self.url} does not answer in {PING_S:g} s") from None
 
     def open(self, body: Mapping[str, Any], headers: Mapping[str, str], wait_s: float = 0.0) -> Stream:
         """Starts a completion, at once or after a while; its tokens are in the stream as they come."""

@@ -55,6 +55,22 @@ def distribution(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
     return probabilities
 
 
+def add_biases(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
+    """The logits with each row's own biases; tokens that the model does not have are passed over."""
+    places = [
+        (row, token, bias)
+        for row, own in enumerate(params)
+        for token, bias in own.logit_bias
+        if token < logits.shape[-1]
+    ]
+    if not places:
+        return logits
+    rows, tokens, biases = zip(*places, strict=True)
+    index = (torch.tensor(rows, device=logits.device), torch.tensor(tokens, device=logits.device))
+    values = torch.tensor(biases, dtype=logits.dtype, device=logits.device)
+    return logits.index_put(index, values, accumulate=True)
+
+
 def token_logprobs(
     logits: torch.Tensor, tokens: Sequence[int], counts: Sequence[int | None]
 ) -> list[TokenLogprobs | None]:

@@ -1,52 +1,58 @@
-"""Answers in OpenAI's shapes: whole, or as a stream of chunks."""
+"""What one HTTP request asked for, on its way: one or several choices, decoded side by side."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pasta.decoding.events import StepOutput
 from pasta.decoding.request import Request
 from pasta.decoding.results import Result
-from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.serve.dispatcher import Dispatcher, News
-from pasta.serve.errors import from_pasta
-from pasta.serve.events import to_json
 from pasta.serve.metrics import Metrics
-from pasta.serve.protocol import ChatBody, Options
 from pasta.serve.tracing import AnswerSpan
+from pasta.serve.visit import Visit
+
+HEARTBEAT_S = 10.0  # of silence, before a stream says that it is alive
+HEARTBEAT = b": waiting\n\n"  # a comment, which clients pass over
+
+
+class Shape(Protocol):
+    """An answer in the words of one of the routes."""
+
+    async def whole(self) -> dict[str, Any]: ...
+
+    def stream(self) -> AsyncIterator[bytes]:
+        """Server-sent events. An error that comes late is the last of them."""
 
 
 class Answer:
-    """What one HTTP request asked for: one or several choices, decoded side by side."""
+    """The choices: what is told of them, and their results."""
 
     def __init__(
         self,
         dispatcher: Dispatcher,
-        engine: Engine,
         metrics: Metrics,
         requests: Sequence[Request],
-        body: Options,
-        answered: Callable[[Result], None],
+        visit: Visit,
+        *,
+        choices: int = 1,
+        answered: Callable[[Result], None] = lambda result: None,
         begin_span: Callable[[], AnswerSpan] | None = None,
     ):
+        self.results: dict[int, Result] = {}
+        self.created = int(time.time())
         self._dispatcher = dispatcher
-        self._engine = engine
         self._metrics = metrics
-        self._body = body
+        self._choices = choices  # of each prompt
+        self._visit = visit
         self._answered = answered
-        self._chat = isinstance(body, ChatBody)
-        self._prompts = len(requests) // (body.n or 1)
-        self._created = int(time.time())
-        self._begun = time.perf_counter()
-        self._name = f"{'chatcmpl' if self._chat else 'cmpl'}-{uuid.uuid4().hex}"
-        self._results: dict[int, Result] = {}
         self._ended = False
+        self._steps: dict[int, float] = {}  # by choice: when its last step was
         loop = asyncio.get_running_loop()
         self._updates: asyncio.Queue[tuple[int, News]] = asyncio.Queue()
 
@@ -56,95 +62,49 @@ class Answer:
         self._span = None if begin_span is None else begin_span()
         self._states = dispatcher.submit(requests, tell)
 
+    def __len__(self) -> int:
+        return len(self._states)
+
     def close(self) -> None:
         """Ends what still runs. To be called once, whatever happens."""
         if self._span is not None:
             self._span.end(cancelled=not self._ended)
         if not self._ended:
             self._ended = True
+            self._visit.finish = "cancelled"
             self._metrics.cancelled.inc()
             self._dispatcher.cancel(self._states)
 
-    async def whole(self) -> dict[str, Any]:
-        async for _ in self._told():
-            pass
-        choices = [self._choice(index, self._results[index]) for index in range(len(self._states))]
-        return {**self._head(""), "choices": choices, "usage": self._usage()}
-
-    async def stream(self) -> AsyncIterator[bytes]:
-        """Server-sent events. An error that comes late is the last of them."""
-        try:
-            if self._chat:
-                for index in range(len(self._states)):
-                    yield self._event(index, {"role": "assistant", "content": ""})
-            async for index, update in self._told():
-                if isinstance(update, Result):
-                    yield self._last(index, update)
-                    continue
-                events = to_json(update.events) if self._body.extension.events else []
-                if update.text or events:
-                    yield self._event(index, {"content": update.text} if update.text else {}, update, events)
-            if self._body.wants_usage:
-                yield sse({**self._head(".chunk"), "choices": [], "usage": self._usage()})
-        except PastaError as error:
-            yield sse(from_pasta(error).body())
-        yield b"data: [DONE]\n\n"
-
-    async def _told(self) -> AsyncIterator[tuple[int, StepOutput | Result]]:
-        """All choices' steps as they come, and each choice's result after its last."""
-        waiting_for_text = True
-        while len(self._results) < len(self._states):
-            index, update = await self._updates.get()
+    async def told(self) -> AsyncIterator[tuple[int, StepOutput | Result] | None]:
+        """All choices' steps as they come, and each choice's result after its last; None after a silence."""
+        while len(self.results) < len(self._states):
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    index, update = await self._updates.get()
+            except TimeoutError:
+                yield None
+                continue
             if self._span is not None:
                 self._span.take(index, update)
             if isinstance(update, PastaError):
                 raise update
             if isinstance(update, Result):
-                self._results[index] = update
-                self._answered(update)
-                self._ended = len(self._results) == len(self._states)
-            elif waiting_for_text and update.text:
-                waiting_for_text = False
-                self._metrics.first.observe(time.perf_counter() - self._begun)
+                self._finish(index, update)
+            else:
+                self._time(index, update)
             yield index, update
 
-    # -- shapes -------------------------------------------------------------------------------------------
+    async def finished(self) -> list[Result]:
+        """The results of all choices, in their order."""
+        async for _ in self.told():
+            pass
+        return [self.results[index] for index in range(len(self))]
 
-    def _head(self, chunk: str) -> dict[str, Any]:
-        kind = f"chat.completion{chunk}" if self._chat else "text_completion"
-        head = {"id": self._name, "object": kind, "created": self._created, "model": self._engine.name}
-        return {**head, "usage": None} if chunk and self._body.wants_usage else head
-
-    def _choice(self, index: int, result: Result) -> dict[str, Any]:
-        content: dict[str, Any] = {"text": result.text}
-        if self._chat:
-            content = {"message": {"role": "assistant", "content": result.text, "refusal": None}}
-        choice = {"index": index, **content, "logprobs": None, "finish_reason": finish_reason(result)}
-        return {**choice, **self._annotated(result)}
-
-    def _event(self, index: int, delta: dict[str, Any], output: StepOutput | None = None, events: Any = ()) -> bytes:
-        content = {"delta": delta} if self._chat else {"text": delta.get("content", "")}
-        chunk = {
-            **self._head(".chunk"),
-            "choices": [{"index": index, **content, "logprobs": None, "finish_reason": None}],
-        }
-        if output is not None and events:
-            chunk["pasta"] = {"step": output.step, "seconds": round(output.seconds, 6), "events": events}
-        return sse(chunk)
-
-    def _last(self, index: int, result: Result) -> bytes:
-        content: dict[str, Any] = {"delta": {}} if self._chat else {"text": ""}
-        choice = {"index": index, **content, "logprobs": None, "finish_reason": finish_reason(result)}
-        return sse({**self._head(".chunk"), "choices": [{**choice, **self._annotated(result)}]})
-
-    def _annotated(self, result: Result) -> dict[str, Any]:
-        return {"pasta": {"annotated": result.annotated}} if self._body.extension.annotated else {}
-
-    def _usage(self) -> dict[str, Any]:
+    def usage(self) -> dict[str, Any]:
         """Token counts, and how the answer came about. Of several choices: sums, and the longest path."""
-        results = list(self._results.values())
+        results = list(self.results.values())
         # Choices of one prompt share it, and it counts once.
-        firsts = [self._results[index * (self._body.n or 1)] for index in range(self._prompts)]
+        firsts = [self.results[index] for index in range(0, len(self), self._choices)]
         prompt = sum(len(result.prompt_ids) for result in firsts)
         completion = sum(result.decoded_tokens for result in results)
         content = sum(result.content_tokens for result in results)
@@ -160,10 +120,36 @@ class Answer:
             "speedup": round(content / max(1, sum(result.critical_path for result in results)), 4),
         }
 
+    # -- for the operator ---------------------------------------------------------------------------------
+
+    def _time(self, index: int, output: StepOutput) -> None:
+        now = time.perf_counter()
+        if index in self._steps:
+            self._metrics.step(now - self._steps[index])
+        self._steps[index] = now
+        if self._visit.first_s is None and output.text:
+            self._visit.first_s = now - self._visit.begun
+            self._metrics.first_text(self._visit.first_s)
+
+    def _finish(self, index: int, result: Result) -> None:
+        self.results[index] = result
+        self._metrics.answered(result, self._states[index].record.queued_s, self._visit.total_s)
+        self._answered(result)
+        if len(self.results) == len(self._states):
+            self._ended = True
+            usage, visit = self.usage(), self._visit
+            visit.choices = len(self)
+            visit.prompt_tokens, visit.completion_tokens = usage["prompt_tokens"], usage["completion_tokens"]
+            visit.cached_tokens = usage["prompt_tokens_details"]["cached_tokens"]
+            visit.threads, visit.critical_path = usage["threads"], usage["critical_path"]
+            visit.finish = ",".join(sorted({finish_reason(each) for each in self.results.values()}))
+            visit.queue_s = max(state.record.queued_s for state in self._states)
+
 
 def finish_reason(result: Result) -> str:
     return "length" if result.finish_reason == "length" else "stop"
 
 
-def sse(value: Any) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n\n"
+def sse(value: Any, event: str | None = None) -> bytes:
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return (b"" if event is None else f"event: {event}\n".encode()) + b"data: " + data + b"\n\n"

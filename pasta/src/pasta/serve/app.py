@@ -21,19 +21,25 @@ from pasta.decoding.request import Request
 from pasta.decoding.results import Result
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
-from pasta.serve.answer import Answer
+from pasta.serve.answer import Answer, Shape
+from pasta.serve.completions import Completions
 from pasta.serve.dispatcher import Dispatcher
 from pasta.serve.errors import ApiError, from_pasta
 from pasta.serve.front import Front
 from pasta.serve.guard import Guard
 from pasta.serve.metrics import Metrics
 from pasta.serve.page import PATHS, page_routes
-from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
+from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
+from pasta.serve.ready import Readiness
+from pasta.serve.responses import Responses
 from pasta.serve.schema import publish, takes
 from pasta.serve.settings import Settings
 from pasta.serve.tracing import AnswerSpan, make_tracing
-from pasta.serve.visit import GONE
+from pasta.serve.visit import GONE, Visit
 
+ROUTES = frozenset(
+    "/v1/chat/completions /v1/completions /v1/responses /v1/models /tokenize /health /ready /version /metrics".split()
+)
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
@@ -45,7 +51,8 @@ class Gone(Exception):
 def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGIApp:
     """The server over an engine and its dispatcher, whose ends are the caller's to arrange."""
     front = Front(engine, settings)
-    metrics = Metrics(dispatcher, engine.pool)
+    metrics = Metrics(dispatcher, engine)
+    readiness = Readiness(dispatcher)
     tracing = make_tracing()
     created = int(time.time())
 
@@ -74,21 +81,36 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
             return await while_connected(http.receive, work())
 
     async def complete(http: HttpRequest, requests: Sequence[Request], body: Options) -> Response:
+        visit: Visit = http.state.visit
+        visit.stream = bool(body.stream)
+
         def answered(result: Result) -> None:
-            metrics.answered(result)
-            if isinstance(body, ChatBody):
-                front.prefetch(body, body.salt(http.state.visit.key), result, dispatcher.prefetch)
+            if isinstance(body, ChatBody | ResponsesBody):
+                front.prefetch(body, body.salt(visit.key), result, dispatcher.prefetch)
 
         def begin_span() -> AnswerSpan:
             assert tracing is not None
-            operation = "chat" if isinstance(body, ChatBody) else "text_completion"
+            operation = "text_completion" if isinstance(body, CompletionBody) else "chat"
             return tracing.begin(http.headers, operation, engine.name)
 
-        answer = Answer(dispatcher, engine, metrics, requests, body, answered, begin_span if tracing else None)
+        answer = Answer(
+            dispatcher,
+            metrics,
+            requests,
+            visit,
+            choices=body.n or 1,
+            answered=answered,
+            begin_span=begin_span if tracing else None,
+        )
+        shape: Shape
+        if isinstance(body, ResponsesBody):
+            shape = Responses(answer, body, engine.name, front.chosen)
+        else:
+            shape = Completions(answer, body, engine.name, front.chosen)
         if body.stream:
-            return EventStream(answer)
+            return EventStream(answer, shape)
         try:
-            return JSONResponse(await while_connected(http.receive, answer.whole()))
+            return JSONResponse(await while_connected(http.receive, shape.whole()))
         finally:
             answer.close()
 
@@ -100,6 +122,11 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
     @app.post("/v1/completions", response_model=None, openapi_extra=takes(CompletionBody))
     async def completions(http: HttpRequest) -> Response:
         body, requests = await read(http, CompletionBody, front.completion)
+        return await complete(http, requests, body)
+
+    @app.post("/v1/responses", response_model=None, openapi_extra=takes(ResponsesBody))
+    async def responses(http: HttpRequest) -> Response:
+        body, requests = await read(http, ResponsesBody, front.chat)
         return await complete(http, requests, body)
 
     def describe(name: str) -> dict[str, Any]:
@@ -123,9 +150,12 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        if not dispatcher.open:
-            raise ApiError(503, "the server is shutting down")
         return {"status": "ok"}
+
+    @app.get("/ready")
+    async def ready() -> dict[str, str]:
+        await readiness.check()
+        return {"status": "ready"}
 
     @app.get("/version")
     async def version() -> dict[str, str]:
@@ -136,9 +166,8 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
         return Response(metrics.text(), media_type=metrics.content_type)
 
     app.include_router(page_routes())
-    publish(app, (ChatBody, CompletionBody, TokenizeBody))
-    paths = "/v1/chat/completions /v1/completions /v1/models /tokenize /health /ready /version /metrics".split()
-    return Guard(app, settings, metrics, PATHS.union(paths))
+    publish(app, (ChatBody, CompletionBody, ResponsesBody, TokenizeBody))
+    return Guard(app, settings, metrics, PATHS | ROUTES)
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -192,8 +221,8 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, answer: Answer):
-        super().__init__(answer.stream(), headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+    def __init__(self, answer: Answer, shape: Shape):
+        super().__init__(shape.stream(), headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

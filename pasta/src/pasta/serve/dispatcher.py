@@ -14,17 +14,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from pasta.core.params import SamplingParams
 from pasta.decoding.events import StepOutput
 from pasta.decoding.request import Request, RequestState
 from pasta.decoding.results import Result
 from pasta.decoding.runner import EngineFailed, Update, runner_of
 from pasta.engine.base import Engine
+from pasta.engine.remote_client import ServerError
 from pasta.errors import PastaError, UsageError
 
 log = logging.getLogger("pasta.serve")
 
 IDLE_S = 1.0  # without requests, before anything is computed ahead: a program that asks again at once waits for nothing
 POLL_S = 0.01
+TRY_S = 10.0
 
 
 class QueueFull(PastaError):
@@ -50,6 +53,7 @@ class Dispatcher:
     """Hands requests of clients to the engine's runner."""
 
     def __init__(self, engine: Engine, *, max_running: int = 16, max_queue: int = 64):
+        self.engine = engine
         self.runner = runner_of(engine)
         self.runner.scheduler.max_running = min(max_running, engine.max_requests)
         self.prefetched = 0  # prompts, so far; also those that were broken off
@@ -57,6 +61,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._tells: dict[RequestState, Callable[[News], None]] = {}  # of all that have not ended
         self._entering = 0  # requests that are read and encoded: they count as much as those that wait
+        self._failed = False  # the engine, with the last request that ended
         self._closed = False
         self._seconds = 1.0  # what an answer took, lately
         self._wanted: deque[Request] = deque(maxlen=max_running)
@@ -161,10 +166,27 @@ class Dispatcher:
         with self._lock:
             cancelled = update.interpreter.finish_reason == "cancelled" and update.error is None
             self._tells.pop(update, None)
+            if not cancelled:
+                self._failed = isinstance(update.error, EngineFailed)
             self._seconds += 0.2 * (update.record.seconds - self._seconds)
+        if isinstance(update.error, ServerError):
+            log.warning("the model's server failed: %s", update.error)
         if not cancelled:
             tell(index, _outcome(update))
         self._when_idle()
+
+    def try_engine(self) -> None:
+        """Raises where the engine does not answer. After a failure it must decode a token before it is trusted."""
+        self.engine.check()
+        if not self._failed or self.runner.unfinished:
+            return
+        params = SamplingParams(max_tokens=1, plain=True)
+        (state,) = self.runner.submit([Request((min(self.engine.vocabulary.eos),), params, self.engine.positions)])
+        if not state.done.wait(TRY_S):
+            self.runner.cancel([state])
+        if state.error is not None or not state.done.is_set():
+            raise EngineFailed
+        self._failed = False
 
     # -- computing ahead ----------------------------------------------------------------------------------
 

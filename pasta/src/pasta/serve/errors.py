@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi.responses import JSONResponse
 
+from pasta.decoding.runner import EngineFailed
 from pasta.engine.base import OutOfSlots
+from pasta.engine.remote_client import ServerError, Unavailable
 from pasta.errors import PastaError, UsageError
 from pasta.serve.dispatcher import QueueFull, ShuttingDown
 from pasta.serve.keys import TooMany
+
+log = logging.getLogger("pasta.serve")
 
 BRANCHES = frozenset(("as text", "as list", "as tokens", "as texts", "as lists of tokens"))  # of unions in a body
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -58,9 +63,17 @@ def from_pasta(error: PastaError) -> ApiError:
             return ApiError(429, str(error), code=error.code, headers={"Retry-After": str(error.retry_after)})
         case OutOfSlots():
             return ApiError(503, str(error), code="out_of_memory", headers={"Retry-After": "1"})
+        case Unavailable():
+            message = "the model's server does not answer now"
+            return ApiError(503, message, code="engine_unavailable", headers={"Retry-After": "5"})
+        case ServerError():
+            return ApiError(502, "the model's server failed to answer; the log says why", code="engine_failed")
         case UsageError():
             return ApiError(400, str(error))
-    return ApiError(500, str(error), code="engine_failed")
+        case EngineFailed():
+            return ApiError(500, str(error), code="engine_failed")
+    log.error("a request failed: %s", error)
+    return ApiError(500, "the server failed to answer; its log says why", code="internal_error")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:

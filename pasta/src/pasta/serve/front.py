@@ -9,7 +9,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,7 +20,8 @@ from pasta.decoding.results import Result
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.serve.errors import ApiError, from_validation
-from pasta.serve.protocol import ChatBody, CompletionBody, Options, TokenizeBody
+from pasta.serve.logprobs import Chosen, chosen_tokens
+from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
 from pasta.serve.settings import Settings
 from pasta.serve.shape import check_shape
 
@@ -29,6 +30,7 @@ BodyT = TypeVar("BodyT", bound=BaseModel)
 
 SHORT = 1 << 15  # bytes of a body that takes no time worth speaking of
 MAX_FIELDS = 100
+EXTRAS = {"name", "tool_calls", "tool_call_id"}  # of a message: not every template knows them
 
 
 class Lane:
@@ -82,20 +84,22 @@ class Front:
             message = f"The model {name[:200]!r} does not exist; this server has {self.engine.name!r}"
             raise ApiError(404, message, param="model", code="model_not_found")
 
-    async def chat(self, body: ChatBody, owner: str | None) -> list[Request]:
+    async def chat(self, body: ChatBody | ResponsesBody, owner: str | None) -> list[Request]:
         self.check_model(body.model)
-        messages = [message.plain() for message in body.messages]
-        ids = await self._encode_chat(messages)
-        return self._requests(body, [ids], "messages", owner)
+        param = "messages" if isinstance(body, ChatBody) else "input"
+        ids = await self._encode_chat(body.conversation(), param)
+        return self._requests(body, [ids], param, owner)
 
-    def prefetch(self, body: ChatBody, salt: str, result: Result, prefetch: Callable[[Request], None]) -> None:
+    def prefetch(
+        self, body: ChatBody | ResponsesBody, salt: str, result: Result, prefetch: Callable[[Request], None]
+    ) -> None:
         """Has an answer's text computed as part of the next turn's prompt, while its reader reads.
 
         Only where it forked: otherwise its keys and values are those of a prompt, and are there already.
         """
         if len(result.threads) > 1:
             answer = {"role": "assistant", "content": result.text}
-            messages = [*(message.plain() for message in body.messages), answer]
+            messages = [*body.conversation(), answer]
 
             def encode() -> None:
                 with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
@@ -112,12 +116,16 @@ class Front:
     async def tokenize(self, body: TokenizeBody, owner: str | None) -> list[int]:
         self.check_model(body.model)
         if body.messages is not None:
-            return await self._encode_chat([message.plain() for message in body.messages])
+            return await self._encode_chat([message.plain() for message in body.messages], "messages")
         text = body.prompt or ""
         if body.add_special_tokens:
             return await self._encode_prompt(text)
         self._check_characters(len(text), "prompt")
         return await self._encode(len(text), lambda vocabulary: vocabulary.encode_text(text, bos=False))
+
+    def chosen(self, result: Result) -> list[Chosen]:
+        """The tokens of an answer with their logprobs."""
+        return chosen_tokens(result, self.engine.vocabulary)
 
     # -- JSON -------------------------------------------------------------------------------------------
 
@@ -136,10 +144,10 @@ class Front:
 
     # -- tokens -----------------------------------------------------------------------------------------
 
-    async def _encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+    async def _encode_chat(self, messages: Sequence[Mapping[str, Any]], param: str) -> list[int]:
         size = sum(len(message["content"]) for message in messages)
-        self._check_characters(size, "messages")
-        return await self._encode(size, lambda vocabulary: vocabulary.encode_chat(messages))
+        self._check_characters(size, param)
+        return await self._encode(size, lambda vocabulary: encode_messages(vocabulary, messages))
 
     async def _encode_prompt(self, prompt: str | list[int]) -> list[int]:
         if isinstance(prompt, list):
@@ -187,10 +195,12 @@ class Front:
             max_threads=extension.max_threads,
             sequential=extension.sequential,
             temperature=body.temperature or 0.0,
-            top_k=body.top_k or 0,
+            top_k=max(0, body.top_k or 0),
             top_p=1.0 if body.top_p is None else max(body.top_p, 1e-9),  # 0 leaves the likeliest token alone
             min_p=body.min_p or 0.0,
             repetition_penalty=body.repetition_penalty or 1.0,
+            logit_bias=self._biases(body),
+            logprobs=body.likeliest,
             seed=seed + choice,
             parallelism=extension.parallelism,
             plain=extension.plain,
@@ -198,9 +208,30 @@ class Front:
             cache_salt=salt,
         )
 
+    def _biases(self, body: Options) -> list[tuple[int, float]]:
+        size = len(self.engine.vocabulary)
+        biases = [(int(token), bias) for token, bias in (body.logit_bias or {}).items()]
+        for token, _ in biases:
+            if token >= size:
+                raise ApiError(400, f"token {token} is not one of the model's {size}", param="logit_bias")
+        return biases
+
     def _most_tokens(self, prompt: int) -> int:
         """The longest answer that is taken on beside a prompt."""
         return min(self._settings.max_tokens, self.engine.context - 1 - prompt, self._slots - prompt)
+
+
+def encode_messages(vocabulary: Vocabulary, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    """A conversation's tokens. What the model's template leaves out is refused, not lost."""
+    ids = vocabulary.encode_chat(messages)
+    for index, message in enumerate(messages):
+        for field in EXTRAS & message.keys():
+            without = {name: value for name, value in message.items() if name != field}
+            if vocabulary.encode_chat([*messages[:index], without, *messages[index + 1 :]]) == ids:
+                what = f"messages[{index}].{field}"
+                why = f"the model's chat template leaves {what} out: put what matters into the content"
+                raise ApiError(400, why, param=what, code="unsupported_parameter")
+    return ids
 
 
 def known(ids: list[int], size: int) -> list[int]:

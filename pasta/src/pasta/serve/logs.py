@@ -33,8 +33,9 @@ class OnceAWhile(logging.Filter):
 
 
 def calm_logs() -> None:
-    """For the loggers that a client can make write."""
+    """For the loggers that a client can make write; a new server begins anew."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(each, OnceAWhile) for each in logger.filters):
-            logger.addFilter(OnceAWhile())
+        for old in [each for each in logger.filters if isinstance(each, OnceAWhile)]:
+            logger.removeFilter(old)
+        logger.addFilter(OnceAWhile())

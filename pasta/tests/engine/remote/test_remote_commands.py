@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from completions_server import CompletionsServer
-from remote_support import ROWS
+from remote_support import ROWS, served, until
 
+from pasta.engine.connect import connect_engine as connect
+from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
 from pasta.lang import parse, plain
 
@@ -53,7 +55,8 @@ def test_pasta_serve_in_front_of_it(gateway: str, remote: RemoteEngine, server: 
         failed = ask(ROWS[0])
     finally:
         server.quirks, remote.retries_s = [], RemoteEngine.retries_s
-    assert failed.status_code >= 500 and "not now" in failed.text
+    assert (failed.status_code, failed.json()["error"]["code"]) == (503, "engine_unavailable")
+    assert "not now" not in failed.text  # what the inside says is for the log
     assert ask(ROWS[0]).status_code == 200
 
 
@@ -82,3 +85,49 @@ def test_pasta_generate(server: CompletionsServer, folder: str, capfd: pytest.Ca
         code, out, err = run("generate", row["prompt"], *extra)
         assert (code, out) == (status, "")
         assert words in err and len(err.splitlines()) == 1
+
+
+def test_a_server_that_is_gone(native: NativeEngine, folder: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Alive, not ready; clients are told nothing of the inside, the operator is told once."""
+    import httpx
+
+    from pasta.serve.run import Server, bind
+    from pasta.serve.settings import Settings
+
+    with served(native, folder) as behind:
+        remote = connect(behind.url, folder)
+        remote.retries_s = ()
+        bound = bind("127.0.0.1", 0)
+        started = threading.Event()
+        front = Server(remote, Settings(grace_s=2.0), started.set)
+        thread = threading.Thread(target=front.run_on, args=(bound,), daemon=True)
+        thread.start()
+        assert started.wait(20)
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        assert httpx.get(f"{url}/ready").status_code == 200
+        figures = httpx.get(f"{url}/metrics").text
+        assert "kv_slots" not in figures and "kv_cache_usage" not in figures
+        assert "pasta_remote_corrections_total 0.0" in figures
+    try:
+        asked = {"messages": [{"role": "user", "content": "a?"}]}
+        for fields in ({}, {"stream": True}):
+            refused = httpx.post(f"{url}/v1/chat/completions", json={**asked, **fields}, timeout=30)
+            assert refused.status_code == (200 if fields else 503)
+            assert "engine_unavailable" in refused.text
+            assert behind.url.split("/")[2] not in refused.text
+        (line,) = [record for record in caplog.records if "model's server failed" in record.getMessage()]
+        assert behind.url in line.getMessage()
+        assert httpx.get(f"{url}/health").status_code == 200
+        assert refused_by(f"{url}/ready") == "not_ready"
+    finally:
+        front.should_exit = True
+        thread.join(20)
+        bound.close()
+
+
+def refused_by(url: str) -> str:
+    """The code with which it refuses; a good answer may hold for a second."""
+    import httpx
+
+    until(lambda: httpx.get(url, timeout=20).status_code == 503)
+    return str(httpx.get(url, timeout=20).json()["error"]["code"])
