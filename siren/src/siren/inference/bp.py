@@ -23,10 +23,13 @@ class BP(Forest):
 
     def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
         super().__init__(graph, rng)
-        self._chain = Chain()
+        self._chain = Chain(self.dist)
+
+    def dist(self, variable: Variable) -> Dist:
+        return self._node(variable).dist
 
     def link(self, variable: Variable) -> Link | None:
-        return self._chain.link(variable, self._node(variable).dist, self.graph.scope.now, self.draws)
+        return self._chain.link(variable, self.graph.scope.now, self.draws)
 
     def marginalize(self, variable: Variable) -> Dist:
         link = self.link(variable)

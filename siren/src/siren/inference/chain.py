@@ -6,6 +6,7 @@ of its only parent without turning any edge around, and a mean takes no variance
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from siren.distributions.gaussian import GAUSSIAN
@@ -40,34 +41,57 @@ class Link:
         return variance
 
 
-class Chain:
-    """The last link, which the next may build on while nothing has been drawn or resampled since."""
+# A link that is further than this from the last one is not looked for.
+_REACH = 8
 
-    def __init__(self) -> None:
+
+class Chain:
+    """The last link, which the next may build on while nothing has been drawn or resampled since. `dist_of`
+    gives the distribution of a variable, known parents filled in."""
+
+    def __init__(self, dist_of: Callable[[Variable], Dist]) -> None:
+        self._dist_of = dist_of
         self._variable: Variable | None = None
         self._link: Link | None = None
         self._at: tuple[Generation, int] | None = None
 
-    def link(self, variable: Variable, dist: Dist, now: Generation, draws: int) -> Link | None:
-        """Of a variable with this distribution, if that is known or depends on the last link's variable."""
-        if dist.family is not GAUSSIAN:
-            return None
-        mean, variance = dist.params
-        if dist.known:
-            link = Link(raw(mean), raw(variance))
-        else:
-            above, parents = self._link, dist.variables()
-            if len(parents) != 1 or parents[0] is not self._variable or self._at != (now, draws):
+    def link(self, variable: Variable, now: Generation, draws: int) -> Link | None:
+        """Of a variable whose distribution is known or depends, over few others, on the last link's."""
+        if self._at != (now, draws):
+            self._variable, self._at = None, (now, draws)
+        path: list[tuple[Variable, Dist]] = []
+        while variable is not self._variable:
+            dist = self._dist_of(variable)
+            path.append((variable, dist))
+            if dist.known:
+                break
+            parents = dist.variables()
+            if len(parents) != 1 or len(path) > _REACH:
                 return None
-            if above is None or type(mean) is not Poly or not isinstance(variance, NUMBERS):
+            variable = parents[0]
+        link = self._link
+        for variable, dist in reversed(path):
+            link = _next(link, dist)
+            if link is None:
                 return None
-            terms = mean.terms
-            slope, offset = terms.get(((parents[0], 1),)), terms.get(ONE, 0.0)
-            if slope is None or len(terms) != 1 + (ONE in terms):
-                return None
-            link = Link(slope * above.mean + offset, raw(variance), above, slope)
-        self._variable, self._link, self._at = variable, link, (now, draws)
+            self._variable, self._link = variable, link
         return link
+
+
+def _next(above: Link | None, dist: Dist) -> Link | None:
+    """The link below, or a first one."""
+    if dist.family is not GAUSSIAN:
+        return None
+    mean, variance = dist.params
+    if dist.known:
+        return Link(raw(mean), raw(variance))
+    if above is None or type(mean) is not Poly or not isinstance(variance, NUMBERS):
+        return None
+    terms = mean.terms
+    slope, offset = terms.get(((dist.variables()[0], 1),)), terms.get(ONE, 0.0)
+    if slope is None or len(terms) != 1 + (ONE in terms):
+        return None
+    return Link(slope * above.mean + offset, raw(variance), above, slope)
 
 
 def distribution(link: Link, now: Generation) -> Dist:

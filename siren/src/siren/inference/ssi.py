@@ -54,7 +54,7 @@ class SSI(Engine):
 
     def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
         super().__init__(graph, rng)
-        self._chain = Chain()
+        self._chain = Chain(self.dist)
 
     def _enter(self, variable: Variable, dist: Dist) -> None:
         self.graph.set(variable, Node(dist))
@@ -113,7 +113,7 @@ class SSI(Engine):
         return chain
 
     def link(self, variable: Variable) -> Link | None:
-        return self._chain.link(variable, self.dist(variable), self.graph.scope.now, self.draws)
+        return self._chain.link(variable, self.graph.scope.now, self.draws)
 
     def _hoist_by_force(self, variable: Variable, given: Given) -> Dist:
         while True:
