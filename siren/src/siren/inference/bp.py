@@ -42,9 +42,9 @@ class BP(Forest):
         return "belief propagation keeps only gaussian parents of gaussians"
 
     def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
-        """Between gaussians a coefficient of 0 does nothing by itself. Before lanes part over anything else the
-        parents become roots in all lanes, also where nothing depends on them, so that the lanes are alike when
-        they meet again."""
+        """Between gaussians a coefficient of 0 does nothing by itself. Before lanes part over anything else
+        the parents become roots in all lanes, also where nothing depends on them, so that the lanes are alike
+        when they meet again."""
         if len(parents) == 1 and self._is_linear(dist, parents[0]):
             return
         try:
