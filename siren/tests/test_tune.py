@@ -1,8 +1,10 @@
 """Choosing a plan by measuring, and writing it into the program."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -11,7 +13,7 @@ from siren.errors import SirenError
 from siren.plans import plans_of
 from siren.syntax import parse, parse_file
 from siren.syntax.traverse import everything
-from siren.trials import EXACT, FIRST, Demand, Forecast
+from siren.trials import EXACT, FIRST, Demand, Forecast, Trial, joined
 from siren.tune import annotated, tune
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -43,6 +45,23 @@ def test_a_forecast_counts_the_particles_that_it_cannot_yet_try() -> None:
     sampled = Forecast(start=0.001, slope=1e-6, scale=2.0, tried=FIRST)
     assert sampled.wanted(asked) == pytest.approx(40_000) and sampled.particles(asked) < 2000
     assert exact.score(asked) < sampled.score(asked) == pytest.approx(0.041)
+
+
+def test_more_runs_of_a_trial_join_it() -> None:
+    plan, which = {"x": "sample"}, np.zeros(1, dtype=int)
+    one = Trial("ssi", 1, plan, 64, 1.0, np.array([[1.0], [2.0]]), np.ones((2, 1)), which)  # type: ignore[arg-type]
+    more = replace(one, seconds=2.5, means=np.array([[3.0]]), sds=np.ones((1, 1)))
+    both = joined(one, more)
+    assert both.means.ravel().tolist() == [1.0, 2.0, 3.0] and both.sds.shape == (3, 1)
+    assert both.seconds == pytest.approx(1.5)
+
+
+def test_plans_that_are_close_run_again() -> None:
+    """Both observe the same: two runs of each cannot tell them apart, so they get more."""
+    tuned = tune(parse(WALK), seconds=0.05, methods=("ds", "bp"), data=DATA, budget=2)
+    sampled = [trial for trial in tuned.trials if trial.plan == {"x": "sample"}]
+    assert max(len(trial.means) for trial in sampled) > 2
+    assert len({(trial.key, trial.particles) for trial in tuned.trials}) == len(tuned.trials)
 
 
 def test_a_demand_that_cannot_be_met() -> None:

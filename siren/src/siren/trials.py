@@ -21,7 +21,7 @@ EXACT: Final = 1e-9
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Trial:
     """Some runs of a plan at a number of particles; `seconds` is the median of all but the first. Errors
     are in posterior standard deviations: `typical` is the geometric mean over the runs, `error` that of the
@@ -104,6 +104,17 @@ def forecast(trials: list[Trial]) -> Forecast:
     scales = np.log([max(t.typical, 1e-300) * np.sqrt(t.particles) for t in recent])
     scale = float(np.exp(weights @ scales / weights.sum()))
     return Forecast(start, slope, scale, last.particles)
+
+
+def joined(one: Trial, more: Trial) -> Trial:
+    """More runs of a plan at the same number of particles."""
+    runs, added = len(one.means), len(more.means)
+    return replace(
+        one,
+        seconds=(runs * one.seconds + added * more.seconds) / (runs + added),
+        means=np.concatenate([one.means, more.means]),
+        sds=np.concatenate([one.sds, more.sds]),
+    )
 
 
 def measured(trials: list[Trial]) -> list[Trial]:

@@ -2,8 +2,8 @@
 
 All run with few particles first; the better half goes on with four times as many, and so on while there is
 time. From its trials each plan has a forecast: seconds grow linearly with the particles, errors fall with
-their square root. The plan with the best forecast gets as many particles as the demand asks for, and is
-measured there.
+their square root. Those whose forecasts are close run again while there is time. The plan with the best
+forecast gets as many particles as the demand asks for, and is measured there.
 
 There is no truth to compare with. All plans aim at the same posterior, so the reference is the mean of all
 runs, in which the steadier plans count more, and an error is the distance from it in posterior standard
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -24,16 +25,22 @@ from siren.distance import numbers, outputs
 from siren.errors import SirenError
 from siren.options import METHODS, Method, Plan
 from siren.plans import judge
+from siren.result import Result
 from siren.syntax import ast
 from siren.syntax.traverse import everything
-from siren.trials import EXACT, FIRST, GROWTH, Demand, Forecast, Key, Trial, forecast, measured
+from siren.trials import EXACT, FIRST, GROWTH, Demand, Forecast, Key, Trial, forecast, joined, measured
 
 _FEWEST_RUNS, _MOST_RUNS = 2, 8
+# In so many steps whatever repeats is met often enough to be compiled.
+_FIRST_STEPS: Final = 8
 # The race is laid out for so many rounds.
 _ROUNDS: Final = 5
 # A plan stays in the race while its forecast is within this factor of the best.
 _CLOSE: Final = 1.5
 _FINALS: Final = 4
+# This share of the budget is left for measuring the plan that wins, and so many runs tell close ones apart.
+_LAST: Final = 0.25
+_ENOUGH: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,11 @@ class Tuned:
 
 
 class _TooLong(Exception):
-    pass
+    """Of a run: it is given up."""
+
+
+class _Enough(Exception):
+    """Of the first steps of a run: they were all that was wanted."""
 
 
 def tune(
@@ -73,6 +84,7 @@ def tune(
             if judged.verdicts[method].satisfiable:
                 race.enter(method, judged.number, judged.plan)
     race.run()
+    race.settle()
     return race.finish()
 
 
@@ -108,6 +120,19 @@ class _Race:
             if time.process_time() > self.deadline - 0.2 * self.budget:
                 return
             running = self._next(list(running))
+
+    def settle(self) -> None:
+        """While there is time, those that are close to the best run again: few runs say little of errors."""
+        while time.process_time() < self.deadline - _LAST * self.budget:
+            forecasts = self.forecasts()
+            scores = {key: forecast.score(self.demand) for key, forecast in forecasts.items()}
+            best = min(scores.values())
+            close = [k for k in scores if scores[k] <= _CLOSE * best and forecasts[k].scale > EXACT]
+            runs = {key: self._runs(key, forecasts[key].tried) for key in close}
+            least = min(close, key=lambda key: runs[key], default=None)
+            if least is None or len(close) < 2 or runs[least] >= _ENOUGH:
+                return
+            self._try(least, forecasts[least].tried, 0.0, np.inf)
 
     def finish(self) -> Tuned:
         """Measure the plan with the best forecast where the demand wants it; mend what does not fit."""
@@ -148,6 +173,9 @@ class _Race:
                 following[key] = round(min(GROWTH * tried, wanted))
         return following
 
+    def _runs(self, key: Key, particles: int) -> int:
+        return sum(len(t.means) for t in self.trials if t.key == key and t.particles == particles)
+
     def _is_tried(self, key: Key, particles: int) -> bool:
         return any(t.key == key and t.particles == particles for t in self.trials)
 
@@ -160,34 +188,51 @@ class _Race:
             if time.process_time() > end:
                 raise _TooLong
 
+        def begin(done: int, total: int | None) -> None:
+            watch(done, total)
+            if done >= _FIRST_STEPS:
+                raise _Enough
+
         clock: list[float] = []
         means, sds = [], []
-        started = time.process_time()
-        while len(clock) < _FEWEST_RUNS or (
-            len(clock) < _MOST_RUNS and time.process_time() - started < share - clock[-1]
-        ):
-            begun = time.process_time()
-            try:
-                result = api.run(
-                    self.program, data=self.data, particles=particles, method=cast(Method, key[0]),
-                    seed=len(clock), plan=self.plans[key], progress=watch,
-                )  # fmt: skip
-            except _TooLong:
-                break
-            mean, sd = numbers(result)
-            clock.append(time.process_time() - begun)
-            means.append(mean)
-            sds.append(sd)
+        before = self._runs(key, particles)
+        try:
+            if not before:
+                with suppress(_Enough):  # what repeats is compiled now, and not on the clock
+                    self._run(key, particles, 0, begin)
+            started = time.process_time()
+            while len(clock) < _FEWEST_RUNS or (
+                len(clock) < _MOST_RUNS and time.process_time() - started < share - clock[-1]
+            ):
+                begun = time.process_time()
+                result = self._run(key, particles, before + len(clock), watch)
+                mean, sd = numbers(result)
+                clock.append(time.process_time() - begun)
+                means.append(mean)
+                sds.append(sd)
+        except _TooLong:
+            pass
         self.done += 1
         if self.progress is not None:
             self.progress(self.done, None)
         if len(clock) < _FEWEST_RUNS:
             return
-        seconds = float(np.median(clock[1:]))  # the first run of a plan also compiles it
+        # How a run begins is compiled when it has happened twice: in the first of these.
+        seconds = float(np.median(clock if before else clock[1:]))
         trial = Trial(
             *key, self.plans[key], particles, seconds, np.array(means), np.array(sds), outputs(result)
         )
-        self.trials = measured([*self.trials, trial])
+        same = [t for t in self.trials if t.key == key and t.particles == particles]
+        others = [t for t in self.trials if t not in same]
+        self.trials = measured([*others, *(joined(t, trial) for t in same)] if same else [*others, trial])
+
+    def _run(
+        self, key: Key, particles: int, seed: int, progress: Callable[[int, int | None], None]
+    ) -> Result:
+        return api.run(
+            self.program, data=self.data, particles=particles, method=cast(Method, key[0]), seed=seed,
+            plan=self.plans[key], progress=progress,
+        )  # fmt: skip
 
     def _chosen(self, key: Key) -> Tuned:
         mine = [trial for trial in self.trials if trial.key == key]
