@@ -6,6 +6,7 @@ after the loop. A seed gives a program: plain random numbers find faults sooner 
 repeats itself.
 """
 
+import re
 from random import Random
 
 KINDS = ("real", "flag", "precision", "probability")
@@ -173,6 +174,17 @@ def loop(rng: Random) -> str:
             answer,
         ]
     )
+
+
+def ragged(seed: int) -> str:
+    """A program whose history grows in some particles only: by data, by the step, or by a flag that has to be
+    drawn for it."""
+    rng = Random(seed)
+    while ":: hs," not in (text := loop(rng)):
+        pass
+    flags = re.findall(r"let (\w+) <- bernoulli", text.split("\nin\n")[0])
+    test = rng.choice(["y < 0.3", "n < 2.", *flags * 2])
+    return re.sub(r"\((\w+) :: hs,", rf"((if {test} then \1 :: hs else hs),", text)
 
 
 def program(seed: int) -> str:

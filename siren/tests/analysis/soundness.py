@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from collections.abc import Callable
 from random import Random
 
 import random_programs
@@ -17,11 +18,15 @@ DATA = ([0.7], [0.0], [0.4, 0.0, -1.2], [1.0, 0.0, 0.0, -0.5, 2.0, 0.1])
 PARTICLES = 12
 
 
-def require_sound(seed: int, methods: tuple[str, ...] = METHODS) -> None:
+def require_sound(
+    seed: int,
+    methods: tuple[str, ...] = METHODS,
+    write: Callable[[int], str] = random_programs.program,
+) -> None:
     """Run a random program with a few variables sampled and no other promise. What is drawn in some run must
     not be accepted as symbolic. What is never drawn is promised, all of it at once, and if that is accepted,
     it must hold."""
-    text = random_programs.program(seed)
+    text = write(seed)
     program = parse(text)
     names = random_variables(program)
     rng = Random(seed)

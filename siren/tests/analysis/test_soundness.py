@@ -2,11 +2,16 @@
 
 import faults
 import pytest
-from soundness import require_sound
+import random_programs
+from rewriting import nameless
+from soundness import METHODS, require_sound
 
+from siren.analysis import analyze
 from siren.analysis.number import Numbers
 from siren.analysis.paths import Paths
 from siren.symbolic.sign import ANY, NEGATIVE, NONNEGATIVE, POSITIVE
+from siren.syntax import parse
+from siren.syntax.traverse import random_variables
 
 PROGRAMS = 300
 
@@ -14,6 +19,28 @@ PROGRAMS = 300
 def test_what_is_accepted_holds() -> None:
     for seed in range(40):
         require_sound(seed)
+
+
+def test_what_is_accepted_holds_where_lists_differ_in_length() -> None:
+    for seed in range(25):
+        require_sound(seed, write=random_programs.ragged)
+
+
+@pytest.mark.slow
+def test_what_is_accepted_holds_where_lists_differ_in_length_at_length() -> None:
+    for seed in range(25, 400):
+        require_sound(seed, write=random_programs.ragged)
+
+
+def test_verdicts_do_not_depend_on_whether_a_step_has_a_name() -> None:
+    for seed in range(25):
+        program = parse(random_programs.program(seed))
+        other = nameless(program)
+        for method in METHODS:
+            for name in random_variables(program):
+                plan, data = {name: "symbolic"}, {"ys": [1.0]}
+                verdicts = [analyze(tree, method, plan, data).satisfiable for tree in (program, other)]
+                assert verdicts[0] == verdicts[1], (seed, method, name)
 
 
 def test_programs_that_were_trouble() -> None:

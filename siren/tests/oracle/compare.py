@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import brute
@@ -113,9 +113,11 @@ def _evidence(off: float, truth, ess: float) -> float:
     return 0.0 if abs(off) < 1e-9 else float(off / error)
 
 
-def require_agreement(seed: int, methods: Sequence[str] = METHODS) -> None:
+def require_agreement(
+    seed: int, methods: Sequence[str] = METHODS, write: Callable[[int], twofold.Program] = twofold.program
+) -> None:
     """A program that seems wrong is looked at again, with other draws and more of them."""
-    program = twofold.program(seed)
+    program = write(seed)
     if findings(program, 1000 + seed, methods=methods):
         again = findings(program, 900_000 + seed, runs=4, methods=methods)
         if again:
