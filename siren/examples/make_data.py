@@ -8,7 +8,10 @@ FOLDER = Path(__file__).parent / "data"
 
 
 def save(name: str, header: str, *columns: np.ndarray) -> None:
-    rows = [",".join(f"{value:.4g}" for value in row) for row in zip(*columns, strict=True)]
+    rows = [
+        ",".join("" if value != value else f"{value:.4g}" for value in row)
+        for row in zip(*columns, strict=True)
+    ]
     (FOLDER / name).write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
 
 
@@ -55,6 +58,11 @@ def main() -> None:
         turned = np.array([[np.cos(heading), np.sin(heading)], [-np.sin(heading), np.cos(heading)]])
         rows.append([turn, way, mark, *(turned @ (marks[mark] - place) + rng.normal(0, 0.2, 2))])
     save("landmarks.csv", "turn,way,mark,ahead,left", *np.array(rows).T)
+
+    level = np.repeat([12.0, 9.5, 15.0, 11.0], [25, 30, 15, 30])
+    reading = rng.normal(level, 0.8)
+    reading[[7, 40, 41]] = np.nan  # the well was not read
+    save("well.csv", "day,water level (m)", np.arange(100), reading)
 
 
 if __name__ == "__main__":

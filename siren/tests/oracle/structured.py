@@ -1,7 +1,7 @@
 """Random programs with records, functions without a name and lists that differ in length, each written twice.
 
-The NumPy reading knows no structures: a field is an array of its own, a list has one reading for each way that
-it can have come about.
+The NumPy reading knows no structures: a field is an array of its own, and a list has one reading for each way
+that it can have come about.
 """
 
 from dataclasses import dataclass, field
@@ -75,11 +75,10 @@ class Structured(Writer):
         name, test = self.fresh("l"), self.condition()
         if self.lists and self.rng.random() < 0.6:
             old, item = self.rng.choice(self.lists), self.element()
-            grown = self.rng.choice(
-                [f"{item.siren} :: {old.name}", f"List.rev({item.siren} :: List.rev({old.name}))"]
-            )
+            at_end = f"List.rev({item.siren} :: List.rev({old.name}))"
+            grown = self.rng.choice([f"{item.siren} :: {old.name}", at_end])
             siren, value = f"if {test.siren} then {grown} else {old.name}", self.named(item)
-            first = grown.startswith(item.siren)
+            first = grown is not at_end
             yes = [(way, [value, *items] if first else [*items, value]) for way, items in old.ways]
             no = old.ways
         else:

@@ -201,3 +201,12 @@ def test_places_that_differ_between_particles_follow_resampling():
       let x = l[if k then 1 else 0] in
       x - (if k then b else a)"""
     assert siren.run(text, particles=500, seed=1)[0].sd == 0
+
+
+def test_a_picture_and_arviz_data_of_a_list_that_differs_in_length():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    result = siren.run(f"{LISTS} {{ys = ys, u = u}}", particles=200, seed=1)
+    assert result.plot().axes
+    arviz = pytest.importorskip("arviz")
+    assert arviz and result.to_arviz(draws=50).posterior["ys"].shape == (1, 50, 3)
