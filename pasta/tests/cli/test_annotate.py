@@ -5,11 +5,10 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 
 import pytest
+from cli_support import PASTA, refused
 
-PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
 ANSWER = (
     "Three birds come to this garden in winter:\n\n"
     "- Robins: they hop on the ground below the hedge and pick up what the others drop.\n"
@@ -70,6 +69,14 @@ def test_an_interrupted_run_says_how_to_go_on(source, tmp_path, default_folder):
     assert process.returncode == 130
     assert "out.jsonl.part; run the same command again" in said
     assert "Traceback" not in said
+
+
+def test_rows_that_are_all_refused_end_with_one(pasta, tmp_path, default_folder):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"dialog": ["Hi", "Ho"]}\n')
+    done = pasta("annotate", str(source), str(tmp_path / "out.jsonl"), "--model", str(default_folder.path))
+    refused(done, 1, "none of the 1 rows", "no messages")
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,17 @@ def test_timing_takes_turns_and_gives_ratios(
     assert len(RunFolder(tmp_path).timings()) == 6  # those that were there, and one more
 
 
+def test_a_stage_takes_the_settings_of_those_before(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--prompts", prompts, "--limit", "1", "--device", "cpu")
+    stage("answers", tmp_path, *who, "--max-new-tokens", "12")
+    stage("timing", tmp_path, "--limit", "1", "--device", "cpu")
+    assert [row["tokens"] for row in RunFolder(tmp_path).timings()] == [12]
+    with pytest.raises(UsageError, match="begun with max_tokens = 12, now it is 13"):
+        stage("timing", tmp_path, "--limit", "1", "--device", "cpu", "--max-tokens", "13")
+
+
 def test_concurrency(tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage) -> None:
     who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
     options = ("--users", "1,2", "--limit", "3", "--max-tokens", "16", "--device", "cpu", "--json")

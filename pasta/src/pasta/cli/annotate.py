@@ -30,7 +30,9 @@ class Name(StrEnum):
 
 
 def command(
-    source: Annotated[str, typer.Argument(metavar="IN", help="JSON lines (.jsonl, also .gz, .xz), or a data set.")],
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="JSON lines (.jsonl, also .gz, .xz), or a data set of the hub.")
+    ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The same with the answers annotated.")],
     annotator: Annotated[Name, typer.Option(help="Who decides what is independent.")] = Name.structure,
     model: Annotated[
@@ -67,7 +69,7 @@ def command(
 ) -> None:
     """Mark, in each answer of a file, the parts that do not depend on each other.
 
-    IN has `messages`, or `prompt` and `response`. OUT is the same with the answers in PASTA-LANG; `plain` keeps each
+    IN has `messages`, ShareGPT's `conversations`, or `prompt` and `response`. OUT is the same with the answers in PASTA-LANG; `plain` keeps each
     answer as it was, and removing the tags gives it back to the letter. A run that was interrupted goes on where it
     stopped.
     """

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from pasta.data.example import Annotator, Decision, Example, Refused, each
-from pasta.data.fields import read_example, with_answer
+from pasta.data.fields import EXPECTED, read_example, with_answer
 from pasta.data.plan import Count, PlanError, apply, block_lengths, verified
 from pasta.data.quality import flaw
 from pasta.data.report import Report
 from pasta.data.rows import Row, dump, is_json_lines, read_rows, write_rows
-from pasta.errors import UsageError
+from pasta.data.storing import storing
+from pasta.errors import PastaError, UsageError
 from pasta.lang import Response, Text, statistics
 
 SYNC_EVERY_S = 1.0
@@ -40,6 +41,10 @@ def annotate(
 
     Rows are appended to `target.part` as they come and put into `target`, in the order of `source`, once all
     are done. Run again after an interruption, or with a longer source, only the missing rows are annotated.
+
+    Raises:
+        PastaError: No row could be annotated; nothing is written.
+        StorageError: The disk is full; what is done stays in `target.part`.
     """
     began = time.monotonic()
     check_names(source, target)
@@ -64,7 +69,9 @@ def annotate(
             report.add(old["pasta"])
             report.resumed += 1
 
-    with _appending(part) as out:
+    if rows and report.refused == len(rows):
+        raise _nothing(source, report, EXPECTED)
+    with storing(part), _appending(part) as out:
         synced = time.monotonic()
         if progress:
             progress(report.rows, len(rows), report)
@@ -88,7 +95,11 @@ def annotate(
                     synced = time.monotonic()
         _to_disk(out)
 
-    write_rows(target, (written[index] for index in range(len(rows)) if index in written))
+    if rows and report.refused == len(rows):
+        part.unlink(missing_ok=True)
+        raise _nothing(source, report)
+    with storing(Path(target)):
+        write_rows(target, (written[index] for index in range(len(rows)) if index in written))
     part.unlink(missing_ok=True)
     report.seconds = time.monotonic() - began
     return report
@@ -193,6 +204,12 @@ def _cut_torn_line(part: Path) -> None:
     if end < len(data):
         with open(part, "rb+") as file:
             file.truncate(end)
+
+
+def _nothing(source: str, report: Report, expected: str = "") -> PastaError:
+    reasons = "; ".join(f"{count} times {reason}" for reason, count in report.reasons.most_common(3))
+    hint = f"; a row needs {expected}" if expected else ""
+    return PastaError(f"none of the {report.refused} rows of {source} can be annotated", reasons + hint)
 
 
 def _appending(part: Path) -> IO[str]:

@@ -1,4 +1,4 @@
-"""Where a row keeps its prompt, its conversation and its answer."""
+"""Where a row keeps its prompt, its conversation and its answer: OpenAI's messages, ShareGPT's, or two fields."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Any
 
 from pasta.data.example import Example
 
-#: Names of the two fields, where a row has no `messages`.
+#: Names of the two fields, where a row has no conversation.
 PAIRS = (("prompt", "response"), ("prompt", "completion"), ("instruction", "output"), ("instruction", "response"))
+CONVERSATIONS = ("messages", "conversations", "conversation")
+#: ShareGPT's names of who speaks, as chat templates know them.
+SPEAKERS = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "model": "assistant", "bot": "assistant"}
+EXPECTED = "messages (role, content), conversations (from, value), or prompt and response"
+
+Turn = dict[str, str]
 
 
 def read_example(index: int, row: Mapping[str, Any]) -> Example | str:
     """The example in a row, or why there is none."""
-    messages = row.get("messages")
-    if messages is not None:
-        if not _is_conversation(messages) or not messages or messages[-1]["role"] != "assistant":
-            return "messages do not end with an assistant's text"
-        turns = tuple({"role": message["role"], "content": message["content"]} for message in messages)
-        return _example(index, turns[:-1], turns[-1]["content"])
+    for name in CONVERSATIONS:
+        if row.get(name) is not None:
+            turns = read_turns(row[name])
+            if isinstance(turns, str):
+                return f"{name}: {turns}"
+            if not turns or turns[-1]["role"] != "assistant":
+                return f"{name} do not end with an assistant's text"
+            return _example(index, tuple(turns[:-1]), turns[-1]["content"])
     for asked, answered in PAIRS:
         if asked in row and answered in row:
             prompt, answer = row[asked], row[answered]
@@ -26,10 +34,35 @@ def read_example(index: int, row: Mapping[str, Any]) -> Example | str:
                 return f"{answered} is not a text"
             if isinstance(prompt, str):
                 return _example(index, ({"role": "user", "content": _with_input(row, asked)},), answer)
-            if _is_conversation(prompt):
-                return _example(index, tuple(dict(message) for message in prompt), answer)
-            return f"{asked} is neither a text nor messages"
-    return "no messages, and no prompt and response"
+            turns = read_turns(prompt)
+            return f"{asked}: {turns}" if isinstance(turns, str) else _example(index, tuple(turns), answer)
+    return "no messages, no conversations, and no prompt and response"
+
+
+def read_turns(conversation: Any) -> list[Turn] | str:
+    """A conversation as chat templates take it, or why it is none."""
+    if not isinstance(conversation, list) or not all(isinstance(turn, Mapping) for turn in conversation):
+        return "not a list of turns"
+    turns = []
+    for turn in conversation:
+        who, said = _keys(turn)
+        role, text = turn.get(who), text_of(turn.get(said))
+        if not isinstance(role, str):
+            return f"a turn without a {who}"
+        if text is None:
+            return f"a turn of {role} whose {said} is not text"
+        turns.append({"role": SPEAKERS.get(role.lower(), role), "content": text})
+    return turns
+
+
+def text_of(content: Any) -> str | None:
+    """What a turn says: a text, or OpenAI's list of parts where every part is text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not content:
+        return None
+    parts = [part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None for part in content]
+    return "".join(map(str, parts)) if all(isinstance(part, str) for part in parts) else None
 
 
 def prompt_of(row: Mapping[str, Any]) -> str | None:
@@ -39,22 +72,31 @@ def prompt_of(row: Mapping[str, Any]) -> str | None:
             return _with_input(row, name)
     if isinstance(row.get("turns"), list) and row["turns"] and isinstance(row["turns"][0], str):
         return str(row["turns"][0])
-    if isinstance(row.get("messages"), list) and row["messages"]:
-        content = row["messages"][0].get("content")
-        return content if isinstance(content, str) else None
+    for name in CONVERSATIONS:
+        turns = read_turns(row.get(name))
+        if not isinstance(turns, str):
+            return next((turn["content"] for turn in turns if turn["role"] == "user"), None)
     return None
 
 
 def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, Any]:
     """The row with its answer replaced by the annotated one, and the plain answer kept in `plain`."""
     out = dict(row)
-    if row.get("messages") is not None:
-        out["messages"] = [*row["messages"][:-1], {**row["messages"][-1], "content": annotated}]
+    for name in CONVERSATIONS:
+        if row.get(name) is not None:
+            last = row[name][-1]
+            out[name] = [*row[name][:-1], {**last, _keys(last)[1]: annotated}]
+            break
     else:
         answered = next(answered for asked, answered in PAIRS if asked in row and answered in row)
         out[answered] = annotated
     out["plain"] = text
     return out
+
+
+def _keys(turn: Mapping[str, Any]) -> tuple[str, str]:
+    """The names under which a turn says who speaks, and what."""
+    return ("from", "value") if "from" in turn else ("role", "content")
 
 
 def _with_input(row: Mapping[str, Any], name: str) -> str:
@@ -63,16 +105,9 @@ def _with_input(row: Mapping[str, Any], name: str) -> str:
     return f"{row[name]}\n\n{extra}" if isinstance(extra, str) and extra else str(row[name])
 
 
-def _example(index: int, messages: tuple[dict[str, str], ...], text: str) -> Example | str:
+def _example(index: int, messages: tuple[Turn, ...], text: str) -> Example | str:
     if not text.strip():
         return "the answer is empty"
     if any("\ud800" <= character <= "\udfff" for character in text):
         return "the answer is not valid Unicode"
     return Example(index, messages, text)
-
-
-def _is_conversation(messages: Any) -> bool:
-    return isinstance(messages, list) and all(
-        isinstance(message, Mapping) and all(isinstance(message.get(name), str) for name in ("role", "content"))
-        for message in messages
-    )

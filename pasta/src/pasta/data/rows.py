@@ -1,4 +1,4 @@
-"""Reads and writes rows: JSON lines (plain, .gz, .xz), or a Hugging Face data set where `datasets` is installed."""
+"""Reads and writes rows: JSON lines or a JSON list (plain, .gz, .xz), or a Hugging Face data set with `datasets`."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ def is_json_lines(path: str | Path) -> bool:
 
 
 def read_rows(source: str, split: str = "train") -> Iterator[Row]:
-    """The rows of a file, a data set folder, or a data set on the hub."""
+    """The rows of a file, of a data set's folder, or of a data set on the hub: `owner/name`, `owner/name:config`."""
     if is_json_lines(source) or Path(source).is_file():
-        yield from _read_json_lines(Path(source))
+        yield from _read_json(Path(source))
         return
     datasets = _datasets(source)
+    name, _, config = source.partition(":")
     try:
-        if Path(source).is_dir():
+        if any((Path(source) / file).is_file() for file in ("state.json", "dataset_dict.json")):
             found = datasets.load_from_disk(source)
             found = found[split] if hasattr(found, "keys") else found
         else:
-            found = datasets.load_dataset(source, split=split)
+            found = datasets.load_dataset(name, config or None, split=split)
     except Exception as error:  # each loader raises its own
-        raise UsageError(f"cannot read the data set {source}: {error}") from error
+        raise UsageError(f"cannot read the data set {source}, split {split}: {error}") from error
     for row in found:
         yield dict(row)
 
@@ -50,8 +51,7 @@ def write_rows(target: str, rows: Iterable[Row]) -> None:
         os.close(handle)
         try:
             with open_text(Path(partial), "wt", like=target) as out:
-                for row in rows:
-                    out.write(dump(row))
+                out.writelines(map(dump, rows))
             with open(partial, "rb+") as written:
                 os.fsync(written.fileno())
             os.chmod(partial, 0o666 & ~_umask())
@@ -66,25 +66,29 @@ def write_rows(target: str, rows: Iterable[Row]) -> None:
 
 
 def open_text(path: Path, mode: str, like: str | None = None) -> IO[str]:
-    """Opens a text file in UTF-8, packed as the name (or `like`) says."""
+    """Opens a text file in UTF-8, packed as the name (or `like`) says; a byte order mark at its head is no text."""
     name = like or str(path)
+    encoding = "utf-8-sig" if mode.startswith("r") else "utf-8"
     if name.endswith(".gz"):
-        return gzip.open(path, mode, encoding="utf-8")  # type: ignore[return-value]
+        return gzip.open(path, mode, encoding=encoding)  # type: ignore[return-value]
     if name.endswith(".xz"):
-        return lzma.open(path, mode, encoding="utf-8")  # type: ignore[return-value]
-    return open(path, mode, encoding="utf-8")
+        return lzma.open(path, mode, encoding=encoding)  # type: ignore[return-value]
+    return open(path, mode, encoding=encoding)
 
 
 def dump(row: Mapping[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def _read_json_lines(path: Path) -> Iterator[Row]:
+def _read_json(path: Path) -> Iterator[Row]:
+    """An object a line; or, where the file begins with a bracket, one list of objects, as ShareGPT's files are."""
     try:
         with open_text(path, "rt") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
+            filled = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+            for number, line in filled:
+                if number == 1 and line.lstrip().startswith("["):
+                    yield from _read_list(path, line + lines.read())
+                    return
                 try:
                     row = json.loads(line)
                 except ValueError as error:
@@ -98,13 +102,24 @@ def _read_json_lines(path: Path) -> Iterator[Row]:
         raise PastaError(f"cannot read {path}: {error}") from error
 
 
+def _read_list(path: Path, text: str) -> Iterator[Row]:
+    try:
+        rows = json.loads(text)
+    except ValueError as error:
+        raise PastaError(f"{path}: not JSON: {error}", "expected one object a line, or one list of them") from error
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise PastaError(f"{path}: entry {number} of the list is not a JSON object")
+        yield row
+
+
 def _datasets(source: str) -> Any:
     try:
         return importlib.import_module("datasets")
     except ModuleNotFoundError:
         raise UsageError(
             f"{source} is not a JSON lines file ({', '.join(JSON_LINES)}, also .gz and .xz)",
-            "for Hugging Face data sets: pip install datasets",
+            "for Hugging Face data sets: pip install 'pasta-decoding[train]'",
         ) from None
 
 

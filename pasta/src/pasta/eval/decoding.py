@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from pasta.engine.native import NativeEngine
 
 
+MAX_TOKENS = 512
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    max_tokens: int = 512
+    max_tokens: int = MAX_TOKENS
     minutes: float = 0.0  # after which a stage stops by itself; 0: never
     device: str | None = None
     dtype: str | None = None

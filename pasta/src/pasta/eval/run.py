@@ -7,11 +7,12 @@ import json
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pasta.errors import PastaError, UsageError
 from pasta.eval.contestants import Contestant
-from pasta.eval.decoding import Decoding
+from pasta.eval.decoding import MAX_TOKENS, Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.questions import QuestionSet
 from pasta.eval.table import table
@@ -55,7 +56,7 @@ def answers(options: argparse.Namespace) -> list[dict[str, Any]]:
     folder = RunFolder(options.dir)
     return run_answers(
         folder, contestants_of(options, folder), sets_of(options, folder), say=say, limit=options.limit,
-        at_once=options.batch, decoding=decoding(options),
+        at_once=options.batch, decoding=decoding(options, folder),
     )  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def timing(options: argparse.Namespace) -> list[dict[str, Any]]:
     folder = RunFolder(options.dir)
     return run_timing(
         folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, limit=options.limit,
-        decoding=decoding(options),
+        decoding=decoding(options, folder),
     )  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise UsageError(f"--users {options.users}: expected numbers with commas between") from None
     run_concurrency(
         folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, users=users,
-        least=options.limit, decoding=decoding(options),
+        least=options.limit, decoding=decoding(options, folder),
     )  # fmt: skip
     return of_concurrency(folder, options.against)
 
@@ -136,8 +137,11 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
     return given
 
 
-def decoding(options: argparse.Namespace) -> Decoding:
-    return Decoding(options.max_tokens, options.minutes, options.device, options.dtype, options.base)
+def decoding(options: argparse.Namespace, folder: RunFolder) -> Decoding:
+    """As the options say; what they leave out, as the stages before decoded."""
+    made = Decoding(minutes=options.minutes, device=options.device, dtype=options.dtype, base=options.base)
+    before = folder.record["settings"].get("max_tokens", MAX_TOKENS)
+    return replace(made, max_tokens=before if options.max_tokens is None else options.max_tokens)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -166,7 +170,7 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--prompts", metavar="[NAME=]FILE", help=PROMPTS_HELP, **repeated)
         made.add_argument("--limit", type=int, default=limit, help=limit_help)
         made.add_argument(
-            "--max-tokens", "--max-new-tokens", type=int, default=512, help="tokens an answer (%(default)s)"
+            "--max-tokens", "--max-new-tokens", type=int, help=f"tokens an answer (the folder's, or {MAX_TOKENS})"
         )
         made.add_argument("--minutes", type=float, default=0.0, help="stop by itself after so long")
         made.add_argument("--base", metavar="MODEL", help="where the adapters' base lies now, if not where they say")

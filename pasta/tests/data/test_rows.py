@@ -1,0 +1,153 @@
+"""Rows as people have them: ShareGPT's, OpenAI's, lists, byte order marks, data sets; and disks that are full."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from data_texts import LIST, count_words
+
+from pasta.data.annotate import annotate
+from pasta.data.fields import prompt_of, read_example
+from pasta.data.rows import read_rows
+from pasta.data.storing import storing
+from pasta.data.structure import Structure
+from pasta.errors import PastaError, StorageError, UsageError
+from pasta.lang import parse, plain
+from pasta.train.examples import split_row
+
+SHAREGPT = {"conversations": [{"from": "system", "value": "Be brief."}, {"from": "human", "value": "Garden?"},
+                              {"from": "gpt", "value": LIST}], "id": "a1"}  # fmt: skip
+OPENAI = {
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Gar"}, {"type": "text", "text": "den?"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": LIST}], "name": "helper"},
+    ]
+}
+
+
+def write(path: Path, rows: list[dict[str, Any]], head: bytes = b"") -> str:
+    path.write_bytes(head + "".join(json.dumps(row) + "\n" for row in rows).encode())
+    return str(path)
+
+
+def marked(source: str, target: Path) -> list[dict[str, Any]]:
+    annotate(source, str(target), Structure(count_words), count_words)
+    return list(read_rows(str(target)))
+
+
+def test_sharegpt(tmp_path: Path) -> None:
+    (row,) = marked(write(tmp_path / "in.jsonl", [SHAREGPT]), tmp_path / "out.jsonl")
+    last = row["conversations"][-1]
+    assert last["from"] == "gpt" and plain(parse(last["value"])) == LIST and "<promise" in last["value"]
+    assert row["conversations"][:-1] == SHAREGPT["conversations"][:-1] and row["id"] == "a1"
+    messages, answer = split_row(row)
+    assert [message["role"] for message in messages] == ["system", "user"]
+    assert answer == last["value"]
+    assert prompt_of(row) == "Garden?"
+
+
+def test_openai_parts(tmp_path: Path) -> None:
+    (row,) = marked(write(tmp_path / "in.jsonl", [OPENAI]), tmp_path / "out.jsonl")
+    assert row["messages"][-1]["name"] == "helper"
+    messages, answer = split_row(row)
+    assert messages == [{"role": "user", "content": "Garden?"}]
+    assert plain(parse(answer)) == LIST
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"conversations": [{"from": "human", "value": "Hi"}]}, "conversations do not end with an assistant's text"),
+        ({"conversations": [{"from": "gpt"}]}, "a turn of gpt whose value is not text"),
+        ({"messages": [{"role": "assistant", "content": None, "tool_calls": []}]}, "whose content is not text"),
+        ({"messages": [{"content": "x"}]}, "a turn without a role"),
+        ({"messages": "Hi"}, "messages: not a list of turns"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "whose content is not text"),
+    ],
+)
+def test_what_is_no_conversation_is_named(row: dict[str, Any], reason: str) -> None:
+    assert reason in str(read_example(0, row))
+
+
+def test_byte_order_marks_and_lists(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "response": "b"}, {"prompt": "c", "response": "d"}]
+    mark = b"\xef\xbb\xbf"
+    assert list(read_rows(write(tmp_path / "in.jsonl", rows, mark))) == rows
+    (tmp_path / "list.json").write_bytes(mark + json.dumps(rows, indent=2).encode())
+    assert list(read_rows(str(tmp_path / "list.json"))) == rows
+    with gzip.open(tmp_path / "in.jsonl.gz", "wb") as packed:
+        packed.write(mark + json.dumps(rows[0]).encode())
+    assert list(read_rows(str(tmp_path / "in.jsonl.gz"))) == rows[:1]
+    (tmp_path / "bad.json").write_text("[1, 2]")
+    with pytest.raises(PastaError, match="entry 1 of the list is not a JSON object"):
+        list(read_rows(str(tmp_path / "bad.json")))
+
+
+def test_rows_that_are_all_refused_are_an_error(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", [{"dialog": ["Hi", "Ho"]}] * 3)
+    with pytest.raises(PastaError, match=r"none of the 3 rows.*3 times refused: no messages.*from, value") as caught:
+        annotate(source, str(tmp_path / "out.jsonl"), Structure(count_words), count_words)
+    assert caught.value.exit_code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
+    source = write(tmp_path / "two.jsonl", [{"prompt": "Name five needs of a garden.", "response": LIST}])
+    with pytest.raises(PastaError, match="none of the 1 rows"):  # those that `strict` leaves out
+        annotate(source, str(tmp_path / "out.jsonl"), Structure(count_words), count_words, strict=True)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
+def test_a_full_disk_is_one_line() -> None:
+    message = r"cannot write out: No space left on device \(make room"
+    with pytest.raises(StorageError, match=message), storing("out"), open("/dev/full", "w") as out:
+        out.write("row")
+    with pytest.raises(ConnectionError), storing("out"):  # which is no matter of disks
+        raise ConnectionError("nobody there")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX's")
+def test_a_target_that_cannot_be_written_keeps_the_part(tmp_path: Path) -> None:
+    """The limit is on a file's size: the packed target is small, what is appended is not."""
+    source = write(tmp_path / "in.jsonl", [SHAREGPT] * 40)
+    code = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); "
+        "from pasta.data.annotate import annotate; from pasta.data.structure import Structure; "
+        "from pasta.cli.main import print_error; from pasta.errors import PastaError; import sys\n"
+        "count = lambda text: len(text.split())\n"
+        "try: annotate(sys.argv[1], sys.argv[2], Structure(count), count)\n"
+        "except PastaError as error: print_error(error); sys.exit(error.exit_code)"
+    )
+    out = tmp_path / "out.jsonl"
+    done = subprocess.run([sys.executable, "-c", code, source, str(out)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: cannot write {out}.part: File too large") and done.stderr.count("\n") == 1
+    assert len(marked(source, out)) == 40
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data set that was saved, and a folder as the hub has it, by the real library."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    made = datasets.Dataset.from_list([{"prompt": "a", "response": "b"}])
+    made.save_to_disk(str(tmp_path / "saved"))
+    assert [row["prompt"] for row in read_rows(str(tmp_path / "saved"))] == ["a"]
+    (tmp_path / "repository" / "data").mkdir(parents=True)
+    made.to_parquet(str(tmp_path / "repository" / "data" / "test-00000.parquet"))
+    assert [row["response"] for row in read_rows(str(tmp_path / "repository"), "test")] == ["b"]
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UsageError, match="cannot read the data set nobody/nothing, split train"):
+        list(read_rows("nobody/nothing"))
+
+
+def test_without_datasets_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UsageError, match=r"pasta-decoding\[train\]"):
+        list(read_rows("owner/name"))
