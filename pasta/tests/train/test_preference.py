@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from adapters import make_adapter
 from pasta.core.layout import IGNORE, Layout
 from pasta.core.positions import Positions
 from pasta.core.tree import spell
@@ -19,12 +22,9 @@ from pasta.engine.load import load_engine
 from pasta.errors import UsageError
 from pasta.lang import parse
 from pasta.models import load_model
-from pasta.models.adapter import Base
-from pasta.models.lora import attach, updates
 from pasta.models.positions import mark
-from pasta.models.save import save_lora
-from pasta.train.preference import Learner, training_batches
-from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of
+from pasta.train.preference import Learner, PairTrainer, log_probs
+from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of, make_pair_batch, make_response_batch
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import summary
 from pasta.train.preference_run import run
@@ -36,15 +36,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(scope="module")
 def adapter(tmp_path_factory: pytest.TempPathFactory, base: str) -> str:
     """A tiny adapter that does something."""
-    torch.manual_seed(3)
     loaded = load_model(base, device="cpu", tags=True)
-    model, vocabulary = loaded.model, loaded.vocabulary
-    mark(model, Positions())
-    attach(model, 4, 8.0)
-    for layer in updates(model).values():
-        torch.nn.init.normal_(layer.lora_B, std=0.05)
+    mark(loaded.model, Positions())
     folder = tmp_path_factory.mktemp("adapter")
-    save_lora(folder, model, vocabulary, Base.of(loaded.folder), 8.0)
+    make_adapter(loaded, folder)
     return str(folder)
 
 
@@ -90,15 +85,26 @@ def test_an_attached_adapter_is_the_merged_one(tmp_path: Path, adapter: str, bas
     ids = torch.arange(1, 40)[None]
     with torch.no_grad():
         torch.testing.assert_close(learner.model(ids).logits, merged(ids).logits, rtol=1e-4, atol=1e-4)
-    assert len(updates(learner.model)) == 14
+    assert sum(name.endswith("lora_A.default") for name, _ in learner.model.named_modules()) == 14
+
+
+def probabilities(learner: Learner, rows: list[list[Layout]]) -> torch.Tensor:
+    batch = make_response_batch(rows, learner.pad, learner.shape)
+    return log_probs(learner.model.eval(), batch, sum(map(len, rows)), flex=False)
+
+
+def margins(learner: Learner, pairs: list[Pair], folder: Path) -> dict[str, float]:
+    """The figures on pairs that are not trained on."""
+    found = learner.trainer([], pairs, folder, 0.0).evaluate()
+    return {name.removeprefix("eval_"): value for name, value in found.items()}
 
 
 @torch.no_grad()
 def test_packed_is_unpacked_is_the_dense_mask(tmp_path: Path, adapter: str) -> None:
     learner = Learner(adapter, settings(tmp_path, adapter))
     layouts = toy_layouts(learner)
-    packed = learner.log_probs(learner.batch([layouts[:2], layouts[2:]]))
-    alone = torch.cat([learner.log_probs(learner.batch([[layout]])) for layout in layouts])
+    packed = probabilities(learner, [layouts[:2], layouts[2:]])
+    alone = torch.cat([probabilities(learner, [[layout]]) for layout in layouts])
     torch.testing.assert_close(packed, alone, rtol=1e-4, atol=1e-3)
     for layout, got in zip(layouts, alone, strict=True):
         logits = learner.model(
@@ -116,26 +122,26 @@ def test_batches_of_one_shape_for_compiled_attention(tmp_path: Path, adapter: st
     """Filling up to a fixed shape changes nothing (computed with the dense mask: a CPU has no other)."""
     learner = Learner(adapter, settings(tmp_path, adapter, batch_size=3))
     pairs = toy_pairs(learner)
-    expected = learner.losses([pairs]).loss
+    trainer = learner.trainer(pairs, [], tmp_path, 0.0)
+    expected = trainer.losses(learner.model, make_pair_batch([pairs], learner.pad)).loss
     learner.flex = True
-    learner.plan({}, [(pairs, pairs[:1])])
-    learner.flex = False
+    learner.plan({}, pairs)
     assert learner.shape is not None
-    shapes = {tuple(t.shape for t in learner.batch([layouts_of(row)]).inputs.values()) for row in ([*pairs], pairs[:1])}
-    assert len(shapes) == 1
-    assert learner.batch([layouts_of(pairs)]).inputs["input_ids"].shape == (3, 512)
-    torch.testing.assert_close(learner.losses([pairs]).loss, expected, rtol=1e-3, atol=1e-2)
+    batches = [make_pair_batch([row], learner.pad, learner.shape) for row in (pairs, pairs[:1])]
+    assert [batch["input_ids"].shape for batch in batches] == [(3, 512)] * 2
+    assert len({tuple(batch["sees"].shape) for batch in batches}) == 1
+    torch.testing.assert_close(trainer.losses(learner.model, batches[0]).loss, expected, rtol=1e-3, atol=1e-2)
 
 
-def test_both_of_a_pair_are_in_one_batch(tmp_path: Path, adapter: str) -> None:
-    config = settings(tmp_path, adapter, epochs=1.5, batch_size=2)
-    learner = Learner(adapter, config)
+@torch.no_grad()
+def test_nothing_was_learned_yet(tmp_path: Path, adapter: str) -> None:
+    learner = Learner(adapter, settings(tmp_path, adapter))
     pairs = toy_pairs(learner)
-    batches = training_batches(pairs, dataclasses.replace(config, max_length=1000, batch_size=1))
-    assert sorted(pair.best.key for rows in batches[:1] for row in rows for pair in row) == [(0, 0), (1, 0), (2, 0)]
-    assert len(batches) == 2, "half an epoch is rounded up to a batch"
-    with torch.no_grad():
-        assert learner.losses([pairs]).margin.abs().max() < 1e-3, "nothing was learned yet"
+    trainer = learner.trainer(pairs, [], tmp_path, 0.0)
+    learner.model.train()  # without dropout: the reference is the same model
+    assert trainer.losses(learner.model, make_pair_batch([pairs], learner.pad)).margin.abs().max() < 1e-3
+    assert sorted(pair.best.key[0] for row in trainer.train_dataset.rows for pair in row) == [0, 1, 2]
+    assert [len(layouts_of(row)) for row in trainer.train_dataset.rows] == [6], "both of a pair are in one row"
 
 
 # -- learning ---------------------------------------------------------------------------------------------
@@ -150,10 +156,8 @@ def test_it_learns_to_prefer_the_best(tmp_path: Path, adapter: str) -> None:
     assert record["held_out"]["right"] == 1.0
     assert record["held_out"]["margin"] == pytest.approx(6.0, abs=1.0)
     again = Learner(str(tmp_path / "out"), config)
-    assert again.measure(pairs)["margin"] == pytest.approx(record["held_out"]["margin"], abs=0.2)
-    learner.learn(pairs[:1], [], tmp_path / "other")  # another lambda: from the beginning again
-    first = json.loads((tmp_path / "out" / "pasta.json").read_text())
-    assert first["positions"] == "predicted"
+    assert margins(again, pairs, tmp_path)["margin"] == pytest.approx(record["held_out"]["margin"], abs=0.2)
+    assert json.loads((tmp_path / "out" / "pasta.json").read_text())["positions"] == "predicted"
 
 
 def test_full_weights(tmp_path: Path, adapter: str) -> None:
@@ -162,31 +166,31 @@ def test_full_weights(tmp_path: Path, adapter: str) -> None:
     pairs = toy_pairs(learner)
     record = learner.learn(pairs, pairs, tmp_path / "out")
     assert record["held_out"]["margin"] > 1
-    assert Learner(str(tmp_path / "out"), config).measure(pairs)["margin"] == pytest.approx(
-        record["held_out"]["margin"], abs=1e-2
-    )
+    again = margins(Learner(str(tmp_path / "out"), config), pairs, tmp_path)
+    assert again["margin"] == pytest.approx(record["held_out"]["margin"], abs=1e-2)
 
 
-def test_a_run_that_was_killed_goes_on(tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = settings(tmp_path, adapter, epochs=6, learning_rate=1e-3, save_steps=2)
-    learner = Learner(adapter, config)
-    pairs = toy_pairs(learner)
-    whole = learner.learn(pairs, pairs, tmp_path / "whole")
-    real, steps = learner.losses, iter(range(100))
+def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, adapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a real signal, which comes in the middle of a step."""
+    config = settings(tmp_path, adapter, epochs=6, learning_rate=1e-3)
+    pairs = toy_pairs(Learner(adapter, config))
+    whole = Learner(adapter, config).learn(pairs, pairs, tmp_path / "whole")
+    real, steps = PairTrainer.losses, iter(range(100))
 
-    def killed(rows: Any) -> Any:
-        if next(steps) == 5:
-            raise KeyboardInterrupt
-        return real(rows)
+    def interrupted(self: PairTrainer, model: Any, inputs: Any) -> Any:
+        if next(steps) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self, model, inputs)
 
-    monkeypatch.setattr(learner, "losses", killed)
+    monkeypatch.setattr(PairTrainer, "losses", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        learner.learn(pairs, pairs, tmp_path / "parts")
-    monkeypatch.setattr(learner, "losses", real)
-    parts = learner.learn(pairs, pairs, tmp_path / "parts")
-    assert parts["log"][0]["step"] == 5
+        Learner(adapter, config).learn(pairs, pairs, tmp_path / "parts")
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["checkpoint-3"]
+    monkeypatch.setattr(PairTrainer, "losses", real)
+    parts = Learner(adapter, config).learn(pairs, pairs, tmp_path / "parts")
+    assert parts["log"][-1]["step"] == 6
     assert parts["held_out"]["margin"] == pytest.approx(whole["held_out"]["margin"], abs=1e-3)
-    assert not (tmp_path / "parts" / "checkpoint.pt").exists()
+    assert not list((tmp_path / "parts").glob("checkpoint-*"))
 
 
 # -- samples ----------------------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ from pasta.train import sft
 from pasta.train.config import Method, SftConfig
 from pasta.train.examples import end_of_turn, make_example, measure
 from pasta.train.loss import token_losses
-from support import tiny_engine
+from pasta.train.model import train_rows
+from support import tiny_engine, tiny_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -228,8 +229,19 @@ def test_nothing_to_train_on(tmp_path: Path, base: str) -> None:
 
 def test_without_peft_it_says_what_to_do(tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(UsageError, match="built-in lora"):
-        sft.train(SftConfig(data=data, output=str(tmp_path / "out"), model=base, method="peft"))
+    with pytest.raises(UsageError, match=r"pasta-decoding\[train\]"):
+        sft.train(SftConfig(data=data, output=str(tmp_path / "out"), model=base, method="lora"))
+
+
+def test_other_rows_get_no_gradient() -> None:
+    model = tiny_model()
+    model.requires_grad_(False)
+    train_rows(model, [5, 7])
+    model(input_ids=torch.arange(40)[None], use_cache=False).logits.sum().backward()
+    for table in (model.get_input_embeddings(), model.get_output_embeddings()):
+        moved = table.weight.grad.abs().sum(1).nonzero().flatten().tolist()
+        assert set(moved) <= {5, 7}
+        assert moved
 
 
 def test_layout_without_a_response_still_ends() -> None:

@@ -69,9 +69,9 @@ def command(
 ) -> None:
     """Mark, in each answer of a file, the parts that do not depend on each other.
 
-    IN has `messages`, ShareGPT's `conversations`, or `prompt` and `response`. OUT is the same with the answers in PASTA-LANG; `plain` keeps each
-    answer as it was, and removing the tags gives it back to the letter. A run that was interrupted goes on where it
-    stopped.
+    IN has `messages`, ShareGPT's `conversations`, or `prompt` and `response`. OUT is the same with the answers in
+    PASTA-LANG; `plain` keeps each answer as it was, and removing the tags gives it back to the letter. A run that was
+    interrupted goes on where it stopped.
     """
     check_names(source, target)
     chosen: Annotator

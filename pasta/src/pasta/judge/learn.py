@@ -20,11 +20,11 @@ from pasta.clock import Clock
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair, batches, padded
 from pasta.judge.groups import Group, Preference, epoch
+from pasta.judge.lora import attach, updates
 from pasta.judge.preferences import Contest
 from pasta.models.adapter import A, B, Base
 from pasta.models.catalogue import resolve
 from pasta.models.checkpoint import no_bars
-from pasta.models.lora import attach, updates
 from pasta.models.save import save_adapter
 
 WARMUP = 0.05

@@ -27,12 +27,14 @@ A, B, ROWS = ".lora_A.weight", ".lora_B.weight", ".token_adapter.trainable_token
 class Base:
     """The model that an adapter belongs to, as the adapter's record names it."""
 
-    name: str
+    name: str  # an id on the hub, an absolute path, or a name that PASTA knows
     checksum: str | None = None  # of its weights; None: nobody wrote it down
+    place: str | None = None  # where other libraries find it, if `name` tells them nothing
 
     @classmethod
     def of(cls, folder: ModelFolder) -> Base:
-        return cls(folder.reference, weights_checksum(folder.path))
+        known = folder.source in ("huggingface", "folder")
+        return cls(folder.reference, weights_checksum(folder.path), None if known else str(folder.path))
 
     def check(self, found: ModelFolder, adapter: str | os.PathLike[str]) -> None:
         """Refuses another model than the one that the adapter was trained on."""
@@ -51,10 +53,11 @@ def is_adapter(folder: str | os.PathLike[str]) -> bool:
 def base_of(folder: str | os.PathLike[str]) -> Base:
     """The model that an adapter belongs to."""
     record = read_record(folder)
-    name = record.get("base") or read_json(Path(folder) / CONFIG).get("base_model_name_or_path")
+    place = read_json(Path(folder) / CONFIG).get("base_model_name_or_path")
+    name = record.get("base") or place
     if not name:
         raise CorruptModel(f"{folder} does not say which model it adapts", hint=f'add "base" to its {RECORD}')
-    return Base(str(name), record.get("checksum"))
+    return Base(str(name), record.get("checksum"), None if place == name else place)
 
 
 def write_record(folder: str | os.PathLike[str], base: Base, positions: str) -> None:

@@ -12,9 +12,8 @@ from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.models.adapter import WEIGHTS, A, B, Base
-from pasta.models.lora import usual_rank
 from pasta.models.positions import trained_positions
-from pasta.models.save import DTYPE, save_adapter, tag_rows
+from pasta.models.save import DTYPE, save_adapter, tag_rows, usual_rank
 
 
 @dataclass(frozen=True, slots=True)

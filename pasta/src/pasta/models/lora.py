@@ -1,77 +1,83 @@
-"""LoRA, built in: low-rank updates of the linear layers, and of the embeddings only the rows of the tags.
+"""LoRA by the peft library: low-rank updates of every linear layer, and of the embeddings the rows of the tags.
 
-What is trained here is saved in PEFT's own format (`pasta.models.save`). The peft library offers more kinds of
-adapters and works with sharded weights; this needs nothing beyond torch.
+The peft library is needed to train; `pasta.models.merge` reads what was trained without it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
+from pasta.errors import UsageError
+from pasta.models.adapter import CONFIG, read_json, read_record
+from pasta.models.positions import mark
+from pasta.models.tags import add_tags
 
-class LoraLinear(nn.Module):
-    """A frozen linear layer and its low-rank update."""
-
-    def __init__(self, base: nn.Linear, rank: int, alpha: float, dropout: float = 0.0):
-        super().__init__()
-        self.base = base.requires_grad_(False)
-        device = base.weight.device
-        self.lora_A = nn.Parameter(torch.empty(rank, base.in_features, device=device))
-        self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, device=device))
-        nn.init.kaiming_uniform_(self.lora_A, a=math.sqrt(5))
-        self.scale = alpha / rank
-        # In training, a dropout of 0 still takes two passes over memory.
-        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        update = nn.functional.linear(nn.functional.linear(self.dropout(x), self.lora_A), self.lora_B)
-        return self.base(x) + self.scale * update
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 
-def attach(model: PreTrainedModel, rank: int, alpha: float, dropout: float = 0.0) -> None:
-    """Freezes the model and puts an update beside each linear layer but the one that gives the logits."""
-    model.requires_grad_(False)
-    head = model.get_output_embeddings()
-    for name, layer in [(n, m) for n, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head]:
-        owner, _, own = name.rpartition(".")
-        setattr(model.get_submodule(owner), own, LoraLinear(layer, rank, alpha, dropout))
+def check_peft() -> None:
+    """Before any work is done."""
+    try:
+        import peft  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError("LoRA needs peft", hint="pip install 'pasta-decoding[train]', or use method full") from None
 
 
-def updates(model: nn.Module) -> dict[str, LoraLinear]:
-    """The layers that have an update, by the name they had before."""
-    return {name: module for name, module in model.named_modules() if isinstance(module, LoraLinear)}
+def new_adapter(
+    model: PreTrainedModel, tags: Iterable[int], rank: int, alpha: float, dropout: float = 0.0
+) -> PeftModel:
+    """Freezes a model and puts an update, which begins as none, beside each of its linear layers."""
+    from peft import LoraConfig, get_peft_model
+
+    rows = sorted(tags)
+    settings = LoraConfig(
+        r=rank,
+        lora_alpha=alpha,  # type: ignore[arg-type]  # a float is as good
+        lora_dropout=dropout,
+        target_modules="all-linear",
+        trainable_token_indices=dict.fromkeys(embedding_names(model), rows) if rows else None,
+        task_type="CAUSAL_LM",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of layers that lie the other way round, which it then turns by itself
+        return in_float32(get_peft_model(model, settings))
 
 
-def usual_rank(ranks: Sequence[int]) -> int:
-    """The rank that most layers have."""
-    return max(set(ranks), key=ranks.count, default=1)
+def open_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str]) -> PeftModel:
+    """Puts an adapter beside its base model's layers, to be trained further."""
+    from peft import PeftModel
+
+    if read_json(Path(folder) / CONFIG).get("modules_to_save"):
+        raise UsageError(f"the adapter in {folder} holds whole layers", hint="train it further with method full")
+    positions = Positions.parse(read_record(folder).get("positions") or "predicted")
+    add_tags(model, vocabulary, positions.unit)
+    mark(model, positions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return in_float32(PeftModel.from_pretrained(model, str(folder), is_trainable=True))
 
 
-def train_rows(model: PreTrainedModel, rows: Iterable[int]) -> None:
-    """Lets the embeddings of these tokens be trained, and of no other: the gradient of the others is 0.
-
-    AdamW does not move what has no gradient and no decay; `SegmentTrainer` never lets embeddings decay.
-    """
-    tables = [model.get_input_embeddings(), model.get_output_embeddings()]
-    weights = {id(table.weight): table.weight for table in tables if table is not None}
-    for weight in weights.values():
-        chosen = torch.zeros(weight.shape[0], 1)
-        chosen[list(rows)] = 1
-        weight.requires_grad_(True)
-        weight.register_hook(_masked(chosen))
+def embedding_names(model: PreTrainedModel) -> list[str]:
+    """The embedding tables as peft names them, a tied one once."""
+    first, last = model.get_input_embeddings(), model.get_output_embeddings()
+    tables = [first] if last is None or first.weight is last.weight else [first, last]
+    names = {id(module): name for name, module in model.named_modules()}
+    return [names[id(table)].rpartition(".")[2] for table in tables]
 
 
-class _masked:
-    """A gradient hook. A class, since the mask must follow the gradient to its device once, not at every step."""
-
-    def __init__(self, mask: torch.Tensor):
-        self.mask = mask
-
-    def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
-        self.mask = self.mask.to(gradient.device, gradient.dtype)
-        return gradient * self.mask
+def in_float32(model: PeftModel) -> PeftModel:
+    """What is trained is kept in float32, whatever the frozen weights are in: small steps would be rounded away."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.to(torch.float32)
+    return model

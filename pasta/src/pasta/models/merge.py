@@ -1,4 +1,4 @@
-"""An adapter and its base model: merged into the weights, or put beside them to be trained further."""
+"""An adapter merged into its base model's weights; this needs no peft."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from pasta.core.positions import Positions
 from pasta.core.tree import require_tags
 from pasta.core.vocabulary import Vocabulary
-from pasta.errors import CorruptModel, UsageError
+from pasta.errors import CorruptModel
 from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, read_json, read_record
-from pasta.models.lora import LoraLinear, updates, usual_rank
 from pasta.models.positions import mark
 from pasta.models.tags import add_tags
 
@@ -42,6 +42,8 @@ def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | 
             if low is None:
                 raise CorruptModel(f"the adapter in {folder} has half an update of {target}")
             update = low.float() @ value * _scale(config, target, len(value))
+            if isinstance(model.get_submodule(target), Conv1D):  # GPT-2's, whose weight lies the other way round
+                update = update.T
             _fits(weight, update, target, folder)
             weight.copy_(weight.float() + update.to(weight.device))
         elif name.endswith(ROWS):
@@ -56,36 +58,6 @@ def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | 
             weight.copy_(value.to(weight.device))
     if positions:
         mark(model, Positions.parse(positions))
-
-
-@torch.no_grad()
-def attach_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str]) -> float:
-    """Puts an adapter beside a base model's layers, to be trained further; returns its alpha, for `save_lora`."""
-    config = read_json(Path(folder) / CONFIG)
-    if config.get("modules_to_save"):
-        raise UsageError(f"the adapter in {folder} holds whole layers", hint="train it further with method full")
-    merged = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    apply_adapter(model, vocabulary, folder)  # which checks it, and gives the tags their rows
-    tensors = load_file(Path(folder) / WEIGHTS)
-    model.requires_grad_(False)
-    scales = set()
-    for key in sorted(tensors):
-        if not key.endswith(A):
-            continue
-        name = key.removeprefix(PREFIX).removesuffix(A)
-        first, second = tensors[key].float(), tensors[key.removesuffix(A) + B].float()
-        layer = model.get_submodule(name)
-        layer.weight.copy_(merged[f"{name}.weight"])
-        scale = _scale(config, name, len(first))
-        scales.add(scale)
-        update = LoraLinear(layer, len(first), scale * len(first))
-        update.lora_A.copy_(first.to(layer.weight.device))
-        update.lora_B.copy_(second.to(layer.weight.device))
-        owner, _, own = name.rpartition(".")
-        setattr(model.get_submodule(owner), own, update)
-    if len(scales) != 1:
-        raise UsageError(f"the adapter in {folder} scales its layers differently", hint="use method full")
-    return scales.pop() * usual_rank([len(layer.lora_A) for layer in updates(model).values()])
 
 
 def _weight(model: PreTrainedModel, name: str, folder: Any) -> torch.Tensor:

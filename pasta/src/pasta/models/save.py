@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel
-from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, Base, write_record
-from pasta.models.lora import updates, usual_rank
+from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, Base, write_record
 from pasta.models.positions import trained_positions
+
+if TYPE_CHECKING:
+    from peft import PeftModel
 
 DTYPE = torch.float16  # finer than bfloat16, and wide enough for what stands here
 
@@ -35,15 +38,14 @@ def save_adapter(
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     stored = {PREFIX + name: tensor.detach().to("cpu", DTYPE).contiguous() for name, tensor in tensors.items()}
-    if any(not tensor.isfinite().all() for tensor in stored.values()):
-        raise CorruptModel("the adapter holds numbers that are not finite", hint="train again, more slowly")
+    check_finite(stored)
     save_file(stored, path / WEIGHTS, metadata={"format": "pt"})
     usual = usual_rank(list(ranks.values()))
     tables = sorted({name.removesuffix(ROWS).rpartition(".")[2] for name in tensors if name.endswith(ROWS)})
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": base.name,
+        "base_model_name_or_path": base.place or base.name,
         "inference_mode": True,
         "r": usual,
         "lora_alpha": alpha,
@@ -60,21 +62,35 @@ def save_adapter(
     return path
 
 
-def save_lora(
-    folder: str | os.PathLike[str], model: PreTrainedModel, vocabulary: Vocabulary, base: Base, alpha: float
+def save_peft(
+    folder: str | os.PathLike[str],
+    model: PeftModel,
+    vocabulary: Vocabulary,
+    base: Base,
+    *,
+    state: dict[str, torch.Tensor] | None = None,
+    dtype: torch.dtype = DTYPE,
 ) -> Path:
-    """Writes what `pasta.models.lora` trained, and the tokenizer with the tags."""
-    tensors: dict[str, torch.Tensor] = {}
-    layers = updates(model)
-    for name, layer in layers.items():
-        tensors[name + A], tensors[name + B] = layer.lora_A, layer.lora_B
-    tags = vocabulary.tags.all if vocabulary.tags else frozenset[int]()
-    tensors |= tag_rows(model, tags)
-    ranks = {name: len(layer.lora_A) for name, layer in layers.items()}
-    positions = str(trained_positions(model))
-    path = save_adapter(folder, tensors, base=base, positions=positions, alpha=alpha, ranks=ranks, rows=tags)
+    """Writes what peft trains of a model, with the tokenizer that has the tags. `state`: the weights, if gathered."""
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    config = model.peft_config["default"]
+    config.base_model_name_or_path = base.place or base.name
+    # Not the whole embeddings, which peft would keep because they grew by the tags.
+    model.save_pretrained(str(path), state_dict=state, save_embedding_layers=False)
+    tensors = load_file(path / WEIGHTS)
+    check_finite(tensors)
+    if dtype != torch.float32:
+        save_file({name: tensor.to(dtype) for name, tensor in tensors.items()}, path / WEIGHTS, {"format": "pt"})
+    (path / "README.md").unlink(missing_ok=True)  # a form to be filled in
     vocabulary.tokenizer.save_pretrained(path)
+    write_record(path, base, str(trained_positions(model.get_base_model())))
     return path
+
+
+def check_finite(tensors: dict[str, torch.Tensor]) -> None:
+    if any(not tensor.isfinite().all() for tensor in tensors.values()):
+        raise CorruptModel("the adapter holds numbers that are not finite", hint="train again, more slowly")
 
 
 def tag_rows(model: PreTrainedModel, tags: Iterable[int]) -> dict[str, torch.Tensor]:
@@ -86,3 +102,8 @@ def tag_rows(model: PreTrainedModel, tags: Iterable[int]) -> dict[str, torch.Ten
     tables = [first] if last is None or first.weight is last.weight else [first, last]
     names = {id(module): name for name, module in model.named_modules()}
     return {names[id(table)] + ROWS: table.weight[ids] for table in tables}
+
+
+def usual_rank(ranks: Sequence[int]) -> int:
+    """The rank that most layers have."""
+    return max(set(ranks), key=ranks.count, default=1)

@@ -11,7 +11,8 @@ from pasta.errors import UsageError
 from pasta.models import bundled
 from pasta.settings import Settings, told
 
-Method = Literal["full", "lora", "peft"]
+Method = Literal["full", "lora", "peft"]  # peft: what lora was called when there were two
+Weights = Literal["auto", "float32", "bfloat16", "4bit"]
 Embeddings = Literal["auto", "all", "tags"]
 Attention = Literal["auto", "flex", "dense"]
 
@@ -23,17 +24,20 @@ class SftConfig(Settings):
     """Supervised finetuning on annotated responses."""
 
     # what
-    data: str = told("", "Annotated responses: JSON lines (.jsonl, .gz, .xz) or a Hugging Face data set.")
+    data: str = told("", "Annotated responses: JSON lines (.jsonl, .gz, .xz) or a data set of the Hugging Face hub.")
     output: str = told("", "Folder for the finetuned model, its checkpoints and logs.")
     model: str = told(bundled.NAME, "The model to finetune: a folder, a .gguf file or a Hugging Face id.")
     base: str | None = told(None, "Where an adapter's base model lies now, if not where the adapter says.")
-    eval_data: str | None = told(None, "Held-out responses in the same form; their loss is reported.")
+    split: str = told("train", "The split of a data set of the hub.")
+    eval_data: str | None = told(None, "Held-out responses in the same form: their loss, and how they are answered.")
+    eval_split: str = told("test", "The split of a held-out data set of the hub.")
     limit: int = told(0, "Use so many examples at most; 0: all.")
     strip_tags: bool = told(False, "Train on the same answers without their tags (the paper's Baseline-SFT).")
     positions: str = told("predicted", "Where a parent goes on past a block: predicted, ones, fixed:K or stitched.")
 
     # how
-    method: Method = told("full", "full: all weights; lora: LoRA, built in; peft: LoRA by the peft library.")
+    method: Method = told("full", "full: all weights; lora: low-rank updates, an adapter of a few MB (needs peft).")
+    weights: Weights = told("auto", "With lora, what frozen weights are kept in: float32, bfloat16 or 4bit.")
     embeddings: Embeddings = told("auto", "Train all embeddings, or the tags' alone; auto: tags with LoRA.")
     lora_rank: int = told(24, "Rank of the LoRA matrices.")
     lora_alpha: float = told(48.0, "The LoRA update is scaled by alpha / rank.")
@@ -61,6 +65,11 @@ class SftConfig(Settings):
     gradient_checkpointing: bool = told(False, "Trade time for memory.")
     cpu: bool = told(False, "Train on the CPU even where there is a GPU.")
 
+    # how well it does meanwhile
+    eval_steps: int = told(0, "Evaluate after so many steps; 0: at the end alone.")
+    eval_answers: int = told(16, "Held-out prompts to answer at each evaluation: how many fork, and how fast; 0: none.")
+    max_tokens: int = told(256, "Tokens that such an answer may have.")
+
     # records
     logging_steps: int = told(10, "Log after so many steps.")
     save_steps: int = told(0, "Checkpoint after so many steps; 0: only the finished model is kept.")
@@ -70,9 +79,11 @@ class SftConfig(Settings):
 
     def __post_init__(self) -> None:
         Positions.parse(self.positions)
-        self.check_positive("batch_size", "gradient_accumulation", "max_length", "lora_rank", "logging_steps")
+        self.check_positive(
+            "batch_size", "gradient_accumulation", "max_length", "max_tokens", "lora_rank", "logging_steps"
+        )
         self.check_given("data", "output")
-        self.check_choices("method", "attention", "embeddings")
+        self.check_choices("method", "attention", "embeddings", "weights")
         if self.embeddings == "all" and self.method != "full":
             raise UsageError("embeddings is 'all', but an adapter keeps only those of the tags", hint="use method full")
         if not 0 <= self.warmup < 1:
@@ -81,3 +92,7 @@ class SftConfig(Settings):
     @property
     def peak_learning_rate(self) -> float:
         return LEARNING_RATES[self.method] if self.learning_rate is None else self.learning_rate
+
+    @property
+    def lora(self) -> bool:
+        return self.method != "full"

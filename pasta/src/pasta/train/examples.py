@@ -52,6 +52,9 @@ def make_examples(
         if len(layout.ids) > max_length:
             examples.refused[f"longer than {max_length} tokens"] += 1
             continue
+        if max(layout.positions) >= max_length:  # promises reserve more than their blocks fill
+            examples.refused[f"longer than {max_length} positions"] += 1
+            continue
         examples.layouts.append(layout)
     return examples
 

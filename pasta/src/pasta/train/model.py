@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import torch
+from transformers import PreTrainedModel
+
+from pasta.core.vocabulary import Vocabulary
 from pasta.engine.checked import ensure_checked
 from pasta.engine.native import NativeEngine
 from pasta.engine.selfcheck import NEEDS_SLOTS
 from pasta.engine.support import shortest_reach
-from pasta.errors import UsageError
+from pasta.errors import StorageError, UsageError
 from pasta.models.adapter import is_adapter
-from pasta.models.checkpoint import is_model
+from pasta.models.catalogue import resolve
+from pasta.models.checkpoint import is_model, quiet, read_tokenizer, read_weights
+from pasta.models.folder import ModelFolder
 from pasta.models.load import LoadedModel, load_model
+from pasta.train.config import Weights
 
 
-def load_trainable(name: str, length: int, base: str | None = None) -> LoadedModel:
-    """A model on the CPU in float32, with which rows of `length` tokens can be trained; an adapter is merged.
+def load_trainable(name: str, length: int, base: str | None = None, weights: Weights = "float32") -> LoadedModel:
+    """A model on the CPU, with which rows of `length` tokens can be trained; an adapter is merged.
 
     Refused is what the engine could not decode afterwards: its attention would not be what was trained.
     """
-    loaded = load_model(name, device="cpu", dtype="float32", base=base)
+    if weights == "4bit":
+        loaded = load_in_4_bits(resolve(name, base))
+    else:
+        loaded = load_model(name, device="cpu", dtype="float32" if weights == "auto" else weights, base=base)
     engine = NativeEngine(loaded.model, loaded.vocabulary, name=loaded.name, slots=NEEDS_SLOTS)
-    ensure_checked(engine, loaded.folder)
+    if weights != "4bit":  # which rounds too coarsely to be compared
+        ensure_checked(engine, loaded.folder)
     reach = shortest_reach(engine.calls, min(length, engine.context))
     if reach is not None:
         raise UsageError(
@@ -31,9 +46,99 @@ def load_trainable(name: str, length: int, base: str | None = None) -> LoadedMod
     return loaded
 
 
+def load_in_4_bits(folder: ModelFolder) -> LoadedModel:
+    """By bitsandbytes, as QLoRA does: NF4 with scales that are themselves quantised; embeddings stay as they are."""
+    if folder.base is not None:
+        raise UsageError(
+            f"{folder.name} is an adapter, which cannot be merged into 4 bits",
+            hint="write it as one folder first: pasta export --model NAME --output FOLDER",
+        )
+    check_bitsandbytes()
+    from transformers import BitsAndBytesConfig
+
+    compute = torch.bfloat16 if torch.cuda.is_available() else torch.float32
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=compute,
+        bnb_4bit_quant_storage=compute,  # so that FSDP can share the weights out with the others
+    )
+    place: int | str = int(os.environ.get("LOCAL_RANK", "0")) if torch.cuda.is_available() else "cpu"
+    with quiet():
+        model = read_weights(folder.path, quantization_config=settings, dtype=compute, device_map={"": place})
+        tokenizer = read_tokenizer(folder.path)
+    ends: Any = model.generation_config.eos_token_id if model.generation_config is not None else None
+    eos = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+    return LoadedModel(model.eval(), Vocabulary(tokenizer, eos), folder)
+
+
+def check_bitsandbytes() -> None:
+    try:
+        import bitsandbytes  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError("weights in 4 bits need bitsandbytes", "pip install 'pasta-decoding[train-4bit]'") from None
+
+
+def choose_weights(wanted: Weights, folder: ModelFolder, *, frozen: bool, on_gpu: bool) -> Weights:
+    """What the weights are kept in. Trained ones need float32; frozen ones may stay as the checkpoint has them."""
+    if not frozen:
+        if wanted not in ("auto", "float32"):
+            raise UsageError(f"weights is {wanted!r}, but method full trains them, which needs float32", "use lora")
+        return "float32"
+    if wanted != "auto":
+        return wanted
+    from pasta.models.checkpoint import read_config
+
+    with quiet():
+        stored = getattr(read_config(folder.whole.path), "dtype", None)
+    return "bfloat16" if on_gpu and stored in (torch.bfloat16, torch.float16) else "float32"
+
+
+def train_rows(model: PreTrainedModel, rows: Iterable[int]) -> None:
+    """Lets the embeddings of these tokens be trained, and of no other: the gradient of the others is 0.
+
+    AdamW does not move what has no gradient and no decay; `SegmentTrainer` never lets embeddings decay.
+    """
+    tables = [model.get_input_embeddings(), model.get_output_embeddings()]
+    weights = {id(table.weight): table.weight for table in tables if table is not None}
+    for weight in weights.values():
+        chosen = torch.zeros(weight.shape[0], 1)
+        chosen[list(rows)] = 1
+        weight.requires_grad_(True)
+        weight.register_hook(_masked(chosen))
+
+
+class _masked:
+    """A gradient hook. A class, since the mask must follow the gradient to its device once, not at every step."""
+
+    def __init__(self, mask: torch.Tensor):
+        self.mask = mask
+
+    def __call__(self, gradient: torch.Tensor) -> torch.Tensor:
+        self.mask = self.mask.to(gradient.device, gradient.dtype)
+        return gradient * self.mask
+
+
 def check_output(folder: str, *, adapter: bool, resume: bool) -> None:
     """Refuses a folder with a model in it, unless the training goes on with that model in the same form."""
-    found = "an adapter" if is_adapter(folder) else "a whole model" if is_model(Path(folder)) else None
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"the output {folder} is a file", "name a new folder")
+    found = "an adapter" if is_adapter(folder) else "a whole model" if is_model(path) else None
     if found is None or (resume and found == ("an adapter" if adapter else "a whole model")):
         return
     raise UsageError(f"the output {folder} holds {found} already", "name a new folder")
+
+
+def check_room(folder: str, model: torch.nn.Module) -> None:
+    """Refuses a disk on which what is trained has no room, before hours are spent on it."""
+    path = Path(folder).absolute()
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    needed = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        raise StorageError(
+            f"no room for the model in {folder}: {needed / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free",
+            hint="make room, or name an output on another disk",
+        )

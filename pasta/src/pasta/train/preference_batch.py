@@ -99,20 +99,10 @@ def split(pairs: Sequence[Pair], share: float) -> tuple[list[Pair], list[Pair]]:
     return [pair for pair in pairs if not is_held(pair)], [pair for pair in pairs if is_held(pair)]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Tensors of some rows, and whose each token is: the responses of the rows one after another."""
-
-    inputs: dict[str, torch.Tensor]
-    owners: torch.Tensor
-    responses: int
-
-    def to(self, device: torch.device) -> Batch:
-        inputs = {name: value.to(device, non_blocking=True) for name, value in self.inputs.items()}
-        return Batch(inputs, self.owners.to(device, non_blocking=True), self.responses)
-
-
-def make_batch(rows: Sequence[Sequence[Layout]], pad: int, least: Shape | None) -> Batch:
+def make_response_batch(
+    rows: Sequence[Sequence[Layout]], pad: int, least: Shape | None = None
+) -> dict[str, torch.Tensor]:
+    """Tensors of some rows; `owners` says whose each token is, the responses of all rows counted on."""
     inputs = collate(rows, pad=pad, multiple=BLOCK if least else 8, least=least)
     owners = torch.zeros_like(inputs["labels"])
     number = 0
@@ -122,7 +112,17 @@ def make_batch(rows: Sequence[Sequence[Layout]], pad: int, least: Shape | None) 
             owners[index, start : start + len(layout.ids)] = number
             start += len(layout.ids)
             number += 1
-    return Batch(inputs, owners, number)
+    return {**inputs, "owners": owners}
+
+
+def make_pair_batch(rows: Sequence[Sequence[Pair]], pad: int, least: Shape | None = None) -> dict[str, torch.Tensor]:
+    """Both responses of each pair one after another, with the pair's reference and its target."""
+    pairs = [pair for row in rows for pair in row]
+    return {
+        **make_response_batch([layouts_of(row) for row in rows], pad, least),
+        "reference": torch.tensor([pair.reference for pair in pairs]),
+        "target": torch.tensor([pair.target for pair in pairs]),
+    }
 
 
 def pair_rows(pairs: Sequence[Pair], size: int, seed: int) -> list[list[Pair]]:

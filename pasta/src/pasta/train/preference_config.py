@@ -71,6 +71,7 @@ class PreferenceConfig(Settings):
     attention: Attention = told("auto", "flex: FlexAttention; dense: an explicit mask; auto: flex on CUDA.")
     logging_steps: int = told(10, "Log after so many steps.")
     save_steps: int = told(50, "Checkpoint after so many steps, to go on from; 0: never.")
+    report_to: str = told("none", "Trackers: none, tensorboard, wandb, trackio; several with commas.")
 
     def __post_init__(self) -> None:
         self.check_given("prompts", "output")

@@ -31,10 +31,6 @@ class Round:
     def scores(self) -> Path:
         return self.folder / "scores.jsonl"
 
-    @property
-    def reference(self) -> Path:
-        return self.folder / "reference.jsonl"
-
     def pairs(self, weight: float) -> Path:
         return self.folder / f"pairs-{name_of(weight)}.jsonl"
 

@@ -9,7 +9,8 @@
     OUTPUT/round-1/lambda-4/           the model that learned from them, and training.json
     OUTPUT/round-2-lambda-4/…          the same again, with samples of that model
 
-Each step adds what is missing of its file, so that a run may stop anywhere.
+Each step adds what is missing of its file, so that a run may stop anywhere. Under `accelerate launch` all processes
+sample and train; one of them scores.
 """
 
 from __future__ import annotations
@@ -17,43 +18,66 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pasta.data.lines import append_lines, read_lines, write_lines
 from pasta.errors import PastaError
+from pasta.judge.base import Judge
+from pasta.judge.open import open_judge
 from pasta.train.pairs import make_pairs, name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import contrast, describe_scores
 from pasta.train.preference_round import Question, Round, read_parts, read_questions, rounds
 from pasta.train.score import Guards, Score, score
+from pasta.train.team import Team
 
 if TYPE_CHECKING:
+    from pasta.core.layout import Layout
     from pasta.engine.native import NativeEngine
+    from pasta.train.preference import Learner
+    from pasta.train.preference_batch import Key, Pair
 
 SCORED_AT_ONCE = 4096  # samples; a judge batches them as it likes
 
 
 def run(config: PreferenceConfig) -> list[dict[str, Any]]:
-    """Runs the chosen steps of every round; returns the records of the models trained so far."""
+    """Runs the chosen steps of every round; returns the records of the models trained so far.
+
+    The judge is opened, and the trackers are looked for, before anything is sampled.
+    """
+    team = Team.of(cpu=config.device == "cpu")
+    judge = open_judge(config.judge) if "score" in config.chosen_steps and team.first else None
+    if "train" in config.chosen_steps:
+        from pasta.train.trackers import check_trackers
+
+        check_trackers(config.report_to)
     records: list[dict[str, Any]] = []
     for each in rounds(config):
         if config.round and each.number != config.round:
             continue
-        steps = {"sample": sample, "score": score_samples, "pairs": pair, "train": train}
         for step in config.chosen_steps:
-            print(f"== round {each.number}: {step} ({each.folder})", file=sys.stderr, flush=True)
-            records += steps[step](config, each) or []
+            team.say(f"== round {each.number}: {step} ({each.folder})")
+            if step == "sample":
+                sample(config, each, team)
+            elif step == "score" and judge is not None:
+                score_samples(config, each, judge)
+            elif step == "pairs" and team.first:
+                pair(config, each)
+            elif step == "train":
+                records += train(config, each, team)
+            team.wait()
     return records
 
 
 # -- sample ----------------------------------------------------------------------------------------------
 
 
-def sample(config: PreferenceConfig, each: Round) -> None:
+def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
     from pasta.train.samples import draw
 
-    number, parts = config.shard
+    number, parts = team.share(*config.shard)
     questions = read_questions(config)
     prompts = [each.prompt if index % parts == number else "" for index, each in enumerate(questions)]
     limits = {name: getattr(config, name) for name in ("batch", "max_tokens", "max_prompt_tokens", "minutes")}
@@ -61,7 +85,7 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     drawn = {(row["index"], row["sample"]) for row in each.samples()}
     if is_missing(prompts, config.samples, drawn):
         draw(
-            engine_of(config, each.model), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
+            engine_of(config, each.model, team), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
             samples=config.samples, temperature=config.temperature, parallelism=config.biases,
             seed=config.seed + each.number - 1, **limits,
         )  # fmt: skip
@@ -71,7 +95,7 @@ def sample(config: PreferenceConfig, each: Round) -> None:
     answered = {(row["index"], row["sample"]) for row in read_parts(config.folder, "baseline")}
     if is_missing(wanted, 1, answered):
         draw(
-            engine_of(config, config.baseline), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
+            engine_of(config, config.baseline, team), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
             samples=1, temperature=0.0, plain=True, **limits,
         )  # fmt: skip
 
@@ -80,22 +104,19 @@ def is_missing(prompts: Sequence[str], samples: int, done: Collection[tuple[int,
     return any(prompt and (index, n) not in done for index, prompt in enumerate(prompts) for n in range(samples))
 
 
-def engine_of(config: PreferenceConfig, name: str) -> NativeEngine:
+def engine_of(config: PreferenceConfig, name: str, team: Team) -> NativeEngine:
     from pasta.engine.load import load_engine
 
     # Room for all of them at once, as if each were as long as it may be; with less, some would wait.
     slots = config.batch * (config.max_prompt_tokens + config.max_tokens)
-    return load_engine(name, device=config.device, slots=slots, base=config.base_for(name))
+    return load_engine(name, device=team.device or config.device, slots=slots, base=config.base_for(name))
 
 
 # -- score -----------------------------------------------------------------------------------------------
 
 
-def score_samples(config: PreferenceConfig, each: Round) -> None:
-    from pasta.judge.open import open_judge
-
+def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
     until = time.monotonic() + 60 * config.minutes if config.minutes else math.inf
-    judge = open_judge(config.judge)
     questions = read_questions(config)
     baseline = {row["index"]: row for row in read_parts(config.folder, "baseline")}
     done = {(row["index"], row["sample"]) for row in read_lines(each.scores)}
@@ -132,56 +153,84 @@ def pair(config: PreferenceConfig, each: Round) -> None:
     scores = [Score.from_dict(row) for row in read_lines(each.scores)]
     if not scores:
         raise PastaError(f"{each.scores} holds no scores", hint="run the steps sample and score first")
+    found = 0
     print(describe_scores(scores), file=sys.stderr, flush=True)
     for weight in each.weights:
         pairs = make_pairs(samples, scores, weight, config.min_gap)
         write_lines(each.pairs(weight), pairs)
+        found += len(pairs)
         print(f"lambda {name_of(weight)}: {len(pairs)} pairs  {contrast(pairs)}", file=sys.stderr, flush=True)
+    if not found:
+        raise no_pairs(scores, config)
+
+
+def no_pairs(scores: Sequence[Score], config: PreferenceConfig) -> PastaError:
+    """Why no prompt has a sample that may be the best, and another to set against it."""
+    faulty = Counter(fault for each in scores for fault in each.faults)
+    cut = faulty["cut off"]
+    if cut > len(scores) / 2:
+        hint = f"{cut} were cut off after {config.max_tokens} tokens: sample anew with a higher --max-tokens"
+    elif faulty:
+        hint = "; ".join(f"{count} {fault}" for fault, count in faulty.most_common())
+    else:
+        hint = f"their scores are no further apart than min_gap, {config.min_gap}"
+    return PastaError(f"no pairs come of {len(scores)} samples", hint)
 
 
 # -- train -----------------------------------------------------------------------------------------------
 
 
-def train(config: PreferenceConfig, each: Round) -> list[dict[str, Any]]:
-    """A model for each weight; the model is read, and its attention compiled, once for all of them."""
-    from pasta.train.preference import Learner, is_trained, write_record
+def train(config: PreferenceConfig, each: Round, team: Team) -> list[dict[str, Any]]:
+    """A model for each weight."""
+    from pasta.train.preference import Learner, is_trained, with_reference, write_record
     from pasta.train.preference_batch import LayOut, pairs_of, responses_of, split
 
     left = [weight for weight in each.weights if not is_trained(each.trained(weight))]
-    if not left:
-        return []
     begun = time.monotonic()
-    learner = Learner(each.model, config)
-    files = {weight: list(read_lines(each.pairs(weight))) for weight in left}
-    if not any(files.values()):
-        raise PastaError(f"{each.folder} holds no pairs to train on", hint="run the step pairs first")
-    lay = LayOut(learner.vocabulary, learner.positions)
-    layouts = responses_of((row for rows in files.values() for row in rows), lay)
-    known = {(row["index"], row["sample"]): row["log_prob"] for row in read_lines(each.reference)}
-    missing = {key: it for key, it in layouts.items() if key not in known and len(it.ids) <= config.max_length}
-    planned = {
-        weight: split(pairs_of(rows, layouts, known, config.max_length, config.margin), config.held_out)
-        for weight, rows in files.items()
-    }
-    learner.plan(missing, planned.values())
-    print(f"{len(missing)} reference log probabilities are missing", file=sys.stderr, flush=True)
-    for some in learner.score(missing):
-        known |= some
-        rows = ({"index": index, "sample": number, "log_prob": value} for (index, number), value in some.items())
-        append_lines(each.reference, rows)
-    print(f"ready to train after {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-
     records = []
     for place, weight in enumerate(left):
+        rows = list(read_lines(each.pairs(weight)))
+        if not rows:
+            if not each.pairs(weight).exists():
+                raise PastaError(f"{each.pairs(weight)} is missing", hint="run the step pairs first")
+            team.say(f"lambda {name_of(weight)} has no pairs, and is left out")
+            continue
         used = (time.monotonic() - begun) / 60
         if config.minutes and used >= config.minutes:
-            print(f"time is up after {used:.1f} min: lambda {name_of(weight)} is left", file=sys.stderr, flush=True)
+            team.say(f"time is up after {used:.1f} min: lambda {name_of(weight)} is left")
             break
+        learner = Learner(each.model, config)
+        layouts = responses_of(rows, LayOut(learner.vocabulary, learner.positions))
+        pairs = pairs_of(rows, layouts, {}, config.max_length, config.margin)
+        if not pairs:
+            raise PastaError(
+                f"no pair of {each.pairs(weight)} fits into rows of {config.max_length} tokens", "raise --max-length"
+            )
+        wanted = {response.key: response.layout for it in pairs for response in (it.best, it.worst)}
+        known = references(learner, wanted, each, team, pairs)
+        chosen, held = split(with_reference(pairs, known), config.held_out)
+        team.say(f"-- lambda {name_of(weight)}: {len(chosen)} pairs, {len(held)} held out")
         minutes = (config.minutes - used) / (len(left) - place) if config.minutes else 0.0
-        pairs, held = split(pairs_of(files[weight], layouts, known, config.max_length, config.margin), config.held_out)
-        print(f"-- lambda {name_of(weight)}: {len(pairs)} pairs", file=sys.stderr, flush=True)
-        record = learner.learn(pairs, held, each.trained(weight), minutes)
+        record = learner.learn(chosen, held, each.trained(weight), minutes)
         record = {"lambda": name_of(weight), "round": each.number, "output": str(each.trained(weight)), **record}
-        write_record(each.trained(weight), {"config": config.to_dict(), **record})
+        if team.first:
+            write_record(each.trained(weight), {"config": config.to_dict(), **record})
         records.append(record)
     return records
+
+
+def references(
+    learner: Learner, wanted: Mapping[Key, Layout], each: Round, team: Team, pairs: Sequence[Pair]
+) -> dict[Key, float]:
+    """The log probability of each response under the model that drew it; what is missing is shared out."""
+    known = {(row["index"], row["sample"]): row["log_prob"] for row in read_parts(each.folder, "reference")}
+    missing = {key: layout for key, layout in wanted.items() if key not in known}
+    learner.plan(missing, pairs)
+    team.say(f"{len(missing)} reference log probabilities are missing")
+    own = f"-{team.rank}-of-{team.size}" if team.size > 1 else ""
+    for some in learner.score(dict(list(missing.items())[team.rank :: team.size])):
+        known |= some
+        rows = ({"index": index, "sample": number, "log_prob": value} for (index, number), value in some.items())
+        append_lines(each.folder / f"reference{own}.jsonl", rows)
+    team.wait()
+    return known | {(row["index"], row["sample"]): row["log_prob"] for row in read_parts(each.folder, "reference")}

@@ -17,25 +17,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, TrainingArguments, set_seed
+from transformers import TrainingArguments, set_seed
 
 from pasta.core.layout import Layout
 from pasta.core.positions import Positions, check_unit
-from pasta.core.vocabulary import Vocabulary
 from pasta.data.batch import BLOCK, Shape, collate, pack
 from pasta.data.rows import read_rows
-from pasta.errors import PastaError, UsageError
-from pasta.models.adapter import Base, write_record
-from pasta.models.checkpoint import no_bars
+from pasta.engine.support import context_length
+from pasta.errors import PastaError
+from pasta.models.adapter import Base
+from pasta.models.catalogue import resolve
 from pasta.models.load import LoadedModel
-from pasta.models.lora import attach, train_rows
+from pasta.models.lora import check_peft, new_adapter
 from pasta.models.positions import mark
-from pasta.models.save import save_lora
 from pasta.models.tags import add_tags
+from pasta.train.answers import measure_answers
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
-from pasta.train.model import check_output, load_trainable
-from pasta.train.trainer import SegmentTrainer
+from pasta.train.model import check_output, check_room, choose_weights, load_trainable, train_rows
+from pasta.train.plan import DataPlan, duration, no_tags, work_line
+from pasta.train.trackers import check_trackers
+from pasta.train.trainer import Rows, SegmentTrainer, inner, widest
 
 RECORD = "training.json"  # what was done, beside the model
 
@@ -46,6 +48,7 @@ class Summary:
 
     output: str
     examples: int
+    tagged: int  # of them, those with tags
     refused: dict[str, int]
     rows: int
     fill: float  # share of the rows' places that hold tokens
@@ -60,61 +63,58 @@ class Summary:
 
 
 def train(config: SftConfig) -> Summary:
-    """Finetunes a model and saves it."""
+    """Finetunes a model and saves it. Whatever can be refused is refused before the model is read."""
     begun = time.monotonic()
-    check_output(config.output, adapter=config.method != "full", resume=config.resume)
+    check_output(config.output, adapter=config.lora, resume=config.resume)
+    arguments = training_arguments(config, check_trackers(config.report_to))
+    if config.lora:
+        check_peft()
     set_seed(config.seed)  # before any new weight is drawn
-    loaded = load_trainable(config.model, config.max_length, config.base)
-    base, vocabulary, tokenizer = loaded.model, loaded.vocabulary, loaded.tokenizer
-    positions = Positions.parse(config.positions)
-    if not config.strip_tags:
-        add_tags(base, vocabulary, positions.unit)
-        check_unit(positions, vocabulary)
-        mark(base, positions)
-    examples = load_examples(config.data, vocabulary, config)
+    loaded = load(config, on_gpu=arguments.device.type == "cuda")
+    vocabulary = loaded.vocabulary
+    examples = load_examples(config.data, config.split, loaded, config)
     rows = make_rows(examples.layouts, config)
-    held_out = (
-        make_rows(load_examples(config.eval_data, vocabulary, config).layouts, config) if config.eval_data else []
-    )
-    arguments = training_arguments(config)
+    held_out = load_examples(config.eval_data, config.eval_split, loaded, config).layouts if config.eval_data else []
+    eval_rows = make_rows(held_out, config)
     flex = config.attention == "flex" or (config.attention == "auto" and arguments.device.type == "cuda")
-    base.set_attn_implementation("flex_attention" if flex else "sdpa")
-    base.config.use_cache = False
+    loaded.model.set_attn_implementation("flex_attention" if flex else "sdpa")
+    loaded.model.config.use_cache = False
     model = prepare(loaded, config)
+    check_room(config.output, model)
+    asked = held_out[: config.eval_answers]
     trainer = SegmentTrainer(
         model=model,
         args=arguments,
         train_dataset=Rows(rows),
-        eval_dataset=Rows(held_out) if held_out else None,
-        processing_class=tokenizer,
+        eval_dataset=Rows(eval_rows) if eval_rows else None,
+        vocabulary=vocabulary,
+        base=Base.of(loaded.folder),
         data_collator=partial(
             collate,
-            pad=tokenizer.pad_token_id or 0,
+            pad=loaded.tokenizer.pad_token_id or 0,
             multiple=BLOCK if flex else 8,
             # FlexAttention is compiled: once, if every batch has the same size.
-            least=replace(Shape.of([*rows, *held_out]), rows=config.batch_size) if flex else None,
+            least=replace(Shape.of([*rows, *eval_rows]), rows=config.batch_size) if flex else None,
         ),
-        tags=vocabulary.tags.all if vocabulary.tags else (),
         flex=flex,
         minutes=config.minutes,
+        measure=(lambda it: measure_answers(inner(it), vocabulary, asked, config.max_tokens)) if asked else None,
     )
-    with no_bars():
-        result = trainer.train(resume_from_checkpoint=newest_checkpoint(config) if config.resume else None)
-        if held_out:
-            trainer.evaluate()
-        base.config.use_cache = True
-        save(trainer, loaded, config)
-    tokens = sum(len(layout.ids) for layout in examples.layouts)
+    plan = DataPlan.of(config.data, examples, vocabulary)
+    announce(trainer, plan, rows, config)
+    loss = trainer.run(resume=config.resume)
+    loaded.model.config.use_cache = True
     summary = Summary(
         output=config.output,
-        examples=len(examples.layouts),
-        refused=dict(examples.refused),
+        examples=plan.examples,
+        tagged=plan.tagged,
+        refused=plan.refused,
         rows=len(rows),
-        fill=tokens / (len(rows) * max(sum(len(layout.ids) for layout in row) for row in rows)),
-        tokens=tokens,
+        fill=plan.tokens / (len(rows) * max(sum(len(layout.ids) for layout in row) for row in rows)),
+        tokens=plan.tokens,
         steps=trainer.state.global_step,
         seconds=time.monotonic() - begun,
-        loss=float(result.training_loss),
+        loss=loss,
         log=trainer.state.log_history,
     )
     if trainer.is_world_process_zero():
@@ -123,26 +123,42 @@ def train(config: SftConfig) -> Summary:
     return summary
 
 
-class Rows(torch.utils.data.Dataset[Sequence[Layout]]):
-    """Rows of examples; the collator makes tensors of them."""
+def load(config: SftConfig, *, on_gpu: bool) -> LoadedModel:
+    """The model with its tags, and the position scheme written into its configuration."""
+    weights = choose_weights(config.weights, resolve(config.model, config.base), frozen=config.lora, on_gpu=on_gpu)
+    loaded = load_trainable(config.model, config.max_length, config.base, weights)
+    positions = Positions.parse(config.positions)
+    if not config.strip_tags:
+        add_tags(loaded.model, loaded.vocabulary, positions.unit)
+        check_unit(positions, loaded.vocabulary)
+        mark(loaded.model, positions)
+    return loaded
 
-    def __init__(self, rows: list[list[Layout]]):
-        self.rows = rows
 
-    def __len__(self) -> int:
-        return len(self.rows)
+def announce(trainer: SegmentTrainer, plan: DataPlan, rows: Sequence[Sequence[Layout]], config: SftConfig) -> None:
+    """Says what is about to be done, and how long it will take by a batch that was tried."""
+    for line in plan.lines():
+        trainer.say(line)
+    if not config.strip_tags and (warning := no_tags(plan)):
+        trainer.say(warning)
+    arguments, steps = trainer.args, trainer.planned_steps
+    processes = arguments.world_size
+    a_step = arguments.train_batch_size * arguments.gradient_accumulation_steps * processes
+    trainer.say(work_line(rows, steps, a_step, processes, arguments.device.type))
+    seconds = trainer.trial(widest(rows, config.batch_size)) * arguments.gradient_accumulation_steps * steps
+    if config.minutes:
+        seconds = min(seconds, 60 * config.minutes)
+    if seconds:
+        trainer.say(f"about {duration(seconds)}, by one batch of the longest rows")
 
-    def __getitem__(self, index: int) -> Sequence[Layout]:
-        return self.rows[index]
 
-
-def load_examples(source: str, vocabulary: Vocabulary, config: SftConfig) -> Examples:
+def load_examples(source: str, split: str, loaded: LoadedModel, config: SftConfig) -> Examples:
     examples = make_examples(
-        read_rows(source),
-        vocabulary,
+        read_rows(source, split),
+        loaded.vocabulary,
         Positions.parse(config.positions),
         strip_tags=config.strip_tags,
-        max_length=config.max_length,
+        max_length=min(config.max_length, context_length(loaded.model.config)),
         limit=config.limit,
     )
     if not examples.layouts:
@@ -157,67 +173,15 @@ def make_rows(layouts: Sequence[Layout], config: SftConfig) -> list[list[Layout]
 
 def prepare(loaded: LoadedModel, config: SftConfig) -> torch.nn.Module:
     """What the Trainer trains."""
-    base, vocabulary = loaded.model, loaded.vocabulary
-    tags = sorted(vocabulary.tags.all) if vocabulary.tags else []
-    if config.method == "peft":
-        base.name_or_path = loaded.folder.reference  # which peft writes down as the base
-        return wrap_in_peft(base, tags, config)
-    if config.method == "lora":
-        attach(base, config.lora_rank, config.lora_alpha, config.lora_dropout)
-    if config.embeddings == "tags" or (config.embeddings == "auto" and config.method == "lora"):
-        train_rows(base, tags)
-    return base
+    tags = sorted(loaded.vocabulary.tags.all) if loaded.vocabulary.tags else []
+    if config.lora:
+        return new_adapter(loaded.model, tags, config.lora_rank, config.lora_alpha, config.lora_dropout)
+    if config.embeddings == "tags":
+        train_rows(loaded.model, tags)
+    return loaded.model
 
 
-def wrap_in_peft(base: PreTrainedModel, tags: list[int], config: SftConfig) -> torch.nn.Module:
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ModuleNotFoundError:
-        raise UsageError("method peft needs peft", hint="pip install peft, or use the built-in lora") from None
-    tables = [base.get_input_embeddings(), base.get_output_embeddings()]
-    tied = tables[0].weight is tables[1].weight
-    names = {id(module): name.rpartition(".")[2] for name, module in base.named_modules()}
-    rows = {names[id(table)]: tags for table in tables[: 1 if tied else 2]}
-    settings = LoraConfig(
-        r=config.lora_rank,
-        lora_alpha=config.lora_alpha,  # type: ignore[arg-type]  # a float is as good
-        lora_dropout=config.lora_dropout,
-        target_modules="all-linear",
-        trainable_token_indices=rows if tags else None,
-        task_type="CAUSAL_LM",
-    )
-    return get_peft_model(base, settings)
-
-
-def save(trainer: SegmentTrainer, loaded: LoadedModel, config: SftConfig) -> None:
-    """A whole model, or an adapter: both load by their folder's name."""
-    origin = Base.of(loaded.folder)
-    first = trainer.is_world_process_zero()
-    if config.method == "lora":
-        if first:
-            save_lora(config.output, loaded.model, loaded.vocabulary, origin, config.lora_alpha)
-        return
-    if config.method == "full":
-        trainer.save_model(config.output)
-        if first:  # a pickle of the run's arguments; `training.json` says it better
-            (Path(config.output) / "training_args.bin").unlink(missing_ok=True)
-        return
-    weights = trainer.accelerator.get_state_dict(trainer.model)
-    if first:
-        model = trainer.accelerator.unwrap_model(trainer.model)
-        # Not the whole embeddings, which peft would keep because they grew by the tags.
-        model.save_pretrained(config.output, state_dict=weights, save_embedding_layers=False)
-        loaded.tokenizer.save_pretrained(config.output)
-        write_record(config.output, origin, config.positions)
-
-
-def newest_checkpoint(config: SftConfig) -> str | None:
-    from transformers.trainer_utils import get_last_checkpoint
-
-    return get_last_checkpoint(config.output) if Path(config.output).is_dir() else None
-
-
-def training_arguments(config: SftConfig) -> TrainingArguments:
+def training_arguments(config: SftConfig, trackers: list[str]) -> TrainingArguments:
     on_gpu = torch.cuda.is_available() and not config.cpu
     bf16 = config.bf16 if config.bf16 is not None else on_gpu and torch.cuda.is_bf16_supported()
     return TrainingArguments(
@@ -241,7 +205,9 @@ def training_arguments(config: SftConfig) -> TrainingArguments:
         save_strategy="steps" if config.save_steps else "no",
         save_steps=config.save_steps or 500,
         save_total_limit=config.save_total_limit,
-        report_to=config.report_to.split(","),
+        eval_strategy="steps" if config.eval_data and config.eval_steps else "no",
+        eval_steps=config.eval_steps or None,
+        report_to=trackers,
         disable_tqdm=True,
         remove_unused_columns=False,
         label_names=["labels"],

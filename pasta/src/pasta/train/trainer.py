@@ -1,22 +1,38 @@
 """transformers' Trainer, with the segment table's mask, targets that are not shifted, and a clock.
 
 Everything else (devices, precision, sharding, checkpoints, trackers) is the Trainer's own, so `accelerate launch`
-and FSDP work as users know them.
+and FSDP work as users know them. Both stages train with it; each has a loss of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import set_seed as seed_all
 from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 
 from pasta.clock import Clock
+from pasta.core.layout import Layout
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.batch import model_inputs
+from pasta.data.storing import storing
+from pasta.errors import PastaError
+from pasta.models.adapter import Base
+from pasta.models.checkpoint import no_bars
+from pasta.models.save import DTYPE, save_peft
+from pasta.train.interrupt import SaveOnInterrupt
 from pasta.train.loss import Meter, token_losses
 from pasta.train.progress import Progress
+
+GO_ON = "make room, then run the same command with --resume: it goes on from the newest checkpoint"
 
 
 class StopInTime(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
@@ -33,22 +49,118 @@ class StopInTime(TrainerCallback):  # type: ignore[misc]  # transformers is not 
             control.should_training_stop = True
 
 
+class Rows(torch.utils.data.Dataset[Any]):
+    """Rows of a packed data set; the collator makes tensors of them."""
+
+    def __init__(self, rows: Sequence[Any]):
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.rows[index]
+
+
 class SegmentTrainer(Trainer):  # type: ignore[misc]
-    """Trains on batches of `pasta.data.batch.collate`."""
+    """Trains on batches of `pasta.data.batch.collate`, and writes models and adapters that load by their folder."""
 
     lr_scheduler: Any
 
-    def __init__(self, *args: Any, tags: Iterable[int] = (), flex: bool = False, minutes: float = 0.0, **kwargs: Any):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        *args: Any,
+        vocabulary: Vocabulary,
+        base: Base,
+        flex: bool = False,
+        minutes: float = 0.0,
+        measure: Callable[[PreTrainedModel], dict[str, float]] | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(*args, processing_class=vocabulary.tokenizer, **kwargs)
         # The loss here is summed over tokens and divided by their number in the whole step, all devices together.
         self.model_accepts_loss_kwargs = True
         self._loss_shifts_labels = False
+        self.vocabulary, self.base = vocabulary, base
         self.flex = flex
         self.clock = Clock(minutes)
-        self.meters = {True: Meter(tags), False: Meter(tags)}
+        self.measure = measure
+        tags = vocabulary.tags.all if vocabulary.tags else ()
+        self.meters: dict[bool, Any] = {True: Meter(tags), False: Meter(tags)}
+        self.interrupt = SaveOnInterrupt()
         self.add_callback(StopInTime(self.clock))
+        self.add_callback(self.interrupt)
         self.remove_callback(PrinterCallback)
         self.add_callback(Progress())
+
+    # -- the whole way ---------------------------------------------------------------------------------
+
+    def run(self, *, resume: bool) -> float:
+        """Trains and saves; returns the mean loss. Ctrl-C leaves a checkpoint, and raises once that is written."""
+        folder = self.args.output_dir
+        newest = get_last_checkpoint(folder) if resume and Path(folder).is_dir() else None
+        if newest is not None:
+            self.say(f"going on from {newest}")
+        with no_bars(), storing(folder, GO_ON):
+            result = self.train(resume_from_checkpoint=newest)
+            if self.interrupt.stopped:
+                saved = f"{folder}/{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+                done = f"step {self.state.global_step} of {self.state.max_steps}"
+                self.say(f"interrupted at {done}: {saved} is saved, and loads as a model; --resume goes on from it")
+                raise KeyboardInterrupt
+            if self.eval_dataset is not None and not self._evaluated:
+                self.evaluate()
+            self.save_model(folder)
+        return float(result.training_loss)
+
+    @property
+    def _evaluated(self) -> bool:
+        """Whether the model as it is was evaluated."""
+        last = [entry for entry in self.state.log_history if entry["step"] == self.state.global_step]
+        return any("eval_loss" in entry for entry in last)
+
+    def say(self, line: str) -> None:
+        """One process speaks for all."""
+        if self.is_world_process_zero():
+            print(line, file=sys.stderr, flush=True)
+
+    @property
+    def planned_steps(self) -> int:
+        if self.args.max_steps > 0:
+            return int(self.args.max_steps)
+        batches = len(self.get_train_dataloader())
+        return math.ceil(self.args.num_train_epochs * max(1, -(-batches // self.args.gradient_accumulation_steps)))
+
+    def trial(self, rows: Sequence[Any]) -> float:
+        """Seconds that a batch of these rows takes, forward and back: what does not fit in memory shows here.
+
+        Nothing is learned by it. 0 where the model is not on its device yet, as with sharded weights.
+        """
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            return 0.0
+        model = self.model
+        seconds = 0.0
+        try:
+            for _ in range(2 if self.flex else 1):  # the first compiles
+                inputs = self._prepare_inputs(self.data_collator(rows))
+                begun = time.monotonic()
+                model.train()
+                with self.compute_loss_context_manager():
+                    loss = self.compute_loss(model, inputs)
+                self.accelerator.backward(loss)
+                loss.detach().item()  # which waits for the device
+                seconds = time.monotonic() - begun
+        except torch.OutOfMemoryError as error:
+            raise PastaError(
+                "a batch does not fit into the device's memory",
+                hint="lower --batch-size or --max-length, pass --gradient-checkpointing, or --weights 4bit with lora",
+            ) from error
+        model.zero_grad(set_to_none=True)
+        self.meters[True].read()
+        seed_all(self.args.seed)
+        return seconds
+
+    # -- the loss --------------------------------------------------------------------------------------
 
     def compute_loss(
         self,
@@ -61,13 +173,22 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         outputs = model(**model_inputs(inputs, flex=self.flex))
         losses = token_losses(outputs.logits, labels)
         self.meters[model.training].add(losses, labels)
-        if num_items_in_batch is None:
-            loss = losses.mean()
-        else:
-            loss = losses.sum() / num_items_in_batch
-            if self.args.average_tokens_across_devices:  # the devices' gradients are averaged, not summed
-                loss = loss * self.accelerator.num_processes
+        loss = self.average(losses, num_items_in_batch)
         return (loss, outputs) if return_outputs else loss
+
+    def average(self, losses: torch.Tensor, items: torch.Tensor | int | None) -> torch.Tensor:
+        """The mean over the items of a whole step; the devices' gradients are averaged, not summed."""
+        if items is None:
+            return losses.mean()
+        loss = losses.sum() / items
+        return loss * self.accelerator.num_processes if self.args.average_tokens_across_devices else loss
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        output = super().evaluation_loop(*args, **kwargs)
+        if self.measure is not None and self.is_world_process_zero() and not self.is_fsdp_enabled:
+            found = self.measure(self.accelerator.unwrap_model(self.model, keep_torch_compile=False))
+            output.metrics.update({f"{kwargs['metric_key_prefix']}_{name}": value for name, value in found.items()})
+        return output
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs:
@@ -76,11 +197,13 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
             logs |= {f"eval_{name}": value for name, value in self.meters[False].read(self.accelerator.reduce).items()}
         super().log(logs, start_time)
 
+    # -- the optimiser ---------------------------------------------------------------------------------
+
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """With a time limit the learning rate falls with the clock or the steps, whichever is further on."""
         if self.lr_scheduler is not None or not self.clock.seconds:
             return super().create_scheduler(num_training_steps, optimizer)
-        warmup = float(self.args.warmup_steps)  # a share, as `SftConfig` has it
+        warmup = float(self.args.warmup_steps)  # a share, as the configurations have it
 
         def rate(step: int) -> float:
             done = max(step / num_training_steps, self.clock.used)
@@ -96,4 +219,38 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         tables = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
         kept = {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in tables}
         kept |= {name for name, _ in model.named_parameters() if name.endswith("lm_head.weight")}
+        kept |= {name for name, _ in model.named_parameters() if "trainable_tokens" in name}
         return [name for name in super().get_decay_parameter_names(model) if name not in kept]
+
+    # -- what is written -------------------------------------------------------------------------------
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None) -> None:
+        """A whole model or an adapter, as PASTA and others load it; so is every checkpoint."""
+        folder = Path(output_dir or self.args.output_dir)
+        model = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+        exact = folder.name.startswith(PREFIX_CHECKPOINT_DIR)  # to go on from
+        model.config.use_cache = True
+        try:
+            if is_peft(model):
+                dtype = torch.float32 if exact else DTYPE
+                save_peft(folder, model, self.vocabulary, self.base, state=state_dict, dtype=dtype)
+            else:
+                super()._save(str(folder), state_dict)
+                # A pickle of the run's arguments; `training.json` says it better.
+                (folder / "training_args.bin").unlink(missing_ok=True)
+        finally:
+            model.config.use_cache = False
+
+
+def is_peft(model: torch.nn.Module) -> bool:
+    return hasattr(model, "peft_config")
+
+
+def inner(model: Any) -> PreTrainedModel:
+    """The model itself, with its updates in place, inside whatever peft wraps it in."""
+    return model.get_base_model() if is_peft(model) else model
+
+
+def widest(rows: Sequence[Sequence[Layout]], count: int) -> list[Sequence[Layout]]:
+    """The rows that need most memory."""
+    return sorted(rows, key=lambda row: -sum(len(layout.ids) for layout in row))[:count]

@@ -1,0 +1,79 @@
+"""What a training will do, said before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pasta.core.layout import Layout
+from pasta.core.vocabulary import Vocabulary
+from pasta.train.examples import Examples
+
+SHOWN = 5  # reasons for leaving rows out
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlan:
+    """The examples in figures."""
+
+    source: str
+    examples: int
+    tagged: int  # that have tags
+    threads: int  # that those open beside their main ones
+    tokens: int
+    targets: int  # of those, the ones that are learned
+    refused: dict[str, int]
+
+    @classmethod
+    def of(cls, source: str, examples: Examples, vocabulary: Vocabulary) -> DataPlan:
+        forks = [forks_of(layout, vocabulary) for layout in examples.layouts]
+        return cls(
+            source,
+            len(forks),
+            sum(count > 0 for count in forks),
+            sum(forks),
+            sum(len(layout.ids) for layout in examples.layouts),
+            sum(target >= 0 for layout in examples.layouts for target in layout.targets),
+            dict(examples.refused),
+        )
+
+    def lines(self) -> Iterator[str]:
+        yield (
+            f"{self.source}: {count(self.examples, 'example')}, {self.tagged} with tags ({self.threads} threads), "
+            f"{self.tokens:,} tokens, {self.targets:,} of them learned"
+        )
+        for reason, rows in sorted(self.refused.items(), key=lambda item: -item[1])[:SHOWN]:
+            yield f"left out {count(rows, 'row')}: {reason}"
+
+
+def no_tags(plan: DataPlan) -> str | None:
+    """A warning, where nothing in the data would teach a model to fork."""
+    if plan.tagged:
+        return None
+    return (
+        f"warning: none of the {plan.examples} answers in {plan.source} has tags: the model will not learn to decode "
+        "in parallel (mark what is independent first: pasta annotate IN OUT)"
+    )
+
+
+def forks_of(layout: Layout, vocabulary: Vocabulary) -> int:
+    return 0 if vocabulary.tags is None else layout.ids.count(vocabulary.tags.open)
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def work_line(rows: Sequence[Sequence[Layout]], steps: int, rows_a_step: int, processes: int, device: str) -> str:
+    width = max(sum(len(layout.ids) for layout in row) for row in rows)
+    machines = f"{processes} processes, {device}" if processes > 1 else device
+    return (
+        f"{count(len(rows), 'row')} of up to {width} tokens, {count(steps, 'step')} of {count(rows_a_step, 'row')}; "
+        f"{machines}"
+    )
