@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from pasta.train.config import SftConfig
 from pasta.train.preference_config import PreferenceConfig
 from support import byte_tokenizer, tiny_model
 
+Pasta = Callable[..., tuple[int, bytes, str]]
 PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
 
 
@@ -36,22 +39,49 @@ def test_every_field_is_a_flag() -> None:
     assert "--config" in done.stdout
 
 
-def test_preference(tmp_path: Path, model: str) -> None:
-    """Step by step; a tiny model with untrained tags rarely ends an answer, so few pairs come of it."""
-    done = run("preference", "--help")
-    assert all(f"--{name.replace('_', '-')}" in done.stdout for name in PreferenceConfig.__dataclass_fields__)
+@pytest.fixture
+def preference(tmp_path: Path, model: str, pasta: Pasta) -> Pasta:
+    """`pasta train preference` on two prompts, with these flags besides."""
     (tmp_path / "p.jsonl").write_text('{"prompt": "Hi?"}\n{"prompt": "Ho?"}\n')
     (tmp_path / "f.yaml").write_text(f"model: {model}\nbaseline: {model}\njudge: length\nsamples: 3\ndevice: cpu\n")
-    flags = ("--prompts", str(tmp_path / "p.jsonl"), "--output", str(tmp_path / "out"), "--max-tokens", "20")
-    done = run("preference", "--config", str(tmp_path / "f.yaml"), "--steps", "sample,score,pairs", *flags)
-    assert done.returncode == 0, done.stderr
-    assert "6 samples of 2 prompts" in done.stderr
-    assert "6/6 scored" in done.stderr
-    assert done.stdout == ""
+    flags = ("--config", str(tmp_path / "f.yaml"), "--prompts", str(tmp_path / "p.jsonl"))
+
+    def run(*more: str) -> tuple[int, bytes, str]:
+        return pasta("train", "preference", *flags, "--output", str(tmp_path / "out"), *more)
+
+    return run
+
+
+def test_every_field_of_preference_is_a_flag(pasta: Pasta) -> None:
+    code, out, _ = pasta("train", "preference", "--help")
+    assert code == 0
+    assert all(f"--{name.replace('_', '-')}" in out.decode() for name in PreferenceConfig.__dataclass_fields__)
+
+
+def test_samples_that_are_all_cut_off(tmp_path: Path, preference: Pasta) -> None:
+    code, out, err = preference("--max-tokens", "4")
+    assert (code, out) == (1, b"")
+    assert "6/6 scored" in err
+    why = r"[56] were cut off after 4 tokens: pass a higher --max-tokens, and a new --output"
+    assert re.fullmatch(rf"error: no pairs come of 6 samples \({why}\)", err.splitlines()[-1])
     assert len((tmp_path / "out" / "round-1" / "scores.jsonl").read_text().splitlines()) == 6
-    done = run("preference", "--steps", "cook", *flags)
-    assert done.returncode == 2
-    assert done.stderr == "error: unknown step 'cook' (steps are sample, score, pairs, train)\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--judge", "foo"), "error: 'foo' names no judge"),
+        (("--report-to", "clearest"), "error: report_to is 'clearest', which is no tracker"),
+        (("--steps", "cook"), "error: unknown step 'cook' (steps are sample, score, pairs, train)"),
+    ],
+)
+def test_mistakes_show_before_anything_is_sampled(
+    tmp_path: Path, preference: Pasta, flags: tuple[str, ...], message: str
+) -> None:
+    code, out, err = preference(*flags)
+    assert (code, out) == (2, b"")
+    assert err.startswith(message) and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_needs_no_torch() -> None:
@@ -73,7 +103,7 @@ def test_a_file_and_flags(tmp_path: Path, model: str) -> None:
     done = run("sft", "--config", str(tmp_path / "sft.yaml"), *flags)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{out}\n"
-    assert "left out 1 rows" in done.stderr
+    assert "left out 1 row: no messages" in done.stderr
     record = json.loads((out / "training.json").read_text())
     assert record["config"]["learning_rate"] == 1e-4
     assert record["config"]["max_steps"] == record["steps"] == 2

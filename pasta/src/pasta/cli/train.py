@@ -63,27 +63,28 @@ def option(field: dataclasses.Field[Any], kind: Any) -> inspect.Parameter:
 @flags_of(SftConfig)
 def sft(
     config: Annotated[str | None, typer.Option(help="A YAML file of these settings; flags go before it.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
     **flags: Any,
 ) -> None:
-    """Finetune on annotated answers, as `pasta annotate` makes them.
+    """Finetune on annotated answers, as `pasta annotate` makes them. Prints the model's folder.
 
-    On several GPUs: accelerate launch "$(command -v pasta)" train sft --config FILE
+    It says first what it will do. Ctrl-C saves a checkpoint, and --resume goes on from it. On several GPUs:
+    accelerate launch "$(command -v pasta)" train sft --config FILE
     """
     settings = SftConfig.from_flags(flags, config)
     from pasta.train.sft import train  # only now: `--help` needs no torch
 
     summary = train(settings)
-    if os.environ.get("RANK", "0") != "0":  # under accelerate or torchrun, one process speaks for all
+    if not is_first():
         return
-    for reason, count in summary.refused.items():
-        print(f"left out {count} rows: {reason}", file=sys.stderr)
     minutes = summary.seconds / 60
-    print(
-        f"{summary.examples} examples in {summary.rows} rows, {summary.steps} steps, {minutes:.1f} min, "
-        f"loss {summary.loss:.4f}",
-        file=sys.stderr,
-    )
-    print(summary.output)
+    print(f"{summary.steps} steps, {minutes:.1f} min, loss {summary.loss:.4f}", file=sys.stderr)
+    print(json.dumps(summary.to_dict(), default=str) if json_ else summary.output)
+
+
+def is_first() -> bool:
+    """Under accelerate or torchrun, one process speaks for all."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @command.command("preference")
@@ -95,13 +96,16 @@ def preference(
 ) -> None:
     """Improve a finetuned model by its own samples: the fast and good ones against the others.
 
-    Samples, scores, pairs and models lie under the output folder. Every step goes on where it stopped.
+    Samples, scores, pairs and models lie under the output folder. Every step goes on where it stopped. On several GPUs:
+    accelerate launch "$(command -v pasta)" train preference --config FILE
     """
     settings = PreferenceConfig.from_flags(flags, config)
     from pasta.train.preference_report import summary
     from pasta.train.preference_run import run
 
     records = run(settings)
+    if not is_first():
+        return
     print("\n".join(summary(settings)), file=sys.stderr)
     if json_:
         print(json.dumps(records))

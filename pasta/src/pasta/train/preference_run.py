@@ -169,7 +169,7 @@ def no_pairs(scores: Sequence[Score], config: PreferenceConfig) -> PastaError:
     faulty = Counter(fault for each in scores for fault in each.faults)
     cut = faulty["cut off"]
     if cut > len(scores) / 2:
-        hint = f"{cut} were cut off after {config.max_tokens} tokens: sample anew with a higher --max-tokens"
+        hint = f"{cut} were cut off after {config.max_tokens} tokens: pass a higher --max-tokens, and a new --output"
     elif faulty:
         hint = "; ".join(f"{count} {fault}" for fault, count in faulty.most_common())
     else:

@@ -26,7 +26,7 @@ from pasta.data.batch import model_inputs
 from pasta.data.storing import storing
 from pasta.errors import PastaError
 from pasta.models.adapter import Base
-from pasta.models.checkpoint import no_bars
+from pasta.models.checkpoint import quiet
 from pasta.models.save import DTYPE, save_peft
 from pasta.train.interrupt import SaveOnInterrupt
 from pasta.train.loss import Meter, token_losses
@@ -101,7 +101,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         newest = get_last_checkpoint(folder) if resume and Path(folder).is_dir() else None
         if newest is not None:
             self.say(f"going on from {newest}")
-        with no_bars(), storing(folder, GO_ON):
+        with quiet(), storing(folder, GO_ON):
             result = self.train(resume_from_checkpoint=newest)
             if self.interrupt.stopped:
                 saved = f"{folder}/{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
