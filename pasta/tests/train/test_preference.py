@@ -227,20 +227,20 @@ def test_two_rounds_and_nothing_twice(tmp_path: Path, adapter: str) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"instruction": f"{n}?", "output": "so"}) + "\n" for n in range(6)))
     first = settings(
-        tmp_path / "out", adapter, prompts=str(prompts), samples=4, max_tokens=200, lambdas="1,inf", batch=12
+        tmp_path / "out", adapter, prompts=str(prompts), samples=4, max_tokens=200, lambdas="1,4", batch=12
     )
     records = run(first)
-    second = dataclasses.replace(first, lambdas="inf", rounds=2)
+    second = dataclasses.replace(first, lambdas="4", rounds=2)
     records += run(second)
-    assert [(record["round"], record["lambda"]) for record in records] == [(1, "1"), (1, "inf"), (2, "inf")]
+    assert [(record["round"], record["lambda"]) for record in records] == [(1, "1"), (1, "4"), (2, "4")]
     out = tmp_path / "out"
     files = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file() and "pairs" not in path.name}
-    assert out / "round-2-lambda-inf" / "lambda-inf" / "adapter_model.safetensors" in files
+    assert out / "round-2-lambda-4" / "lambda-4" / "adapter_model.safetensors" in files
     assert run(second) == []
     assert {path: path.stat().st_mtime_ns for path in files} == files, "each step found its work done"
-    record = json.loads((out / "round-2-lambda-inf" / "lambda-inf" / "training.json").read_text())
-    assert record["model"].endswith("round-1/lambda-inf")
-    assert "round-2-lambda-inf: 24 samples of 6 prompts" in "\n".join(summary(second))
+    record = json.loads((out / "round-2-lambda-4" / "lambda-4" / "training.json").read_text())
+    assert record["model"].endswith("round-1/lambda-4")
+    assert "round-2-lambda-4: 24 samples of 6 prompts" in "\n".join(summary(second))
 
 
 def test_the_recipes_script(

@@ -130,15 +130,16 @@ def test_frozen_weights_in_4_bits(usual: SftConfig) -> None:
     bitsandbytes = pytest.importorskip("bitsandbytes")
     loaded = load_trainable(usual.model, 512, weights="4bit")
     assert isinstance(loaded.model.model.layers[0].mlp.up_proj, bitsandbytes.nn.Linear4bit)
-    summary = sft.train(replace(usual, weights="4bit", max_steps=30, learning_rate=1e-2, logging_steps=10))
+    summary = sft.train(replace(usual, weights="4bit", limit=3, max_steps=12, learning_rate=1e-2, logging_steps=4))
     losses = [entry["loss"] for entry in summary.log if "loss" in entry]
     assert losses[-1] < losses[0]
     assert generate(load_engine(usual.output, device="cpu"), "red blue?", max_tokens=8).tokens_total > 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of a CPU that does this slowly
 def test_frozen_weights_in_bfloat16(usual: SftConfig) -> None:
-    summary = sft.train(replace(usual, weights="bfloat16", max_steps=30, learning_rate=1e-2, logging_steps=10))
+    summary = sft.train(replace(usual, weights="bfloat16", limit=1, max_steps=6, learning_rate=1e-2, logging_steps=1))
     losses = [entry["loss"] for entry in summary.log if "loss" in entry]
     assert losses[-1] < losses[0]
 
