@@ -37,6 +37,11 @@ def command(
     max_connections: Annotated[int, typer.Option(help="Open at once; half-open ones make room.")] = 1024,
     max_running: Annotated[int, typer.Option(help="Requests that decode at once.")] = 16,
     queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
+    slowdown: Annotated[
+        float,
+        typer.Option(help="How many times as long threads beyond one for each request may make a step; 1 is none."),
+    ] = 1.1,
+    drain: Annotated[float, typer.Option(help="Seconds that answers have to finish after SIGTERM.")] = 10.0,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
     slots: Annotated[
         int | None,
@@ -50,6 +55,10 @@ def command(
     """Serve a model to any client of OpenAI's API, its requests decoded side by side."""
     check_least(max_running=max_running, max_tokens=max_tokens, max_connections=max_connections)
     check_least(queue=queue + 1)
+    if not 1 <= slowdown < float("inf"):
+        raise UsageError(f"--slowdown is {slowdown}, expected 1 or more")
+    if not 0 <= drain < float("inf"):
+        raise UsageError(f"--drain is {drain}, expected 0 or more")
     if slots is not None:
         check_least(slots=slots)
     if context is not None:
@@ -85,6 +94,8 @@ def command(
             max_connections=max_connections,
             max_running=max_running,
             max_queue=queue,
+            slowdown=slowdown,
+            grace_s=drain,
             max_tokens=max_tokens,
             aliases=() if model is None else (model,),
         )

@@ -50,6 +50,7 @@ class Interpreter:
         self.finish_reason: str | None = None
         self._promises = promises and grammar is not None
         self._ends = ends
+        self._width = limits.max_threads  # that may decode at once now
         self._segments = 1
         self._in_order: list[Thread] = []  # all threads, as they are read
         self._turns_change = False  # whether a thread wants a turn, or has one to give
@@ -93,6 +94,21 @@ class Interpreter:
         if self.finish_reason is None:
             self._finish(reason, out)
         return out
+
+    @property
+    def wanted(self) -> int:
+        """How many threads could decode at once, if they all had a turn."""
+        if len(self.threads) == 1:
+            return 1
+        able = sum(each.status is Status.RUNNING or each.status in WANTS_TURN for each in self.threads)
+        return max(1, min(able, self.limits.max_threads))
+
+    def allot(self, width: int) -> None:
+        """From the next token on, so many threads decode at once, the first in reading order; one at the least."""
+        width = min(max(1, width), self.limits.max_threads)
+        if width != self._width:
+            self._width = width
+            self._turns_change = True
 
     @property
     def whole(self) -> bool:
@@ -279,7 +295,7 @@ class Interpreter:
         """Turns go to the threads that are read first, as many as may run; whoever loses its turn is suspended."""
         self._turns_change = False
         able = [each for each in self._in_order if each.status is Status.RUNNING or each.status in WANTS_TURN]
-        width = min(self.limits.max_threads, self._expected_to_be_read(able))
+        width = min(self._width, self._expected_to_be_read(able))
         for thread in able[width:]:
             if thread.status is Status.RUNNING:
                 thread.status = Status.SUSPENDED

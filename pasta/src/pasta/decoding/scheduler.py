@@ -4,20 +4,25 @@ A request gets a place when the KV pool holds what it needs now. As its threads 
 full, whoever came last gives its place up, goes back to the front of the queue, and is computed again later: its
 tokens are kept, so nothing that it wrote changes.
 
+With a bound on how much longer a step may take, the threads of an answer give way to other requests (`turns.py`).
+
 The scheduler knows nothing of threads of control: `Runner` calls it from one.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any
 
 from pasta.decoding.events import StepOutput
 from pasta.decoding.request import RequestState
+from pasta.decoding.turns import StepCost, share
 from pasta.engine.base import Decoded, Engine
 from pasta.errors import PastaError
 
 MAX_RUNNING = 256  # requests in one step
+MAX_THREADS = 1 << 30  # no limit but the request's own
 HEADROOM = 64  # slots kept free for each request that runs, when another is taken in
 
 
@@ -30,6 +35,11 @@ class Scheduler:
         self.waiting: deque[RequestState] = deque()
         self.running: dict[RequestState, None] = {}  # in the order in which they came
         self.preemptions = 0
+        self.slowdown: float | None = None  # by threads beyond one for each request; None: they all run
+        self.cost = StepCost()
+        self.threads_waiting = 0  # for other requests' sake
+        self._opened: set[RequestState] = set()  # those whose prompts may still run
+        self._stepped: float | None = None  # when the last step ended, where another followed at once
         self._threads: dict[Any, tuple[RequestState, int]] = {}  # by the engine's handle
 
     @property
@@ -47,7 +57,10 @@ class Scheduler:
     def step(self) -> list[tuple[RequestState, StepOutput | None]]:
         """Runs one step; returns the requests that it did something for, and what of it is to be told."""
         failed = self._admit()
-        decoded = self._by_request(self.engine.step())
+        self._give_turns()
+        tokens_of_step = self.engine.step()
+        decoded = self._by_request(tokens_of_step)
+        self._learn(len(tokens_of_step), decoded)
         for state, tokens in decoded.items():
             state.advance(tokens)
             if not state.finished:
@@ -56,6 +69,30 @@ class Scheduler:
                 self._end(state)
         self.engine.launch()
         return [(state, self._report(state)) for state in (*failed, *decoded)]
+
+    # -- turns ----------------------------------------------------------------------------------------------
+
+    def _give_turns(self) -> None:
+        """How many threads of each request decode, from the next token on."""
+        if self.slowdown is None or not self.engine.lockstep:
+            return
+        wanted = [state.interpreter.wanted for state in self.running]
+        if len(wanted) == 1:
+            given = [MAX_THREADS]
+        else:  # each may have one thread more than it has use for now: it may fork
+            rows = self.cost.rows_within(self.slowdown, len(wanted))
+            given = share(rows, [want + 1 for want in wanted])
+        for state, width in zip(self.running, given, strict=True):
+            state.interpreter.allot(width)
+        self.threads_waiting = sum(max(0, want - width) for want, width in zip(wanted, given, strict=True))
+
+    def _learn(self, rows: int, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
+        """What a step costs: the time from step to step, prompts left out."""
+        now = time.perf_counter()
+        if self._stepped is not None and not self._opened and rows:
+            self.cost.learn(rows, now - self._stepped)
+        self._opened.difference_update(decoded)
+        self._stepped = now if self.running else None
 
     # -- places in the engine -----------------------------------------------------------------------------
 
@@ -69,6 +106,7 @@ class Scheduler:
                 break
             self.waiting.popleft()
             self.running[state] = None
+            self._opened.add(state)
             try:
                 state.open()
             except PastaError as error:
@@ -109,6 +147,7 @@ class Scheduler:
     def _leave(self, state: RequestState) -> None:
         """Gives up the request's place and all that it holds in the engine."""
         self.running.pop(state, None)
+        self._opened.discard(state)
         for handle in state.handles.values():
             self._threads.pop(handle, None)
         if state.handles:

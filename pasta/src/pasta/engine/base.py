@@ -70,6 +70,7 @@ class Engine(Protocol):
     name: str  # of the model
     max_requests: int  # that may be open at once
     max_segments: int  # of one answer: a fork makes two, a join or a rewrite makes one
+    lockstep: bool  # whether a step decodes a token of every thread that wants one
     runner: Any  # of the requests that share it; None until the first, and whoever drives it sets it
 
     @property

@@ -37,6 +37,7 @@ class NativeEngine:
     """Decodes on the machine it runs on. `slots` is the size of the KV pool, in tokens."""
 
     chunk = 256  # tokens in one step beside those that decide
+    lockstep = True
     max_requests = UNLIMITED
     max_segments = UNLIMITED
     coarse = False  # whether weights were rounded: it is then not quite the model

@@ -65,6 +65,7 @@ class RemoteEngine:
     """Decodes on a server. `model` is the name by which the server knows the model."""
 
     positions = Positions.parse("stitched")
+    lockstep = False
     max_requests = UNLIMITED
     max_segments = UNLIMITED
     pool = Elsewhere()

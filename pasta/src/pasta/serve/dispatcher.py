@@ -52,10 +52,11 @@ Tell = Callable[[int, News], None]
 class Dispatcher:
     """Hands requests of clients to the engine's runner."""
 
-    def __init__(self, engine: Engine, *, max_running: int = 16, max_queue: int = 64):
+    def __init__(self, engine: Engine, *, max_running: int = 16, max_queue: int = 64, slowdown: float | None = None):
         self.engine = engine
         self.runner = runner_of(engine)
         self.runner.scheduler.max_running = min(max_running, engine.max_requests)
+        self.runner.scheduler.slowdown = slowdown
         self.prefetched = 0  # prompts, so far; also those that were broken off
         self._limit = max_running + max_queue
         self._lock = threading.Lock()
@@ -75,6 +76,10 @@ class Dispatcher:
     @property
     def preemptions(self) -> int:
         return self.runner.scheduler.preemptions
+
+    @property
+    def threads_waiting(self) -> int:
+        return self.runner.scheduler.threads_waiting
 
     @property
     def running(self) -> int:

@@ -83,6 +83,7 @@ class Metrics:
         readings = [
             Reading(gauge, "pasta_requests_running", "Requests in the batch.", lambda: dispatcher.running),
             Reading(gauge, "pasta_requests_waiting", "Requests in the queue.", lambda: dispatcher.waiting),
+            Reading(gauge, "pasta_threads_waiting", "For other requests' sake.", lambda: dispatcher.threads_waiting),
             Reading(counter, "pasta_steps", "Steps of the engine.", lambda: dispatcher.steps),
             Reading(counter, "pasta_preemptions", "Requests that lost their place.", lambda: dispatcher.preemptions),
         ]

@@ -25,7 +25,9 @@ class Server(uvicorn.Server):
     """uvicorn, whose shutdown also winds down what is being decoded."""
 
     def __init__(self, engine: Engine, settings: Settings, ready: Callable[[], None] = lambda: None):
-        self.dispatcher = Dispatcher(engine, max_running=settings.max_running, max_queue=settings.max_queue)
+        self.dispatcher = Dispatcher(
+            engine, max_running=settings.max_running, max_queue=settings.max_queue, slowdown=settings.slowdown
+        )
         self._grace_s = settings.grace_s
         self._ready = ready
         calm_logs()
