@@ -139,3 +139,9 @@ def test_json_and_arviz() -> None:
     assert found["parameters"]["drift"]["mean"] == pytest.approx(learned.mean("drift"))
     pytest.importorskip("arviz", exc_type=ImportError)
     assert learned.to_arviz().posterior["drift"].shape == (1, 200)
+
+
+def test_an_option_that_there_is_not():
+    with pytest.raises(siren.SirenError, match="there is no option `metod`") as caught:
+        siren.learn.smc2("let x <- gaussian(0, 1) in x", metod="ds")
+    assert caught.value.hint == "did you mean `method`?"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from siren.learn.filters import Array, Filters, Seeds
 from siren.learn.learned import Learned
+from siren.learn.study import Options, begin
 from siren.learn.walk import Cloud, Rng, from_filters, from_prior, move, normalised, resampled, root_of
-from siren.model import Model, Progress, make_model
+from siren.model import Model, Progress
 from siren.options import whole
-from siren.result import make_result
 from siren.syntax import ast
 
 # A walk is at its best when it takes about this share of its steps.
@@ -27,18 +24,12 @@ _LANES = 100_000
 def pmmh(
     program: str | Path | ast.Program,
     *,
-    data: Any = None,
-    parameters: Sequence[str] | None = None,
     chains: int = 32,
     iterations: int = 200,
     warmup: int = 100,
     particles: int = 128,
-    method: str = "ssi",
-    seed: int | None = None,
-    resample: str = "systematic",
-    ess: float | None = 0.5,
-    plan: Mapping[str, str] | None = None,
     progress: Progress = None,
+    **options: Unpack[Options],
 ) -> Learned:
     """The posterior of the parameters: those variables that the main expression assumes before its loop.
 
@@ -48,13 +39,8 @@ def pmmh(
     whole("chains", chains, at_least=2)
     whole("iterations", iterations, at_least=1)
     whole("warmup", warmup, at_least=1)
-    model = make_model(
-        program, data=data, parameters=parameters, particles=particles, method=method, seed=seed,
-        resample=resample, ess=ess, plan=plan,
-    )  # fmt: skip
-    seed = secrets.randbits(32) if seed is None else seed
-    rng = np.random.default_rng(seed)
-    started = time.perf_counter()
+    study = begin(program, particles, **options)
+    model, rng = study.model, study.rng
     cloud = _start(model, chains, rng)
     scale, taken = 2.38 / np.sqrt(len(model.parameters)), 0
     past: list[Array] = []
@@ -76,12 +62,11 @@ def pmmh(
             progress(iteration + 1, warmup + iterations)
     filters = _again(model, np.concatenate(kept), np.concatenate(seeds))
     shares = np.full(len(filters.seeds), 1.0 / len(filters.seeds))
-    raw = filters.result(shares, float("nan"), seed, time.perf_counter() - started)
-    table = np.array(kept)
-    draws = {name: table[:, :, place].T.copy() for place, name in enumerate(model.parameters)}
+    raw = filters.result(shares, float("nan"), study.seed, study.seconds)
     work = chains * (warmup + iterations + 2) + len(filters.seeds)
     acceptance = taken / (chains * iterations)
-    return Learned("pmmh", make_result(model.given, raw), draws, acceptance, float("nan"), work)
+    theta = np.array(kept).transpose(1, 0, 2)
+    return study.learned("pmmh", raw, theta, acceptance, float("nan"), work)
 
 
 def _start(model: Model, chains: int, rng: Rng) -> Cloud:

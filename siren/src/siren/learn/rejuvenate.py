@@ -8,21 +8,19 @@ integrated out.
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from siren.inference.tape import Drawn, Step
 from siren.learn.filters import Array
 from siren.learn.learned import Learned
+from siren.learn.study import Options, begin
 from siren.learn.walk import Rng, root_of
-from siren.model import Model, Progress, make_model
+from siren.model import Model, Progress
 from siren.options import whole
-from siren.result import make_result
 from siren.smoothing.recorded import Recorded, replay
 from siren.syntax import ast
 
@@ -30,30 +28,19 @@ from siren.syntax import ast
 def rejuvenate(
     program: str | Path | ast.Program,
     *,
-    data: Any = None,
-    parameters: Sequence[str] | None = None,
     particles: int = 1000,
     moves: int = 2,
     threshold: float = 0.5,
-    method: str = "ssi",
-    seed: int | None = None,
-    resample: str = "systematic",
-    ess: float | None = 0.5,
-    plan: Mapping[str, str] | None = None,
     progress: Progress = None,
+    **options: Unpack[Options],
 ) -> Learned:
     """The posterior of the parameters: those variables that the main expression assumes before its loop.
 
     When less than the share `threshold` of the particles has descendants left, all make so many `moves`.
     """
     whole("moves", moves, at_least=1)
-    model = make_model(
-        program, data=data, parameters=parameters, particles=particles, method=method, seed=seed,
-        resample=resample, ess=ess, plan=plan,
-    )  # fmt: skip
-    seed = secrets.randbits(32) if seed is None else seed
-    rng = np.random.default_rng(seed)
-    started = time.perf_counter()
+    study = begin(program, particles, **options)
+    model, rng = study.model, study.rng
     run = Recorded(model, particles, rng)
     taken, proposed, work = 0, 0, 0
     while run.advance():
@@ -67,11 +54,9 @@ def rejuvenate(
     log_evidence = run.population.log_evidence()
     lanes = run.lanes(particles, rng)
     theta = _theta(model, run.paths(run.lineage(lanes, run.steps.done)))
-    raw = run.answer(log_evidence, seed, time.perf_counter() - started)
-    draws = {name: theta[None, :, place] for place, name in enumerate(model.parameters)}
+    raw = run.answer(log_evidence, study.seed, study.seconds)
     share = work // max(1, run.steps.done)
-    result = make_result(model.given, raw)
-    return Learned("moves", result, draws, taken / max(1, proposed), log_evidence, share)
+    return study.learned("moves", raw, theta[None], taken / max(1, proposed), log_evidence, share)
 
 
 def _distinct(run: Recorded) -> int:

@@ -6,38 +6,29 @@ in a step is the weight of its value; when few values carry the weight, they are
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from siren.learn.filters import Filters
 from siren.learn.learned import Learned
+from siren.learn.study import Options, begin
 from siren.learn.walk import effective, from_filters, from_prior, move, normalised, resampled, root_of
-from siren.model import Progress, make_model
+from siren.model import Progress
 from siren.options import whole
-from siren.result import make_result
 from siren.syntax import ast
 
 
 def smc2(
     program: str | Path | ast.Program,
     *,
-    data: Any = None,
-    parameters: Sequence[str] | None = None,
     values: int = 256,
     particles: int = 128,
     moves: int = 6,
     threshold: float = 0.5,
-    method: str = "ssi",
-    seed: int | None = None,
-    resample: str = "systematic",
-    ess: float | None = 0.5,
-    plan: Mapping[str, str] | None = None,
     progress: Progress = None,
+    **options: Unpack[Options],
 ) -> Learned:
     """The posterior of the parameters: those variables that the main expression assumes before its loop.
 
@@ -46,13 +37,8 @@ def smc2(
     """
     whole("values", values, at_least=2)
     whole("moves", moves, at_least=1)
-    model = make_model(
-        program, data=data, parameters=parameters, particles=particles, method=method, seed=seed,
-        resample=resample, ess=ess, plan=plan,
-    )  # fmt: skip
-    seed = secrets.randbits(32) if seed is None else seed
-    rng = np.random.default_rng(seed)
-    started = time.perf_counter()
+    study = begin(program, particles, **options)
+    model, rng = study.model, study.rng
     filters = from_prior(model, values, rng)
     log_weights, before = np.zeros(values), filters.log_evidence()
     log_evidence, taken, proposed, work = 0.0, 0, 0, 0
@@ -79,10 +65,7 @@ def smc2(
     log_weights = log_weights + filters.log_evidence() - before
     weights, total = normalised(log_weights)
     log_evidence += total - np.log(values)
-    raw = filters.result(weights, float(log_evidence), seed, time.perf_counter() - started)
-    rows = resampled(weights, rng)
-    draws = {name: filters.theta[rows, place][None] for place, name in enumerate(model.parameters)}
+    raw = filters.result(weights, float(log_evidence), study.seed, study.seconds)
+    theta = filters.theta[resampled(weights, rng)][None]
     share = values * work // max(1, filters.steps.total or 1)
-    return Learned(
-        "smc2", make_result(model.given, raw), draws, taken / max(1, proposed), log_evidence, share
-    )
+    return study.learned("smc2", raw, theta, taken / max(1, proposed), log_evidence, share)

@@ -7,38 +7,29 @@ come all at once.
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from siren.learn.filters import Array, Filters
 from siren.learn.learned import Learned
+from siren.learn.study import Options, begin
 from siren.learn.walk import effective, from_filters, from_prior, move, normalised, resampled, root_of
-from siren.model import Progress, make_model
+from siren.model import Progress
 from siren.options import whole
-from siren.result import make_result
 from siren.syntax import ast
 
 
 def tempered(
     program: str | Path | ast.Program,
     *,
-    data: Any = None,
-    parameters: Sequence[str] | None = None,
     values: int = 256,
     particles: int = 128,
     moves: int = 5,
     threshold: float = 0.5,
-    method: str = "ssi",
-    seed: int | None = None,
-    resample: str = "systematic",
-    ess: float | None = 0.5,
-    plan: Mapping[str, str] | None = None,
     progress: Progress = None,
+    **options: Unpack[Options],
 ) -> Learned:
     """The posterior of the parameters: those variables that the main expression assumes before its loop.
 
@@ -47,13 +38,8 @@ def tempered(
     """
     whole("values", values, at_least=2)
     whole("moves", moves, at_least=1)
-    model = make_model(
-        program, data=data, parameters=parameters, particles=particles, method=method, seed=seed,
-        resample=resample, ess=ess, plan=plan,
-    )  # fmt: skip
-    seed = secrets.randbits(32) if seed is None else seed
-    rng = np.random.default_rng(seed)
-    started = time.perf_counter()
+    study = begin(program, particles, **options)
+    model, rng = study.model, study.rng
     cloud = from_filters(from_prior(model, values, rng).advance())
     power, log_evidence, taken, proposed = 0.0, 0.0, 0, 0
     while power < 1.0:
@@ -69,10 +55,9 @@ def tempered(
             progress(round(100 * power), 100)
     filters = Filters(model, cloud.seeds, cloud.theta).advance()
     shares = np.full(values, 1.0 / values)
-    raw = filters.result(shares, float(log_evidence), seed, time.perf_counter() - started)
-    draws = {name: cloud.theta[None, :, place] for place, name in enumerate(model.parameters)}
-    result = make_result(model.given, raw)
-    return Learned("tempered", result, draws, taken / proposed, float(log_evidence), proposed + 2 * values)
+    raw = filters.result(shares, float(log_evidence), study.seed, study.seconds)
+    work = proposed + 2 * values
+    return study.learned("tempered", raw, cloud.theta[None], taken / proposed, log_evidence, work)
 
 
 def _rise(log_evidence: Array, most: float, wanted: float) -> float:
