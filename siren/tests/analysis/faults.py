@@ -12,7 +12,7 @@ from siren.analysis.paths import Paths
 from siren.analysis.widen import Widening
 from siren.distributions import GAUSSIAN
 from siren.inference.ds import MARGINALIZED
-from siren.inference.graph import Node
+from siren.inference.node import Node
 from siren.inference.ssi import SSI
 from siren.symbolic.dist import Dist
 

@@ -20,7 +20,8 @@ from siren.errors import Span
 from siren.inference.bp import BP
 from siren.inference.ds import DS, MARGINALIZED
 from siren.inference.engine import Engine
-from siren.inference.graph import Graph, Node
+from siren.inference.graph import Graph
+from siren.inference.node import Node
 from siren.inference.ssi import SSI, Given
 from siren.symbolic.algebra import operation
 from siren.symbolic.dist import Dist

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from siren.analysis.number import Unknown
 from siren.analysis.paths import Undecided
 from siren.analysis.tail import Tail, assemble, split
-from siren.inference.graph import Graph, Node
+from siren.inference.graph import Graph
+from siren.inference.node import Node
 from siren.runtime.values import Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Component, Expr, Op, Poly, Variable, variables

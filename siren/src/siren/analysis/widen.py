@@ -10,7 +10,8 @@ from siren.analysis.number import Numbers, Unknown, sign_of
 from siren.analysis.state import map_leaves, reachable
 from siren.analysis.tail import Past, Tail, assemble, split
 from siren.distributions.finite import DELTA
-from siren.inference.graph import Graph, Node
+from siren.inference.graph import Graph
+from siren.inference.node import Node
 from siren.runtime.values import Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, ONE, Expr, Op, Poly, Scalar, Variable, variables

@@ -18,7 +18,7 @@ from siren.compile.carry import Carried, find_carried
 from siren.compile.invariants import Invariants, check
 from siren.compile.recorder import OPERATORS
 from siren.compile.tape import DRAW, INPUT, METHOD, REDUCE, RESAMPLE, UFUNC, Operation, Slot
-from siren.inference.graph import Mixed, Node
+from siren.inference.node import Mixed, Node
 from siren.runtime.values import NIL, Cons
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Op, Poly, Variable

@@ -20,7 +20,7 @@ from siren.compile.recorder import Recorder
 from siren.compile.tape import INPUT, Untraceable
 from siren.compile.traced import TracedArray, TracedNumber
 from siren.inference.engine import Engine
-from siren.inference.graph import Mixed, Node
+from siren.inference.node import Mixed, Node
 from siren.runtime.values import NIL, Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Component, Expr, Op, Poly, Variable

@@ -13,7 +13,7 @@ import numpy as np
 from siren.compile.state import Reader, Sealed
 from siren.compile.tape import Untraceable
 from siren.compile.traced import TracedArray, TracedNumber
-from siren.inference.graph import Mixed, Node
+from siren.inference.node import Mixed, Node
 from siren.runtime.values import NIL, Cons, Named, Value
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Op, Poly, Variable

@@ -10,8 +10,10 @@ import numpy as np
 from siren.distributions.finite import DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.chain import Chain, Link, distribution
+from siren.inference.divergence import Diverge, lanes_with
 from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conjugate
-from siren.inference.graph import Diverge, Graph, Node, lanes_with
+from siren.inference.graph import Graph
+from siren.inference.node import Node
 from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, exchange

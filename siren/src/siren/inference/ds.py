@@ -14,8 +14,9 @@ from functools import cache
 
 from siren.distributions.finite import DELTA
 from siren.distributions.gaussian import GAUSSIAN
+from siren.inference.divergence import Diverge, lanes_with, split_by
 from siren.inference.engine import Engine
-from siren.inference.graph import Diverge, Node, lanes_with, split_by
+from siren.inference.node import Node
 from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange

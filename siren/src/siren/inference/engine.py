@@ -17,7 +17,8 @@ import numpy as np
 from siren.distributions.finite import DELTA
 from siren.errors import Note, PlanError, Span
 from siren.inference import guard
-from siren.inference.graph import Graph, join_nothing, join_numbers, lanes_with
+from siren.inference.divergence import join_nothing, join_numbers, lanes_with
+from siren.inference.graph import Graph
 from siren.symbolic.algebra import ite
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (

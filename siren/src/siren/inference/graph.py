@@ -11,7 +11,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +18,8 @@ import numpy as np
 from siren.distributions.finite import DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.errors import SirenError
+from siren.inference.divergence import Diverge, Join
+from siren.inference.node import Mixed, Node, join_nodes
 from siren.symbolic.algebra import select, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
@@ -28,7 +29,6 @@ from siren.symbolic.expr import (
     Poly,
     Raw,
     Variable,
-    coefficients,
     fresh,
     of,
     parts,
@@ -36,81 +36,10 @@ from siren.symbolic.expr import (
     standing_for,
     variables,
 )
-from siren.symbolic.lanes import Array, Generation, Index, Scope
-from siren.symbolic.merge import merge, scatter
+from siren.symbolic.lanes import Array, Index, Scope
+from siren.symbolic.merge import scatter
 
 T = TypeVar("T")
-# One result from those of the child scopes, which together have all lanes of their parent.
-Join = Callable[[int, list[tuple[Scope, T]]], T]
-
-
-@dataclass(slots=True, eq=False)
-class Node:
-    """What the graph knows of a variable; never changed once it is made, and not frozen only because that
-    makes it slow to make. The rest belongs to the algorithm: a state, and a child with its
-    distribution given this variable."""
-
-    dist: Dist
-    state: str = ""
-    condition: Dist | None = None
-    child: Variable | None = None
-
-    def fresh(self, scope: Scope) -> Node:
-        dist = self.dist
-        if dist._stamp is not scope.now:
-            dist = dist.fresh(scope)
-        if self.condition is None:
-            return self if dist is self.dist else Node(dist, self.state)
-        condition = self.condition.fresh(scope)
-        if dist is self.dist and condition is self.condition:
-            return self
-        return Node(dist, self.state, condition, self.child)
-
-    def restrict(self, lanes: Index, now: Generation) -> Node:
-        condition = None if self.condition is None else self.condition.restrict(lanes, now)
-        return Node(self.dist.restrict(lanes, now), self.state, condition, self.child)
-
-    def reach(self) -> list[Variable]:
-        """The variables that an operation on this one may meet."""
-        found = list(self.dist.variables())
-        if self.condition is not None:
-            found += self.condition.variables()
-        if self.child is not None:
-            found.append(self.child)
-        return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mixed:
-    """A node that differs between lanes."""
-
-    pieces: tuple[tuple[Column, Node], ...]
-
-    def fresh(self, scope: Scope) -> Node | Mixed:
-        pieces = []
-        for lanes, node in self.pieces:
-            lanes = fresh(lanes, scope)  # type: ignore[assignment]
-            if lanes.data.any():
-                pieces.append((lanes, node.fresh(scope)))
-        return pieces[0][1] if len(pieces) == 1 else Mixed(tuple(pieces))
-
-    def restrict(self, lanes: Index, now: Generation) -> Node | Mixed:
-        pieces = []
-        for mine, node in self.pieces:
-            kept = mine.data[lanes]
-            if kept.any():
-                pieces.append((Column(kept, now), node.restrict(lanes, now)))
-        return pieces[0][1] if len(pieces) == 1 else Mixed(tuple(pieces))
-
-    def reach(self) -> list[Variable]:
-        return [variable for _, node in self.pieces for variable in node.reach()]
-
-
-class Diverge(Exception):
-    """The operation is not the same in all lanes; `classes` says which lanes agree."""
-
-    def __init__(self, classes: Sequence[Index]) -> None:
-        self.classes = classes
 
 
 class Layer:
@@ -306,7 +235,7 @@ class Graph:
                     node = before.fresh(Scope(index.size, self.scope, index))
                 if node is not None:
                     parts.append((index, node))
-            self.set(variable, self._join(parts))
+            self.set(variable, join_nodes(self.scope, parts))
             if not self._layers:
                 self.note_joined(variable)
 
@@ -328,43 +257,6 @@ class Graph:
                 if type(node) is Node and node.dist.known:
                     self._joined.discard(variable)
             self._sweep_at = max(32, 2 * len(self._joined))
-
-    def _join(self, parts: list[tuple[Index, Node | Mixed]]) -> Node | Mixed:
-        alike: dict[tuple[object, ...], list[tuple[Index, Node]]] = {}
-        for index, node in parts:
-            for inner, piece in _pieces(index, node):
-                condition = piece.condition
-                family = condition.family if condition is not None else None
-                shape = (piece.state, piece.dist.family, len(piece.dist.params), family, piece.child)
-                alike.setdefault(shape, []).append((inner, piece))
-        joined = [(group, self._join_alike(group)) for group in alike.values()]
-        if len(joined) == 1:
-            return joined[0][1]
-        pieces = []
-        for group, node in joined:
-            lanes = np.zeros_like(group[0][0], dtype=bool, shape=self.scope.size)
-            for index, _ in group:
-                lanes[index] = True
-            pieces.append((Column(lanes, self.scope.now), node))
-        return Mixed(tuple(pieces))
-
-    def _join_alike(self, group: list[tuple[Index, Node]]) -> Node:
-        first = group[0][1]
-        condition = None
-        if first.condition is not None:
-            condition = self._join_dists(
-                [(i, node.condition) for i, node in group if node.condition is not None]
-            )
-        return Node(
-            self._join_dists([(i, node.dist) for i, node in group]), first.state, condition, first.child
-        )
-
-    def _join_dists(self, parts: list[tuple[Index, Dist]]) -> Dist:
-        size, now = self.scope.size, self.scope.now
-        columns = zip(*(dist.params for _, dist in parts), strict=True)
-        indices = [index for index, _ in parts]
-        params = tuple(merge(size, now, list(zip(indices, column, strict=True))) for column in columns)
-        return Dist(parts[0][1].family, params)
 
     def unite(self, lanes: Array, x: Variable, y: Variable) -> Variable | None:
         """One variable that is x in these lanes and y in the others, if the two are alike.
@@ -422,46 +314,3 @@ class Graph:
             if layer.keep:
                 for variable, node in layer.written.items():
                     self.set(variable, node)
-
-
-def _pieces(index: Index, node: Node | Mixed) -> Iterator[tuple[Index, Node]]:
-    """The uniform parts of a node of some lanes, as lanes of the scope around."""
-    if type(node) is Node:
-        yield index, node
-        return
-    for lanes, piece in node.pieces:  # type: ignore[union-attr]
-        own = np.flatnonzero(lanes.data)
-        yield index[own], piece.fresh(Scope(own.size, lanes.gen.scope, own))
-
-
-def lanes_with(exprs: Sequence[Expr], variable: Variable) -> Array | None:
-    """The lanes in which the expressions depend on the variable; None if that is all of them."""
-    lanes: Array | None = None
-    for expr in exprs:
-        for coefficient in coefficients(expr, variable):
-            if not isinstance(coefficient, np.ndarray):
-                return None
-            if coefficient.all():
-                return None
-            used = coefficient != 0
-            lanes = used if lanes is None else lanes | used
-    return None if lanes is None or lanes.all() else lanes
-
-
-def split_by(patterns: Sequence[Array]) -> list[Index]:
-    """Sets of lanes on which every boolean pattern is constant."""
-    if len(patterns) == 1:
-        return [np.flatnonzero(patterns[0]), np.flatnonzero(~patterns[0])]
-    classes = [patterns[0], ~patterns[0]]
-    for pattern in patterns[1:]:
-        halves = [half for lanes in classes for half in (lanes & pattern, lanes & ~pattern)]
-        classes = [half for half in halves if half.any()]
-    return [np.flatnonzero(lanes) for lanes in classes]
-
-
-def join_numbers(size: int, parts: list[tuple[Scope, Raw]]) -> Raw:
-    return scatter(size, [(scope.index, number) for scope, number in parts])  # type: ignore[misc]
-
-
-def join_nothing(size: int, parts: list[tuple[Scope, None]]) -> None:
-    return None

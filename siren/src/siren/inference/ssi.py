@@ -14,8 +14,10 @@ from siren.distributions.beta import BETA
 from siren.distributions.finite import BERNOULLI, DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.chain import Chain, Link, distribution
+from siren.inference.divergence import Diverge, lanes_with, split_by
 from siren.inference.engine import Engine
-from siren.inference.graph import Diverge, Graph, Mixed, Node, lanes_with, split_by
+from siren.inference.graph import Graph
+from siren.inference.node import Mixed, Node
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange, is_choice
 from siren.symbolic.expr import NUMBERS, Outcome, Poly, Raw, Variable, components, parts

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from siren.inference.divergence import join_numbers
 from siren.inference.engine import Engine
-from siren.inference.graph import join_numbers
 from siren.runtime.numbers import Leaf
 from siren.symbolic.expr import Expr, raw
 from siren.symbolic.lanes import Array

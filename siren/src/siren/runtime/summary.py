@@ -12,8 +12,9 @@ from siren.distributions.base import Distribution
 from siren.distributions.finite import BERNOULLI
 from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.chain import Link
+from siren.inference.divergence import Diverge, lanes_with, split_by
 from siren.inference.engine import Engine
-from siren.inference.graph import Diverge, Node, lanes_with, split_by
+from siren.inference.node import Node
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
 from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, squared
