@@ -180,6 +180,14 @@ class Emitter:
         if operation.form == REDUCE:
             self.functions[f"{function.__name__}_reduce"] = function.reduce
             return f"{function.__name__}_reduce({arguments[0]})"
+        if (
+            function is np.where
+            and operation.arguments[1:] in ((1.0, 0.0), (0.0, 1.0))
+            and operation.array == "f"
+        ):
+            self.functions["as_float"] = np.dtype(float)
+            number = f"{arguments[0]}.astype(as_float)"  # quicker than to choose
+            return number if operation.arguments[1] else f"{self._quick(1.0)} - {number}"
         if operation.form == METHOD and function == "put":
             return f"put({', '.join(arguments)})"
         if operation.form == METHOD:

@@ -233,6 +233,8 @@ class Proof:
         if what == AT_MOST_1:
             if function is np.multiply:
                 return both(AT_MOST_1) and both(NONNEGATIVE)
+            if function is np.add:
+                return both(AT_MOST_1) and self._take_turns(left, right)
             return function is np.divide and self._is_share(left, right)
         if function is np.multiply:
             return (left == right and what == NONNEGATIVE) or both(what)
@@ -248,6 +250,25 @@ class Proof:
         return what == POSITIVE and (
             one or (self.holds_of(POSITIVE, right) and self.holds_of(NONNEGATIVE, left))
         )
+
+    def _take_turns(self, left: Any, right: Any) -> bool:
+        """Whether in every lane one of the two is 0: products with choices by the same lanes."""
+        for one in self._choices(left):
+            for other in self._choices(right):
+                if one[0] == other[0] and not one[1] * other[1] and not one[2] * other[2]:
+                    return True
+        return False
+
+    def _choices(self, value: Any) -> list[tuple[Any, ...]]:
+        operation = self._definitions.get(_slot(value))
+        if operation is None:
+            return []
+        if operation.function is np.multiply:
+            return [choice for argument in operation.arguments for choice in self._choices(argument)]
+        constant = operation.function is np.where and not any(
+            isinstance(argument, Slot) for argument in operation.arguments[1:]
+        )
+        return [operation.arguments] if constant else []
 
     def _is_left_over(self, whole: Any, part: Any) -> bool:
         """Whether the part is at most the whole: of 1 or more, or as a share of it."""

@@ -109,6 +109,27 @@ class Known:
             return None
         return function.reduce(np.array([choice.then, choice.otherwise]))
 
+    def is_nothing(self, slot: int) -> bool:
+        """Whether an array of numbers is 0 everywhere."""
+        if self.reduced(np.logical_or, slot) is np.False_:
+            return True
+        operation = self._definitions[slot]
+        if operation.function is not np.multiply:
+            return False
+        # A product of choices by the same lanes, and of others: 0 if the choices leave each other nothing.
+        factors = [self.choices[f] for f in self._factors(slot) if f in self.choices]
+        return any(
+            one.lanes == other.lanes and not one.then * other.then and not one.otherwise * other.otherwise
+            for one in factors
+            for other in factors
+        )
+
+    def _factors(self, slot: int) -> list[int]:
+        operation = self._definitions[slot]
+        if operation.function is not np.multiply:
+            return [slot]
+        return [f for arg in operation.arguments if isinstance(arg, Slot) for f in self._factors(arg.number)]
+
     def taken(self, slot: int, index: int) -> Any:
         """What an array is at these places, if that is known: a constant, or a slot."""
         side = self.places.get(index)

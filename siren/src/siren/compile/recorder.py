@@ -183,6 +183,8 @@ class Recorder(Tape):
         known = self.known.reduced(ufunc, array.slot)
         if known is not None:
             return known
+        if ufunc in (np.logical_and, np.logical_or):
+            array = self._without_comparison(array)
         if ufunc is np.logical_or:
             # Whether any is true in a choice that some lanes make: yes, if all are of what they choose.
             chosen = self.known.chosen_by_some(array.slot)
@@ -193,6 +195,13 @@ class Recorder(Tape):
         slot = self.record(REDUCE, ufunc, (Slot(array.slot),))
         return TracedNumber(self, slot, ufunc.reduce(array.value))
 
+    def _without_comparison(self, array: TracedArray) -> TracedArray:
+        """x in place of x != 0, of which all or any are true when they are of x."""
+        operation = self.definitions[array.slot]
+        if operation.function is np.not_equal and operation.arguments[1:] in ((0,), (0.0,)):
+            return self._again(operation.arguments[0].number, array)
+        return array
+
     # Functions ----------------------------------------------------------------------------------------------
 
     def function(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -200,7 +209,7 @@ class Recorder(Tape):
             return args[0] if isinstance(args[0], TracedNumber) else self.reduce(_LOGICAL[function], args[0])
         if function not in FUNCTIONS:
             raise Untraceable(f"np.{function.__name__}")
-        if function is np.count_nonzero and self.known.reduced(np.logical_or, args[0].slot) is np.False_:
+        if function is np.count_nonzero and self.known.is_nothing(args[0].slot):
             return 0
         if function is np.flatnonzero:
             return self._flatnonzero(args[0])

@@ -292,8 +292,13 @@ def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
         mean,
         link.variance if plain else lambda: np.square(slope) * link.variance(),
         lambda lanes, rng: whole().draw(lanes, rng),
-        (lambda x: whole().cdf(x)) if plain or np.all(slope > 0) else None,  # type: ignore[misc]
+        (lambda x: whole().cdf(x)) if plain or _is_increasing(slope) else None,  # type: ignore[misc]
     )
+
+
+def _is_increasing(slope: Any) -> bool:
+    """Or constant, in some lanes."""
+    return bool(np.minimum.reduce(slope) >= 0) if isinstance(slope, np.ndarray) else bool(slope > 0)
 
 
 def _plug(expr: Expr, means: dict[Variable, Expr]) -> Expr:
