@@ -8,13 +8,11 @@ from fastapi import APIRouter, Response
 
 from pasta.serve.errors import ApiError
 
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+SCRIPTS = "main client answer markdown writing timeline words turn race link".split()
 KINDS = {
-    "index.html": "text/html",
-    "theme.css": "text/css",
-    "style.css": "text/css",
-    "main.js": "text/javascript",
-    "client.js": "text/javascript",
-    "lane.js": "text/javascript",
+    name: TYPES[name[name.rindex(".") :]]
+    for name in ("index.html", "theme.css", "style.css", *(f"{script}.js" for script in SCRIPTS))
 }
 PATHS = frozenset(("/", *(f"/page/{name}" for name in KINDS)))
 # Nothing from elsewhere, and nothing that a model writes can become script.

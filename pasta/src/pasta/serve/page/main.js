@@ -1,67 +1,208 @@
-// The page: one question, answered twice at the same time, in parallel and sequentially.
+// The page: a conversation, and what its reader can do.
 
-import { ask } from "./client.js";
-import { Race } from "./lane.js";
+import { Answer } from "./answer.js";
+import { ask, knowsTags } from "./client.js";
+import { fold, unfold } from "./link.js";
+import { Turn } from "./turn.js";
+import { trouble } from "./words.js";
 
 const element = (id) => document.getElementById(id);
-const [parallel, sequential] = new Race([element("parallel"), element("sequential")]).lanes;
-const lanes = { parallel, sequential };
-let running = null;
+const DIALS = { parallelism: "parallelism", threads: "max_threads", tokens: "max_tokens" };
+const MOST_TURNS = 64;
 
-for (const id of ["parallelism", "threads", "tokens"]) {
-  const show = () => (element(`${id}-value`).textContent = element(id).value);
-  element(id).addEventListener("input", show);
-  show(); // a browser may have kept another value over a reload
-}
+let turns = [];
+let running = null; // what ends the request that is on its way
+let key = ""; // until the page is closed
+let shown = ""; // the link in the address bar, where it is ours
 
-function request(sequential) {
+// -- asking ----------------------------------------------------------------------------------------------
+
+const settings = () =>
+  Object.fromEntries(Object.entries(DIALS).map(([id, name]) => [name, Number(element(id).value)]));
+
+/** The body of a request for a turn, after those before it that have an answer. */
+function request(turn, sequential) {
+  const before = turns.slice(0, turns.indexOf(turn)).filter((one) => one.answer.text);
+  const messages = before.flatMap((one) => [
+    { role: "user", content: one.question },
+    { role: "assistant", content: one.answer.text },
+  ]);
+  const { max_tokens, parallelism, max_threads } = turn.options;
   return {
-    messages: [{ role: "user", content: element("prompt").value }],
-    max_tokens: Number(element("tokens").value),
+    messages: [...messages, { role: "user", content: turn.question }],
+    max_tokens,
     temperature: 0,
     stream: true,
     stream_options: { include_usage: true },
-    pasta: {
-      events: true,
-      sequential,
-      parallelism: Number(element("parallelism").value),
-      max_threads: Number(element("threads").value),
-    },
+    pasta: { events: true, annotated: true, sequential, parallelism, max_threads },
   };
 }
 
-async function race(event) {
-  event.preventDefault();
+/** Does something with the server, one thing at a time; Escape and the stop button end it. */
+async function busy(turn, work) {
   if (running) return;
   running = new AbortController();
-  element("run").disabled = true;
-  element("stop").disabled = false;
-  element("news").textContent = "Answering …";
-  const key = element("key").value;
-  const begun = performance.now();
-  const seconds = {};
-  for (const lane of Object.values(lanes)) lane.clear();
-  const one = async (name) => {
-    await ask(request(name === "sequential"), key, running.signal, (chunk) => lanes[name].take(chunk));
-    seconds[name] = (performance.now() - begun) / 1000;
-  };
+  const signal = running.signal;
+  turn.run(true);
+  for (const button of document.querySelectorAll("[data-asks]")) button.ariaDisabled = "true";
   try {
-    await Promise.all(Object.keys(lanes).map(one));
-    const [fast, slow] = [seconds.parallel, seconds.sequential];
-    element("news").textContent =
-      `Done: in parallel after ${fast.toFixed(1)} s, one token after another after ${slow.toFixed(1)} s.`;
+    say(await work(signal));
   } catch (error) {
-    element("news").textContent = running.signal.aborted ? "Stopped." : `Error: ${error.message}`;
-    running.abort();
+    if (!signal.aborted && error.status === undefined) console.error(error);
+    say(signal.aborted ? turn.finish("stopped") : turn.fail(error));
   } finally {
     running = null;
-    element("run").disabled = false;
-    element("stop").disabled = true;
+    turn.run(false);
+    for (const button of document.querySelectorAll("[data-asks]")) button.ariaDisabled = "false";
   }
 }
 
-element("form").addEventListener("submit", race);
-element("stop").addEventListener("click", () => running?.abort());
-element("prompt").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) element("form").requestSubmit();
+const answer = (turn) =>
+  busy(turn, async (signal) => {
+    turn.clear();
+    turn.draw();
+    say("Answering");
+    await ask(request(turn, false), key, signal, (chunk) => turn.take(chunk));
+    const told = turn.finish("stop");
+    if (turn.answer.threads.size === 1) turn.explain(await knowsTags(key).catch(() => null));
+    return told;
+  });
+
+function begin(question) {
+  if (running || !question.trim()) return;
+  const turn = add(question, settings());
+  element("prompt").value = "";
+  if (matchMedia("(pointer: coarse)").matches) element("prompt").blur(); // the keyboard would cover the answer
+  turn.element.scrollIntoView({ behavior: calm() ? "instant" : "smooth" });
+  answer(turn);
+}
+
+function add(question, options) {
+  const turn = new Turn(question, options, does);
+  turns.push(turn);
+  element("turns").append(turn.element);
+  show();
+  return turn;
+}
+
+const does = {
+  again: (turn) => answer(turn),
+  more(turn) {
+    turn.options = { ...turn.options, max_tokens: 2 * turn.options.max_tokens };
+    answer(turn);
+  },
+  new: () => fresh(),
+  enter(turn, given) {
+    key = given.trim();
+    element("prompt").focus({ preventScroll: true });
+    answer(turn);
+  },
+  stop: () => running?.abort(),
+  race: (turn) =>
+    busy(turn, async (signal) => {
+      try {
+        return await turn.race((sequential, take) => ask(request(turn, sequential), key, signal, take));
+      } catch (error) {
+        const told = signal.aborted ? "The race was stopped." : `The race broke off. ${trouble(error).words}`;
+        turn.find(".raced p").textContent = told;
+        return told;
+      }
+    }),
+  copy: async (turn, button) => confirm(button, await copied(turn.answer.read().source), "Copied", "Not copied: select the text instead"),
+  async link(turn, button) {
+    const hash = await fold(turns.slice(0, turns.indexOf(turn) + 1));
+    if (!hash) return confirm(button, false, "", "Too long for a link: copy the text instead");
+    shown = hash;
+    history.replaceState(null, "", hash);
+    confirm(button, await copied(location.href), "Link copied", "The link is in the address bar");
+  },
+};
+
+// -- a conversation ------------------------------------------------------------------------------------------
+
+function fresh() {
+  running?.abort();
+  turns = [];
+  element("turns").replaceChildren();
+  shown = "";
+  history.replaceState(null, "", location.pathname + location.search);
+  show();
+  element("prompt").focus();
+}
+
+function show() {
+  const some = turns.length > 0;
+  element("examples").hidden = some;
+  element("fresh").hidden = !some;
+  element("ask-label").textContent = some ? "Ask a follow-up" : "Ask something";
+}
+
+/** Opens what the link holds, if it holds anything. */
+async function open() {
+  if (location.hash === shown) return;
+  try {
+    const told = await unfold(location.hash);
+    if (!told) return;
+    if (!Array.isArray(told) || told.length > MOST_TURNS) throw new Error("not a conversation");
+    const read = told.map(([question, answer]) => [String(question), Answer.fromJSON(answer)]);
+    fresh();
+    for (const [question, answer] of read) {
+      const turn = add(question, null);
+      turn.answer = answer;
+      turn.finish(answer.finish);
+      turn.find(".from-link").hidden = false;
+    }
+    say("A conversation was opened from a link.");
+  } catch {
+    element("broken").hidden = false;
+    say(element("broken").textContent);
+  }
+}
+
+// -- small things ----------------------------------------------------------------------------------------------
+
+const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** For those who listen: rarely, and never the text itself. */
+function say(text) {
+  element("said").textContent = text ?? "";
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text); // only where the connection is safe
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function confirm(button, good, yes, no) {
+  button.dataset.name ??= button.textContent;
+  button.textContent = good ? yes : no;
+  say(button.textContent);
+  setTimeout(() => (button.textContent = button.dataset.name), 3000);
+}
+
+for (const id of Object.keys(DIALS)) {
+  const tell = () => (element(`${id}-value`).textContent = element(id).value);
+  element(id).addEventListener("input", tell);
+  tell(); // a browser may have kept another value over a reload
+}
+element("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  begin(element("prompt").value);
 });
+element("prompt").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  element("composer").requestSubmit();
+});
+element("examples").addEventListener("click", (event) => {
+  if (event.target.closest("button")) begin(event.target.closest("button").textContent);
+});
+element("fresh").addEventListener("click", fresh);
+document.addEventListener("keydown", (event) => event.key === "Escape" && running?.abort());
+addEventListener("hashchange", open);
+show();
+open();
