@@ -1,4 +1,4 @@
-"""`pasta export FOLDER`: a model as one folder that servers load: its adapter merged, its tags in the tokenizer."""
+"""`pasta export`: a model as one folder that servers load: its adapter merged, its tags in the tokenizer."""
 
 from __future__ import annotations
 
@@ -13,34 +13,45 @@ from pasta.errors import PastaError, StorageError, UsageError
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="Written; it must be new or empty.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", hidden=True, help="Written; it must be new or empty.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(show_default=False, help="The folder to write; it must be new or empty.")
+    ] = None,
     model: Model = None,
     base: Base = None,
+    lora: Annotated[
+        bool, typer.Option("--lora", help="Two folders, base and lora, for vLLM's --enable-lora; not merged.")
+    ] = False,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
 ) -> None:
-    """Write a model as one folder that vLLM, SGLang and transformers load.
+    """Write a model as one folder that vLLM, SGLang and transformers load: pasta export --output FOLDER.
 
     An adapter is merged into its base, and the tags are in the tokenizer. Prints the folder.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is there already", "name a new folder")
+    target = output or folder
+    if target is None:
+        raise UsageError("output is missing", "pass --output FOLDER")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{target} is there already", "name a new folder")
     if dtype not in ("float32", "bfloat16", "float16"):
         raise UsageError(f"unknown dtype {dtype!r}", "use one of float32, bfloat16, float16")
-    with patiently(f"writing {model or 'the default model'} to {folder}"):
+    with patiently(f"writing {model or 'the default model'} to {target}"):
+        from pasta.data.storing import storing
         from pasta.models import load_model
-        from pasta.models.checkpoint import quiet
+        from pasta.models.export import write_model, write_parts
 
-        loaded = load_model(model, device="cpu", dtype=dtype, base=base)
-        if loaded.vocabulary.tags is None:
-            raise PastaError(
-                f"{loaded.name} knows no tags: it would answer sequentially", "finetune it: pasta train sft"
-            )
         try:
-            with quiet():
-                loaded.model.save_pretrained(folder)
-                loaded.tokenizer.save_pretrained(folder)
-            for file in folder.glob("*.safetensors"):  # written for this user alone; a server may be another
-                file.chmod((folder / "config.json").stat().st_mode)
+            with storing(target, "make room, delete what was written, and export again"):
+                if lora:
+                    write_parts(model, base, target, dtype)
+                else:
+                    loaded = load_model(model, device="cpu", dtype=dtype, base=base)
+                    if loaded.vocabulary.tags is None:
+                        reason = f"{loaded.name} knows no tags: it would answer sequentially"
+                        raise PastaError(reason, "finetune it: pasta train sft")
+                    write_model(loaded, target)
         except OSError as error:
-            raise StorageError(f"cannot write {folder}: {error.strerror or error}") from None
-    print(folder)
+            raise StorageError(f"cannot write {target}: {error.strerror or error}") from None
+    print(target)

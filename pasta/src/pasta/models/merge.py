@@ -22,8 +22,13 @@ from pasta.models.tags import add_tags
 
 
 @torch.no_grad()
-def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str]) -> None:
-    """Merges an adapter into a base model's weights, and gives the tokenizer its tags."""
+def apply_adapter(
+    model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str], *, updates: bool = True
+) -> None:
+    """Merges an adapter into a base model's weights, and gives the tokenizer its tags.
+
+    Without `updates` the low-rank ones stay out, and only what the tags need is taken over.
+    """
     config = read_json(Path(folder) / CONFIG)
     try:
         tensors = load_file(Path(folder) / WEIGHTS)
@@ -33,6 +38,8 @@ def apply_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | 
     positions = read_record(folder).get("positions")
     if any(name.endswith(ROWS) for name in names):
         add_tags(model, vocabulary, Positions.parse(positions or "predicted").unit)
+    if not updates:
+        names = {name for name in names if not name.endswith((A, B))}
     for name in sorted(names):
         value = tensors[PREFIX + name].float()
         if name.endswith(A):
