@@ -92,7 +92,7 @@ def check_response(vocabulary: Vocabulary, prompt: Sequence[int], response: Resp
 
 
 def check_plain_tokens(vocabulary: Vocabulary, question: str, response: Response) -> int:
-    """Away from tags, the tokens of a response are those that the chat template's own text has there.
+    """The response comes back; away from tags, its tokens are those that the chat template's own text has there.
 
     The template's tokens are the tokenizer's, with nothing of this project in between. Returns how many were compared.
     """
@@ -105,6 +105,7 @@ def check_plain_tokens(vocabulary: Vocabulary, question: str, response: Response
     lead = vocabulary.lead(prompt)
     length = len((lead + text).encode())
     tree = spell(response, vocabulary, prompt)
+    assert read(tree, vocabulary, prompt) == response
     begins_with_tag = isinstance(response.nodes[0], Promise | Sync)  # then there is no lead
     ours, edges = spans_of(tree, vocabulary, len(lead) if begins_with_tag else 0)
     zones = [zone(lead + text, edge) for edge in edges]

@@ -172,6 +172,22 @@ def test_prompts_that_cannot_be_answered(prompt):
         generate(engine, prompt)
 
 
+@pytest.mark.parametrize("token", [-1, 10**6, "72", 1.5, True])
+def test_token_ids_that_are_none_of_the_models(engine, token):
+    with pytest.raises(UsageError, match=r"the prompt's (token|item) 1 is "):
+        generate(engine, [72, token])
+
+
+@pytest.mark.parametrize("text", ["a日b", 'a<promise topic="x" tokens=1/><async>日</async>日'])
+def test_text_and_annotated_end_alike_wherever_a_limit_cuts(engine, text):
+    """Bytes are tokens: most cuts fall inside a character."""
+    tree = spell(parse(text), engine.vocabulary)
+    for most in range(1, 12):
+        result = replay(engine, "Why?", tree, max_tokens=most)
+        assert plain(parse(result.annotated)) == result.text == "".join(output.text for output in result.outputs)
+        assert "\ufffd" not in result.annotated
+
+
 @pytest.mark.parametrize("bad", [{"temperature": -1.0}, {"top_p": 2.0}, {"max_tokens": 0}, {"positions": "odd"}])
 def test_bad_options(engine, bad):
     with pytest.raises(UsageError):

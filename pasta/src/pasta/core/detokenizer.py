@@ -45,7 +45,7 @@ class TokenBytes(dict[int, bytes]):
 
     def learn(self, tokens: Iterable[int]) -> None:
         """Looks up many tokens at once."""
-        wanted = [token for token in tokens if token not in self]
+        wanted = [token for token in dict.fromkeys(tokens) if token not in self]
         with self._lock:
             # Behind another token, since what comes first may lose its space.
             first = self._tokenizer.encode("a", add_special_tokens=False, split_special_tokens=True)[-1:]
@@ -67,6 +67,8 @@ class TokenBytes(dict[int, bytes]):
         return text.encode()
 
     def text(self, tokens: Sequence[int]) -> str:
+        if not all(map(self.__contains__, tokens)):
+            self.learn(tokens)
         return b"".join([self[token] for token in tokens]).decode("utf-8", "replace")
 
 
