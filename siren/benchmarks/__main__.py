@@ -89,20 +89,21 @@ def bench(
                 figures = PARTS[name](job)
             everything[name] = figures
             if output is not None:
-                _keep(output, name, {"command": _command(name, quick, output), **figures}, about)
+                command = _command(name, quick, rounds, output)
+                _keep(output, name, {"command": command, **figures}, about)
             if not as_json:
                 show(name, figures)
     if as_json:
         typer.echo(json.dumps(everything, indent=1))
 
 
-def _command(name: str, quick: bool, output: Path) -> str:
+def _command(name: str, quick: bool, rounds: int | None, output: Path) -> str:
     """As it is typed in the checkout; of a folder elsewhere only the name is anyone's business."""
     inside = output.resolve().is_relative_to(FOLDER.parent)
     folder = output.resolve().relative_to(FOLDER.parent).as_posix() if inside else output.name
-    return shlex.join(
-        ["python", "-m", "benchmarks", "--quick" if quick else "--full", "--part", name, "--output", folder]
-    )  # fmt: skip
+    mode = ["--quick" if quick else "--full", "--part", name]
+    often = [] if rounds is None else ["--rounds", str(rounds)]
+    return shlex.join(["python", "-m", "benchmarks", *mode, *often, "--output", folder])
 
 
 def _keep(folder: Path, name: str, figures: dict[str, Any], about: dict[str, Any]) -> None:
