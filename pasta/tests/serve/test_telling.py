@@ -197,6 +197,16 @@ def queries(value):
             yield from queries(inner)
 
 
+def test_the_documentation_names_what_there_is(tiny):
+    tiny.chat(max_tokens=2)
+    known = {name for name, _ in figures(tiny)} | {"pasta_remote_requests_total", "pasta_remote_corrections_total"}
+    known |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in known}
+    named = set(re.findall(r"`((?:pasta_|vllm:)\w+)", (ROOT / "docs" / "serve.md").read_text("utf-8")))
+    assert len(named) > 30 and named <= known, named - known
+    left = {name for name in known - named if not re.search(r"_(bucket|sum|count|created)$", name)}
+    assert all(name.startswith(("process_", "python_")) for name in left), left
+
+
 def test_the_dashboard_asks_for_what_there_is(tiny):
     tiny.chat(max_tokens=2)
     known = {name for name, _ in figures(tiny)}
