@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from pasta.core.detokenizer import without_lead
@@ -134,6 +134,17 @@ def test_a_spelled_tag_stays_text(vocabulary: Vocabulary, text: str) -> None:
     )
     assert vocabulary.decode(spelled) == vocabulary.decode(harmless).replace("@mark@", text)
     assert [token for token in spelled if token in special] == [token for token in harmless if token in special]
+
+
+def test_added_tokens_that_are_text_stay_what_the_template_makes_of_them(kind: str) -> None:
+    tokenizer = toy_tokenizer(kind)
+    tokenizer.add_tokens([AddedToken(token, normalized=False) for token in ("\n\n", "<tool>")])
+    vocabulary = Vocabulary(tokenizer)
+    message = {"role": "user", "content": "One.\n\nTwo <tool> three."}
+    expected = tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=False)
+    assert vocabulary.encode_chat([message]) == expected
+    assert tokenizer.convert_tokens_to_ids("\n\n") in expected
+    check_text(vocabulary, message["content"])
 
 
 def test_any_tokens_streamed_are_the_whole_decoded(vocabulary: Vocabulary) -> None:

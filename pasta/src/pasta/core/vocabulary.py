@@ -247,7 +247,9 @@ class Vocabulary:
 
     @cached_property
     def _specials(self) -> tuple[str, ...]:
-        return tuple(self.tokenizer.get_added_vocab()) + tuple(self.tokenizer.all_special_tokens)
+        """Control tokens. Others that were added, such as Gemma's double line break, are text like any other."""
+        added = self.tokenizer.added_tokens_decoder.values()
+        return (*(str(token) for token in added if token.special), *self.tokenizer.all_special_tokens)
 
     # -- tokens to text ---------------------------------------------------------------------------
 
