@@ -6,6 +6,7 @@ import pytest
 
 import siren
 from siren.analysis import analyze
+from siren.inference.graph import Graph
 from siren.syntax import format_text, parse
 
 
@@ -44,3 +45,26 @@ def test_time_is_in_proportion_to_the_text():
         seconds.append(time.process_time() - started)
     assert len(text) > 1_000_000
     assert seconds[1] < 6 * seconds[0]
+
+
+@pytest.mark.parametrize("kind", ["gaussian(a, 1)", "gamma(2, 2)", "bernoulli(0.5)"])
+@pytest.mark.parametrize("method", ["ssi", "ds", "bp"])
+def test_the_analysis_looks_at_each_variable_a_few_times(method, kind, monkeypatch):
+    """However many there are: counted, not timed."""
+    looks = 0
+    peek = Graph.peek
+
+    def counted(graph, variable):
+        nonlocal looks
+        looks += 1
+        return peek(graph, variable)
+
+    monkeypatch.setattr(Graph, "peek", counted)
+    counts = []
+    for size in (100, 400):
+        looks = 0
+        lines = "\n".join(f"let x{i} <- {kind} in" for i in range(size))
+        program = siren.parse(f"let symbolic a <- gaussian(0, 1) in\n{lines}\na")
+        assert analyze(program, method).satisfiable
+        counts.append(looks)
+    assert counts[1] < 5 * counts[0] + 100

@@ -182,6 +182,7 @@ class AbstractSSI(Abstract, SSI):
 
     def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
         super().__init__(graph, rng)
+        # Those that may not be roots of closed sets.
         self.entered: dict[Variable, None] = {}
         self.closed: set[Variable] = set()
         self._hoisted: Dist | None = None
@@ -242,6 +243,13 @@ class AbstractSSI(Abstract, SSI):
             if variable in self.closed:
                 name = variable.name or "an observed variable"
                 raise Undecided(f"`{name}` has come to depend on variables of other kinds")
+        if self.graph.at_top:  # else nodes may go back to what they were
+            self.entered = {v: None for v in rest if not self._is_known(v)}
+
+    def _is_known(self, variable: Variable) -> bool:
+        """Such a variable changes by an exchange only, and then it is looked at again."""
+        node = self.graph.peek(variable)
+        return type(node) is Node and node.dist.known
 
     def _is_root(self, variable: Variable) -> bool:
         node = self.graph.peek(variable)
@@ -274,6 +282,7 @@ class AbstractSSI(Abstract, SSI):
     def _swap(self, parent: Variable, x: Variable, given: Given) -> None:
         super()._swap(parent, x, given)
         for variable in (parent, x):
+            self.entered[variable] = None
             node = self.graph.node(variable)
             if variable not in self.closed and not self._is_closed(node.dist):
                 self.graph.set(variable, Node(self.decided(node.dist)))
