@@ -8,9 +8,10 @@ import torch
 from dense import check_against_dense, pilot
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate, generate_all
-from pasta.engine.cpu import CpuEngine, is_supported
+from pasta.engine.cpu import CpuEngine
 from pasta.engine.fusing import FAMILIES
 from pasta.engine.int8 import Int8Linear
+from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.models.tags import add_tags
 from support import PilotedEngine, byte_tokenizer, tiny_model
@@ -52,8 +53,10 @@ def test_sequential_decoding_is_transformers_own(family: str) -> None:
 
 
 def test_other_families_are_left_to_transformers() -> None:
-    assert [family for family in ("llama", "gemma", "phi", "smollm3") if is_supported(tiny_model(family))] == ["llama"]
-    assert not is_supported(tiny_model("llama").bfloat16())
+    models = {family: tiny_model(family) for family in ("llama", "gemma", "phi", "smollm3")}
+    models["rounded"] = tiny_model("llama").to(torch.float16)
+    ways = {name: type(make_engine(model, Vocabulary(byte_tokenizer()))) for name, model in models.items()}
+    assert {name for name, way in ways.items() if way is CpuEngine} == {"llama"}
 
 
 def test_an_8_bit_layer_is_near_and_its_rows_are_independent() -> None:

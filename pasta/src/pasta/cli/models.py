@@ -14,6 +14,17 @@ def command(
         str | None,
         typer.Argument(help="Make this model ready now, and print its folder.", show_default=False),
     ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            help="Say whether this model can be run, exactly and how fast: load it and run the self-check anew.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="With --check: cpu, cuda, …; a GPU where there is one.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the models at hand, and where they came from.
@@ -21,6 +32,9 @@ def command(
     Every command's --model takes one of these names, a model folder, a .gguf file, or the id of a model on
     the Hugging Face hub.
     """
+    if check is not None:
+        print_check(check, device, as_json)
+        return
     if name is None:
         print_models(available(), as_json)
         return
@@ -39,3 +53,17 @@ def print_models(models: list[Listing], as_json: bool) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip())
+
+
+def print_check(name: str, device: str | None, as_json: bool) -> None:
+    """Exit code 1 where it cannot be run."""
+    from pasta.engine.inspection import inspect_model
+
+    found = inspect_model(name, device)
+    if as_json:
+        print(json.dumps(dataclasses.asdict(found), indent=2))
+    else:
+        for line in found.lines():
+            print(line)
+    if not found.runs:
+        raise typer.Exit(1)

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.attention import Group, Step, attend_group
 from pasta.engine.batch import Batch
-from pasta.engine.fusing import fuse, is_fusable, stack
+from pasta.engine.fusing import fuse, stack
 from pasta.engine.int8 import Int8Linear
 from pasta.engine.native import NativeEngine, as_tensor
 
@@ -33,10 +33,6 @@ class Layer:
     mlp_norm: torch.Tensor
     gate_up: Project
     down: Project
-
-
-def is_supported(model: PreTrainedModel) -> bool:
-    return is_fusable(model) and model.dtype == torch.float32
 
 
 class CpuEngine(NativeEngine):

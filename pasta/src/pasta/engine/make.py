@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
@@ -43,14 +44,24 @@ def make_engine(
 
 def find_way(model: PreTrainedModel, calls: tuple[Call, ...], context: int) -> Way:
     """Which forward pass runs this model: one of its own kind's, or transformers' (`general`)."""
-    if model.device.type == "cpu" and cpu.is_supported(model):
-        return "cpu"
-    windows = shortest_reach(calls, context) is not None  # the CUDA kernels know none
-    if (
-        model.device.type == "cuda"
-        and is_fusable(model)
-        and not windows
-        and not getattr(model.config, "mlp_bias", False)
-    ):
-        return "cuda"
-    return "general"
+    device = model.device.type
+    if slow_reason(model, calls, context, device) is not None:
+        return "general"
+    return "cuda" if device == "cuda" else "cpu"
+
+
+def slow_reason(model: PreTrainedModel, calls: tuple[Call, ...], context: int, device: str) -> str | None:
+    """Why a device's own forward pass cannot run this model; None where it can."""
+    if device not in ("cpu", "cuda"):
+        return "there is none for this device"
+    if not is_fusable(model):
+        return "that one is for the kind of Llama, Mistral and Qwen"
+    if any(call.softcap or call.sinks for call in calls):
+        return "its attention has soft caps or sinks"
+    if device == "cpu":
+        return None if model.dtype == torch.float32 else "that one is for float32"
+    if getattr(model.config, "mlp_bias", False):
+        return "its feed-forward layers have biases"
+    if shortest_reach(calls, context) is not None:
+        return "it has windows, which the kernels do not know"
+    return None

@@ -19,6 +19,7 @@ from transformers.masking_utils import causal_mask_function
 from pasta.engine.attention import Near
 
 IMPLEMENTATION = "pasta-survey"
+FAILS = "its forward pass fails under this engine's attention"
 TOKEN = 10  # any ordinary one
 
 NO_MATTER = {"position_ids"}  # tensors that some layers hand to their attention, and that change nothing there
@@ -78,7 +79,7 @@ def survey(model: PreTrainedModel) -> tuple[Call, ...]:
     except Exception as error:  # each family has its own ways to fail under another attention
         if f"'{Mask.__name__}'" in str(error):
             raise Unfit("its layers make attention masks of their own") from error
-        raise Unfit(f"its forward pass fails under this engine's attention ({first_line(error)})") from error
+        raise Unfit(f"{FAILS} ({first_line(error)})") from error
     finally:
         _calls.reset(token)
         set_attention(model, before)
@@ -129,10 +130,14 @@ def measure(mask: Any) -> tuple[int | None, bool]:
         raise Unfit("its layers make attention masks of their own")
     near = torch.arange(64)
     causal = torch.ones(64, 64, dtype=torch.bool).tril()
-    if not torch.equal(mask.visible(near[:, None], near[None]) & ~causal, torch.zeros_like(causal)):
+    try:
+        visible = mask.visible(near[:, None], near[None])
+    except IndexError:
+        raise Unfit("its attention mask depends on what stands at a place, not on positions alone") from None
+    if (visible & ~causal).any():
         raise Unfit("its attention is not causal")
     if mask.size is None:
-        if not torch.equal(mask.visible(near[:, None], near[None]), causal):
+        if not torch.equal(visible, causal):
             raise Unfit("its attention mask is neither causal nor a window")
         return None, False
     far = mask.size + torch.tensor([0, 1, 2, mask.size // 2, mask.size])  # some queries that see less than everything

@@ -45,9 +45,12 @@ def weight_files(folder: Path) -> list[str]:
 
 
 def read_config(folder: Path) -> Any:
-    """The configuration, if it is one of a causal language model."""
+    """The configuration, if it is one of a causal language model, alone or with eyes."""
     from transformers import AutoConfig
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    )
 
     check_files(folder)
     try:
@@ -57,8 +60,9 @@ def read_config(folder: Path) -> Any:
     except ValueError as error:
         raise CorruptModel(f"{folder / 'config.json'} does not read: {error}") from error
     model_type, architectures = raw.get("model_type"), raw.get("architectures") or []
-    causal = {name for value in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in as_names(value)}
-    if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or (architectures and not causal & set(architectures)):
+    families = (MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    known = {name for names in families for value in names.values() for name in as_names(value)}
+    if not any(model_type in names for names in families) or (architectures and not known & set(architectures)):
         named = ", ".join(architectures) or model_type or "no model type"
         raise UnsupportedModel(f"{folder} holds {named}, which is not a causal language model that transformers knows")
     try:
@@ -81,10 +85,13 @@ def read_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
 
 
 def read_weights(folder: Path, **options: Any) -> "PreTrainedModel":
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+    config = options.get("config") or read_config(folder)
+    causal = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
+        model, report = (AutoModelForCausalLM if causal else AutoModelForImageTextToText).from_pretrained(
             folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
         )
     except (PastaError, MemoryError):
