@@ -36,6 +36,7 @@ class Call:
     near: Near | None  # what it sees of what is before it; None: everything
     reach: int | None  # how far back that is at most, in positions
     window: bool  # whether it is a sliding window: exactly so far back, from everywhere
+    told: int | None  # the window that the layer names when it calls
     softcap: float | None
     sinks: bool
     slot_bytes: int  # that a token's key and value take
@@ -117,7 +118,8 @@ def _note(
     reach, window = measure(attention_mask)
     near = None if reach is None else attention_mask.near
     slot_bytes = sum(part.shape[1] * part.shape[3] * part.element_size() for part in (key, value))
-    _calls.get().append(Call(near, reach, window, softcap, s_aux is not None, slot_bytes))
+    told = options.get("sliding_window")
+    _calls.get().append(Call(near, reach, window, told, softcap, s_aux is not None, slot_bytes))
     out = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
     return out.transpose(1, 2).contiguous(), None
 

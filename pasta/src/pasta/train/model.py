@@ -15,13 +15,13 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine.checked import ensure_checked
 from pasta.engine.native import NativeEngine
 from pasta.engine.selfcheck import NEEDS_SLOTS
-from pasta.engine.support import shortest_reach
 from pasta.errors import StorageError, UsageError
 from pasta.models.adapter import is_adapter
 from pasta.models.catalogue import resolve
 from pasta.models.checkpoint import is_model, quiet, read_tokenizer, read_weights
 from pasta.models.folder import ModelFolder
 from pasta.models.load import LoadedModel, load_model
+from pasta.train.attention import check_windows
 from pasta.train.config import Weights
 
 
@@ -37,12 +37,7 @@ def load_trainable(name: str, length: int, base: str | None = None, weights: Wei
     engine = NativeEngine(loaded.model, loaded.vocabulary, name=loaded.name, slots=NEEDS_SLOTS)
     if weights != "4bit":  # which rounds too coarsely to be compared
         ensure_checked(engine, loaded.folder)
-    reach = shortest_reach(engine.calls, min(length, engine.context))
-    if reach is not None:
-        raise UsageError(
-            f"{name} has layers that see {reach} positions back, and rows of {length} tokens would be trained without",
-            hint=f"pass --max-length {reach}",
-        )
+    check_windows(engine.calls, min(length, engine.context), name)
     return loaded
 
 

@@ -21,6 +21,7 @@ from pasta.models.adapter import Base, base_of
 from pasta.models.catalogue import resolve
 from pasta.models.lora import check_peft, new_adapter, open_adapter
 from pasta.models.positions import trained_positions
+from pasta.train.attention import choose_attention
 from pasta.train.model import load_trainable
 from pasta.train.preference_batch import Key, Pair, layouts_of, make_pair_batch, make_response_batch, pair_rows
 from pasta.train.preference_config import LEARNING_RATES, PreferenceConfig
@@ -64,8 +65,7 @@ class Learner:
         self.positions = trained_positions(loaded.model)
         self.arguments = training_arguments(config, config.folder, lora=self.lora)
         self.device = self.arguments.device
-        self.flex = config.attention == "flex" or (config.attention == "auto" and self.device.type == "cuda")
-        loaded.model.set_attn_implementation("flex_attention" if self.flex else "sdpa")
+        self.flex = choose_attention(loaded.model, config.attention, self.device.type)
         loaded.model.config.use_cache = False
         self.shape: Shape | None = None  # of every batch, where attention is compiled
 

@@ -32,6 +32,7 @@ from pasta.models.lora import check_peft, new_adapter
 from pasta.models.positions import mark
 from pasta.models.tags import add_tags
 from pasta.train.answers import measure_answers
+from pasta.train.attention import choose_attention
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
 from pasta.train.model import check_output, check_room, choose_weights, load_trainable, train_rows
@@ -76,8 +77,7 @@ def train(config: SftConfig) -> Summary:
     rows = make_rows(examples.layouts, config)
     held_out = load_examples(config.eval_data, config.eval_split, loaded, config).layouts if config.eval_data else []
     eval_rows = make_rows(held_out, config)
-    flex = config.attention == "flex" or (config.attention == "auto" and arguments.device.type == "cuda")
-    loaded.model.set_attn_implementation("flex_attention" if flex else "sdpa")
+    flex = choose_attention(loaded.model, config.attention, arguments.device.type)
     loaded.model.config.use_cache = False
     model = prepare(loaded, config)
     check_room(config.output, model)
