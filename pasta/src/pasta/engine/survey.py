@@ -98,7 +98,7 @@ def set_attention(model: PreTrainedModel, implementation: str) -> None:
 
 def first_line(error: Exception) -> str:
     text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {text[0][:160]}" if text else type(error).__name__
 
 
 def _note(

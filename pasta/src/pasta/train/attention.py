@@ -26,7 +26,7 @@ def check_windows(calls: tuple[Call, ...], length: int, name: str) -> None:
     short = [call.reach for call in calls if call.reach is not None and call.reach < length and call.told != call.reach]
     if short:
         raise UsageError(
-            f"{name} has layers that see {min(short)} positions back, and training on {length} tokens would ignore that",
+            f"{name} has layers that see {min(short)} positions back, and training on {length} tokens would not",
             hint=f"pass --max-length {min(short)}",
         )
 
