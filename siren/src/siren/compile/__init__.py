@@ -15,8 +15,9 @@ resampling as one operation. So a compiled run draws what an interpreted one dra
 What guards a trace? Every question that the interpreter asks of a number is a decision on the tape: whether a
 variance is positive, whether all particles take a branch, whether a coefficient is 0. A decision that goes
 another way than before ends the compiled step, which has changed nothing so far; the step is traced anew, and
-the tree has one more branch. Checks that follow from others are left out (`facts`). Particles that part
-inside a step are arrays of a length that depends on data.
+the tree has one more branch. Checks that follow from others are left out (`facts`), and so are those that
+follow from what every step hands on to the next (`invariants`). Particles that part inside a step are arrays
+of a length that depends on data; what both sides do alike is done to all lanes at once (`lift`).
 
 What is left to the interpreter? Steps that resample inside a branch, that read arrays in ways the tape does
 not know, whose structure keeps changing, or that hardly ever repeat (`step`); and every error, which is found
