@@ -166,19 +166,21 @@ class Known:
                 return Slot(slot)
             slot = chosen.number
 
-    def chosen_by_some(self, slot: int) -> int | None:
-        """The array that some lanes choose where the others choose 0."""
+    def chosen_by_some(self, slot: int) -> tuple[Side, int] | None:
+        """The lanes that choose from an array where the others, if any, choose 0; and that array."""
         operation = self._definitions[slot]
         if operation.form != FUNCTION or operation.function is not np.where:
             return None
         lanes, then, otherwise = operation.arguments
         if otherwise == 0 and lanes.number in self._some_true:
-            chosen = then
+            side, chosen = True, then
         elif then == 0 and lanes.number in self._some_false:
-            chosen = otherwise
+            side, chosen = False, otherwise
         else:
             return None
-        return chosen.number if isinstance(chosen, Slot) and self._definitions[chosen.number].array else None
+        if not isinstance(chosen, Slot) or not self._definitions[chosen.number].array:
+            return None
+        return (lanes.number, side), chosen.number
 
     def note_put(self, slot: int, array: int, index: int, value: Any) -> None:
         """A slot is an array with a value put at these places."""

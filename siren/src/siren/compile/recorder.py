@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from siren.compile.known import Choice, Known
+from siren.compile.known import Choice, Known, Side
 from siren.compile.lift import Lift
 from siren.compile.tape import FUNCTION, METHOD, PART, REDUCE, UFUNC, Slot, Tape, Untraceable, constant
 from siren.compile.traced import TracedArray, TracedNumber
@@ -69,6 +69,10 @@ class Recorder(Tape):
         if method != "__call__" or options or ufunc.nout != 1:
             raise Untraceable(f"{ufunc.__name__}.{method} with options")
         inputs = self._without_uniform(inputs)
+        if ufunc is np.not_equal and isinstance(inputs[0], TracedArray) and argument(inputs[1]) == 0:
+            lanes = self._choosing_lanes(inputs[0])
+            if lanes is not None and out is None:
+                return self._chosen(Choice(lanes[0], lanes[1], not lanes[1]), inputs[0].dynamic)
         ufunc, inputs = self._merged(ufunc, inputs)
         result = _unchanged(ufunc, inputs)
         if result is None:
@@ -185,15 +189,19 @@ class Recorder(Tape):
             return known
         if ufunc in (np.logical_and, np.logical_or):
             array = self._without_comparison(array)
-        if ufunc is np.logical_or:
-            # Whether any is true in a choice that some lanes make: yes, if all are of what they choose.
-            chosen = self.known.chosen_by_some(array.slot)
-            if chosen is not None and self.reduce(np.logical_and, self._again(chosen, array)):
-                return True
+        if ufunc is np.logical_or and self._choosing_lanes(array) is not None:
+            return True
         if ufunc is np.add:
             self._summed.add(array.slot)
         slot = self.record(REDUCE, ufunc, (Slot(array.slot),))
         return TracedNumber(self, slot, ufunc.reduce(array.value))
+
+    def _choosing_lanes(self, array: TracedArray) -> Side | None:
+        """The lanes in which an array is not 0: those that choose from another, if all of that are not."""
+        found = self.known.chosen_by_some(array.slot)
+        if found is None or not self.reduce(np.logical_and, self._again(found[1], array)):
+            return None
+        return found[0]
 
     def _without_comparison(self, array: TracedArray) -> TracedArray:
         """x in place of x != 0, of which all or any are true when they are of x."""
