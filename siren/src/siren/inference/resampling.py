@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,15 @@ def relative(log_weights: Array) -> tuple[Array, float, float]:
         return np.ones(size), float(size), -np.inf
     weights = log_weights - top
     np.exp(weights, weights)
-    total = float(np.add.reduce(weights))
+    total = float(weights.dot(_ones(size)))  # quicker than a sum
     return weights, total, top + math.log(total / size)
+
+
+@lru_cache(maxsize=8)
+def _ones(size: int) -> Array:
+    ones = np.ones(size)
+    ones.flags.writeable = False
+    return ones
 
 
 def normalised(log_weights: Array) -> tuple[Array, float]:
