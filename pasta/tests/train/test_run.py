@@ -17,6 +17,7 @@ import torch
 import transformers
 
 from pasta.core.vocabulary import Vocabulary
+from pasta.data.rows import read_rows
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
 from pasta.errors import PastaError, StorageError, UsageError
@@ -267,7 +268,7 @@ def launched(processes: int, *arguments: str) -> str:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert processes == 1 or f"{processes} processes, cpu" in done.stderr
+    assert arguments[0] != "sft" or f"{processes} processes, cpu" in done.stderr
     return done.stdout
 
 
@@ -294,3 +295,20 @@ def test_two_processes_train_as_one(usual: SftConfig, method: str) -> None:
     found, wanted = (load_model(folder, device="cpu").model for folder in (usual.output, one.output))
     for name, weight in wanted.state_dict().items():
         torch.testing.assert_close(found.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_second_stage(tmp_path: Path, usual: SftConfig) -> None:
+    """Both sample and train, one scores; nothing is drawn twice, and one speaks for all."""
+    sft.train(replace(usual, max_steps=120, learning_rate=1e-2, method="full", packing=False))
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": row["prompt"]}) + "\n" for row in toy_rows(4)))
+    flags = ["--model", usual.output, "--baseline", usual.output, "--prompts", str(prompts), "--judge", "length"]
+    more = "--device cpu --samples 4 --temperature 1.5 --lambdas 1 --max-tokens 120 --batch-size 1 --held-out 0"
+    output = tmp_path / "preference"
+    printed = launched(2, "preference", *flags, *more.split(), "--output", str(output), "--method", "lora", "--json")
+    (record,) = json.loads(printed)
+    assert record["steps"] > 0 and record["output"] == str(output / "round-1" / "lambda-1")
+    rows = [row for number in (0, 1) for row in read_rows(str(output / "round-1" / f"samples-{number}-of-2.jsonl"))]
+    assert sorted((row["index"], row["sample"]) for row in rows) == [(i, n) for i in range(4) for n in range(4)]
+    assert load_model(record["output"], device="cpu").vocabulary.tags is not None
