@@ -58,6 +58,13 @@ def test_every_field_of_preference_is_a_flag(pasta: Pasta) -> None:
     assert all(f"--{name.replace('_', '-')}" in out.decode() for name in PreferenceConfig.__dataclass_fields__)
 
 
+@pytest.mark.parametrize("stage", ["sft", "preference", "judge"])
+def test_options_have_one_spelling(pasta: Pasta, stage: str) -> None:
+    code, out, _ = pasta("train", stage, "--help")
+    assert code == 0
+    assert all(f"  {option}" in out.decode() for option in ("--model", "--output", "--json"))
+
+
 def test_samples_that_are_all_cut_off(tmp_path: Path, preference: Pasta) -> None:
     code, out, err = preference("--max-tokens", "4")
     assert (code, out) == (1, b"")

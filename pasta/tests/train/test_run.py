@@ -137,6 +137,14 @@ def test_frozen_weights_in_4_bits(usual: SftConfig) -> None:
     assert generate(load_engine(usual.output, device="cpu"), "red blue?", max_tokens=8).tokens_total > 0
 
 
+def test_gradient_checkpointing_changes_nothing(usual: SftConfig) -> None:
+    losses = []
+    for trade in (False, True):
+        config = replace(usual, gradient_checkpointing=trade, output=f"{usual.output}-{trade}", logging_steps=1)
+        losses.append([entry["loss"] for entry in sft.train(config).log if "loss" in entry])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of a CPU that does this slowly
 def test_frozen_weights_in_bfloat16(usual: SftConfig) -> None:
@@ -295,6 +303,22 @@ def test_two_processes_train_as_one(usual: SftConfig, method: str) -> None:
     found, wanted = (load_model(folder, device="cpu").model for folder in (usual.output, one.output))
     for name, weight in wanted.state_dict().items():
         torch.testing.assert_close(found.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_sharded_weights_have_the_losses_and_gradients_of_whole_ones(base: str) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    script = Path(__file__).with_name("sharded.py")
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [*launch, str(script), base], capture_output=True, text=True, timeout=400,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["losses"][1] == pytest.approx(found["losses"][0], rel=1e-6)
+    assert found["compared"] == found["trained"] == 30
+    assert found["gradient"] < 1e-6 and found["adapter"] == 0.0
 
 
 @pytest.mark.slow

@@ -23,6 +23,9 @@ command = typer.Typer(
 )
 
 
+ALIASES = {"--out": ("--output", "--out")}  # one spelling everywhere; the older one still works
+
+
 @command.callback()
 def root() -> None:
     """Finetune a model to decode in parallel."""
@@ -54,7 +57,7 @@ def option(field: dataclasses.Field[Any], kind: Any) -> inspect.Parameter:
         help += f" [default: {str(field.default).lower() if plain is bool else field.default}]"
     if typing.get_origin(plain) is typing.Literal:
         plain = str  # the configuration names the choices when it refuses another
-    names = (f"{flag}/--no-{flag[2:]}",) if plain is bool else (flag,)
+    names = (f"{flag}/--no-{flag[2:]}",) if plain is bool else ALIASES.get(flag, (flag,))
     annotation: Any = Annotated[typing.Optional[plain], typer.Option(*names, help=help, show_default=False)]  # noqa: UP045
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
