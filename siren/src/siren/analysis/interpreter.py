@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from siren.analysis.engines import Abstract
-from siren.analysis.number import Numbers, Unknown
-from siren.analysis.paths import Paths, Undecided
+from siren.analysis.lists import Lists
+from siren.analysis.number import Numbers
+from siren.analysis.paths import Undecided
 from siren.analysis.state import State, capture
-from siren.analysis.tail import Past, Tail, assemble, has_past, split
+from siren.analysis.tail import Past, Tail, has_past, split
 from siren.analysis.widen import FRONT, Widening, describe
-from siren.errors import EmptyListError, RunError, Span
+from siren.errors import EmptyListError, RunError
 from siren.inference.engine import Site
 from siren.inference.population import Population
 from siren.runtime.combine import Uneven
 from siren.runtime.effects import LOOP, bound
-from siren.runtime.evaluator import Evaluator
 from siren.runtime.loops import Env, Function
-from siren.runtime.values import EXPRESSIONS, Closure, Cons, Named, Record, Value
+from siren.runtime.values import EXPRESSIONS, Closure, Cons, Named, Value
 from siren.symbolic.expr import Expr, Op, Poly, Scalar, variables
-from siren.symbolic.sign import NONNEGATIVE
 from siren.syntax import ast
 from siren.syntax.builtins import WITH_FUNCTIONS
 
@@ -30,7 +28,7 @@ _PATIENCE = 3
 _STATES = 100
 
 
-class Interpreter(Evaluator):
+class Interpreter(Lists):
     """`steps` bounds the steps of each loop, to look for an example; None follows loops to their end."""
 
     def __init__(
@@ -42,22 +40,14 @@ class Interpreter(Evaluator):
         numbers: Numbers,
         steps: int | None = None,
     ) -> None:
-        super().__init__(program, engine, population, self._rows, plan)
+        super().__init__(program, engine, population, plan, numbers)
         self.abstract = engine
-        self.numbers = numbers
-        self.paths: Paths = numbers.paths
         self._steps = steps
         self._widening = Widening(engine, numbers, front=FRONT if steps is None else steps + 9)
         # Environments of the blocks around, with the names that the rest of each will read.
         self._frames: list[tuple[Env, frozenset[str]]] = []
-        # Half-evaluated expressions around: their values are in no environment.
-        self._pending = 0
         self._known_loops: dict[Hashable, tuple[list[object], list[State]]] = {}
-        self._exits = 0
         self._rebound: set[str] = set()
-
-    def _rows(self, path: str) -> Value:
-        return Tail((Tail((self.numbers.fresh(),)),))
 
     # Where values are held ----------------------------------------------------------------------------------
 
@@ -69,14 +59,6 @@ class Interpreter(Evaluator):
             with self._half_done():
                 return super().eval(node, env)
         return super().eval(node, env)
-
-    @contextmanager
-    def _half_done(self) -> Iterator[None]:
-        self._pending += 1
-        try:
-            yield
-        finally:
-            self._pending -= 1
 
     def _owned(self, node: ast.Expr, env: Env) -> Value:
         while isinstance(node, (ast.Let, ast.Assume)):
@@ -144,137 +126,6 @@ class Interpreter(Evaluator):
                 except RunError:
                     pass  # a side may fail for particles that do not take it
         return self.eval(node.then if condition else node.otherwise, env)
-
-    # Lists --------------------------------------------------------------------------------------------------
-
-    def apply(self, name: Function, arguments: list[Value], span: Span) -> Value:
-        if isinstance(name, Closure):
-            return super().apply(name, arguments, span)
-        if name == "List.nth" and name not in self._functions:
-            value, place = arguments
-            return self._nth(value, place, span)
-        if name not in self._functions and name.startswith("List.") and arguments:
-            value = arguments[0]
-            if type(value) is Tail or (type(value) is Cons and split(value)[1] is not None):
-                return self._of_tail(name, value)
-        if name not in self._functions and name in ("::", "cons") and type(arguments[1]) is Tail:
-            return assemble([arguments[0]], arguments[1])
-        return super().apply(name, arguments, span)
-
-    def _part(self, value: Value, name: str, span: Span) -> Value:
-        """Of a row whose file is not known, any element may have the name."""
-        if type(value) is not Tail:
-            return super()._part(value, name, span)
-        if not value.columns:
-            return self._element(value)
-        columns = dict(value.columns)
-        return self._copy(super()._part(Record(columns), name, span))
-
-    def _nth(self, value: Value, place: Value, span: Span) -> Value:
-        """Of an unknown place, any element."""
-        if isinstance(place, (Poly, Op)):
-            self.engine.site = Site("this place in a list", span)
-            place = self.engine.value(place)
-        items, rest = split(value)
-        if isinstance(place, float) and 0 <= place < len(items) and place == int(place):
-            return items[int(place)]
-        if rest is not None and (not items or isinstance(place, float)):
-            return self._element(rest)
-        if isinstance(place, Scalar) and items:
-            self._exits += 1
-            kinds = [*items, *(rest.elements if rest is not None else ())]
-            return kinds[self.paths.decide(("place", self._exits), len(kinds))]
-        return super().apply("List.nth", [value, place], span)
-
-    def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:
-        if operator == "::" and type(right) is Tail:
-            return assemble([left], right)
-        return super()._operate(operator, left, right, span)
-
-    def _of_tail(self, name: str, value: Value) -> Value:
-        items, rest = split(value)
-        assert rest is not None
-        if name == "List.len":
-            return self.numbers.fresh(NONNEGATIVE)
-        if name == "List.rev":
-            return Tail((*rest.elements, *items))
-        if name == "List.hd":
-            return items[0] if items else self._element(rest)
-        if name == "List.tl":
-            return assemble(items[1:], rest) if items else rest
-        raise Undecided(f"{name} of a list of unknown length")
-
-    def _definite(self, value: Value, size: int = 0) -> Value:
-        """A vector or matrix, whose length the example shows if the program does not."""
-        if type(value) is not Cons and type(value) is not Tail:
-            return value
-        items, rest = split(value)
-        items = [self._definite(item) for item in items]
-        if rest is None:
-            return assemble(items, None)
-        missing = (size or rest.example) - len(items)
-        if missing < 0 or not rest.elements or not (size or rest.example):
-            raise Undecided("a vector of unknown length")
-        return assemble(items + [self._definite(self._element(rest)) for _ in range(missing)], None)
-
-    def _element(self, rest: Tail) -> Value:
-        """Some element of a list of unknown length."""
-        if not rest.elements:
-            raise EmptyListError("an element of an empty list")
-        self._exits += 1
-        place = self.paths.decide(("element", self._exits), len(rest.elements))
-        return self._copy(rest.elements[place])
-
-    def _copy(self, value: Value) -> Value:
-        """The element, as any other of its kind: other numbers."""
-        if isinstance(value, Unknown):
-            return self.numbers.fresh(value.sign)
-        if type(value) is tuple:
-            return self._copy(value[0]), self._copy(value[1])
-        if isinstance(value, Named):
-            return value.mapped(self._copy)
-        if type(value) is Past:
-            raise Undecided("an old random element of a list of unknown length is read again")
-        if type(value) is Cons:
-            items, rest = split(value)
-            return assemble([self._copy(item) for item in items], rest)
-        return value
-
-    def _map(self, function: Function, values: Value, span: Span) -> Value:
-        first, rest = split(values)
-        with self._around(function):
-            if rest is None:
-                return super()._map(function, values, span)
-            self._require_plain(function, rest)
-            mapped = [self.apply(function, [item], span) for item in first]
-            kinds = [self.apply(function, [self._copy(e)], span) for e in rest.elements]
-            return assemble(mapped, Tail(tuple(kinds)))
-
-    def _filter(self, function: Function, values: Value, span: Span) -> Value:
-        first, rest = split(values)
-        with self._around(function):
-            if rest is None:
-                return super()._filter(function, values, span)
-            self._require_plain(function, rest)
-            kept = [item for item in first if self._tested(function, item, span)]
-            for element in rest.elements:
-                self._tested(function, self._copy(element), span)
-            return assemble(kept, rest)
-
-    def _around(self, function: Function) -> AbstractContextManager[None]:
-        """What the function has given so far is in no environment."""
-        return self._half_done() if LOOP in self._effects(function) else nullcontext()
-
-    def _effects(self, function: Function) -> frozenset[str]:
-        if isinstance(function, Closure):
-            return self.effects.of(function.function.body)
-        return self.effects.of(ast.Call(function, ()))
-
-    def _require_plain(self, function: Function, rest: Tail) -> None:
-        if self._effects(function):
-            raise Undecided("a random function is mapped over a list of unknown length")
-        if has_past(rest):
-            raise Undecided("an old random element of a list of unknown length is read again")
 
     # Loops --------------------------------------------------------------------------------------------------
 

@@ -1,20 +1,33 @@
 """Simple types, by running the program on shapes instead of values.
 
-A shape is a scalar (number or boolean: they convert freely), a string, unit, a function, a list, a pair, a
-record or unknown. The rows of a file are lists whose elements also go by the names of the columns.
 Where two paths disagree the shape becomes unknown, and unknown fits everything; so an error found here would
 happen in every run that gets there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from siren.errors import CheckError, Note, Span, did_you_mean
 from siren.syntax import ast
 from siren.syntax.builtins import FUNCTIONS, OPERATOR_FUNCTIONS
 from siren.syntax.printer import flat_pattern
+from siren.syntax.shape import (
+    FUNCTION,
+    SCALAR,
+    STRING,
+    UNIT,
+    UNKNOWN,
+    ListOf,
+    Pair,
+    RecordOf,
+    Scope,
+    Shape,
+    describe,
+    join,
+    match_pattern,
+    nested,
+)
 from siren.syntax.traverse import pattern_names
 
 if TYPE_CHECKING:
@@ -25,46 +38,6 @@ _MAX_DEPTH: Final = 12
 _MAX_NESTED: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A shape without parts."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """`element` is None for the empty list, of which nothing is known yet."""
-
-    element: Shape | None
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    first: Shape
-    second: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class RecordOf:
-    """The fields in the order of their names."""
-
-    fields: tuple[tuple[str, Shape], ...]
-
-    def names(self) -> list[str]:
-        return [name for name, _ in self.fields]
-
-
-Shape = Kind | ListOf | Pair | RecordOf
-SCALAR: Final = Kind("a number")
-STRING: Final = Kind("a string")
-UNIT: Final = Kind("()")
-FUNCTION: Final = Kind("a function")
-UNKNOWN: Final = Kind("anything")
-
-Scope = dict[str, Shape]
-
-
 def find_shape_errors(program: ast.Program, data_names: frozenset[str] = frozenset()) -> list[CheckError]:
     """Errors that are certain, each once. Functions that are never called are run on unknown arguments."""
     finder = _ShapeFinder(program)
@@ -73,38 +46,6 @@ def find_shape_errors(program: ast.Program, data_names: frozenset[str] = frozens
         if function.name not in finder.called:
             finder.call(function.name, UNKNOWN, function.span)
     return finder.errors
-
-
-def describe(shape: Shape) -> str:
-    match shape:
-        case Kind(name):
-            return name
-        case ListOf():
-            return "a list"
-        case Pair():
-            return f"the tuple `{_notation(shape)}`"
-        case RecordOf():
-            return f"the record `{_notation(shape)}`"
-
-
-def join(left: Shape, right: Shape) -> Shape:
-    """The shape of a value that is one or the other."""
-    match left, right:
-        case _ if left == right:
-            return left
-        case ListOf(None), ListOf():
-            return right
-        case ListOf(), ListOf(None):
-            return left
-        case ListOf(a), ListOf(b):
-            assert a is not None and b is not None
-            return ListOf(join(a, b))
-        case Pair(a, b), Pair(c, d):
-            return Pair(join(a, c), join(b, d))
-        case RecordOf(a), RecordOf(b) if left.names() == right.names():
-            return RecordOf(tuple((name, join(x, y)) for (name, x), (_, y) in zip(a, b, strict=True)))
-        case _:
-            return UNKNOWN
 
 
 class _ShapeFinder:
@@ -141,7 +82,7 @@ class _ShapeFinder:
             case ast.Name(name):
                 return scope.get(name, UNKNOWN)
             case ast.Tuple(items):
-                return _nested([self.expr(item, scope) for item in items])
+                return nested([self.expr(item, scope) for item in items])
             case ast.List(items):
                 return self.list_of(items, scope)
             case ast.Record():
@@ -180,7 +121,7 @@ class _ShapeFinder:
                     return UNKNOWN
                 if function in self.functions:
                     shapes = [self.expr(argument, scope) for argument in arguments]
-                    return self.call(function, _nested(shapes) if shapes else UNIT, span)
+                    return self.call(function, nested(shapes) if shapes else UNIT, span)
                 return self.library(function, arguments, scope)
         raise AssertionError(expr)  # pragma: no cover
 
@@ -342,7 +283,7 @@ class _ShapeFinder:
     ) -> Scope:
         """Names bound by a pattern; reports one that cannot match, as the call's mistake if there is one."""
         scope: Scope = {}
-        if not _match(pattern, shape, scope):
+        if not match_pattern(pattern, shape, scope):
             if function is None:
                 message = f"the pattern `{flat_pattern(pattern)}` cannot match {describe(shape)}"
                 self.report(message, span)
@@ -404,57 +345,3 @@ def _known(name: str) -> Distribution:
     from siren.distributions import registered  # brings in SciPy, which parsing need not pay for
 
     return registered()[name]
-
-
-def _nested(shapes: list[Shape]) -> Shape:
-    result = shapes[-1]
-    for shape in reversed(shapes[:-1]):
-        result = Pair(shape, result)
-    return result
-
-
-def _match(pattern: ast.Pattern, shape: Shape, scope: Scope) -> bool:
-    match pattern:
-        case ast.NamePattern(name):
-            scope[name] = shape
-            return True
-        case ast.WildcardPattern():
-            return True
-        case ast.UnitPattern():
-            return shape in (UNIT, UNKNOWN)
-        case ast.TuplePattern(items):
-            for item in items[:-1]:
-                match shape:
-                    case Pair(first, second):
-                        matched, shape = _match(item, first, scope), second
-                    case Kind("anything"):
-                        matched = _match(item, UNKNOWN, scope)
-                    case _:
-                        return False
-                if not matched:
-                    return False
-            return _match(items[-1], shape, scope)
-        case ast.RecordPattern(names, patterns):
-            match shape:
-                case RecordOf(fields):
-                    shapes: dict[str, Shape] = dict(fields)
-                    pairs = zip(names, patterns, strict=True)
-                    return all(name in shapes and _match(item, shapes[name], scope) for name, item in pairs)
-                case ListOf() | Kind("anything"):
-                    part = (shape.element if isinstance(shape, ListOf) else None) or UNKNOWN
-                    return all(_match(item, part, scope) for item in patterns)
-                case _:
-                    return False
-
-
-def _notation(shape: Shape) -> str:
-    match shape:
-        case Kind(name):
-            return name.removeprefix("a ")
-        case ListOf():
-            return "list"
-        case RecordOf(fields):
-            return f"{{{', '.join(name for name, _ in fields)}}}"
-        case Pair(first, second):
-            rest = _notation(second)
-            return f"({_notation(first)}, {rest[1:-1] if isinstance(second, Pair) else rest})"
