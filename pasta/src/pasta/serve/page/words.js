@@ -1,5 +1,7 @@
 // What the page says: how an answer came about, and what went wrong, with what to do about it.
 
+const BUSY = new Set(["queue_full", "busy", null]); // with everybody's requests
+
 const times = (value) => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
 
 /** A ratio of the speeds, in words. */
@@ -43,15 +45,16 @@ export function whyNot(answer, options, tags) {
 /** What went wrong and what to do: the words, and the remedy that a button offers. */
 export function trouble(error) {
   const again = (words) => ({ words, remedy: "again" });
+  const told = error.message.replace(/[.\s]+$/, "");
   const wait = error.wait ? `Try again in ${error.wait} ${error.wait === 1 ? "second" : "seconds"}.` : "Try again in a moment.";
   if (error.code === "context_length_exceeded")
     return { words: "This conversation is too long for the model. Ask something shorter, or begin a new one.", remedy: "new" };
   switch (error.status) {
     case 0: return again("The server cannot be reached. See whether pasta serve still runs, then try again.");
     case null: return again("The connection was lost before the answer was complete. What had come is kept; try again for the rest.");
-    case 401: return { words: error.message, remedy: "key" };
-    case 429: return again(`The server has too much to do. ${wait}`);
-    case 503: return again(`The server cannot answer at the moment: ${error.message}. ${wait}`);
+    case 401: return { words: told, remedy: "key" };
+    case 429: return again(`${BUSY.has(error.code) ? "The server has too much to do." : `This is more than your key allows: ${told}.`} ${wait}`);
+    case 503: return again(`The server cannot answer at the moment: ${told}. ${wait}`);
   }
-  return again(`The server refused: ${error.message}.`);
+  return again(`The server refused: ${told}.`);
 }
