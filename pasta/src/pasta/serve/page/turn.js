@@ -96,7 +96,8 @@ export class Turn {
     if (this.begun) this.say("Not the whole answer", "");
     if (remedy === "key") {
       this.find(".key").hidden = false;
-      this.find(".key .line").textContent = `${words}. Whoever runs the server has one for you.`;
+      const given = this.find(".key input").value;
+      this.find(".key .line").textContent = `${given ? `${words}. ` : ""}Whoever runs the server has one for you.`;
       this.find(".key input").focus();
       return "";
     }
