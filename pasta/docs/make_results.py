@@ -1,7 +1,7 @@
 """Makes results.md from the saved figures (`benchmarks/results/eval-*.json`):
 
-    python pasta/docs/make_results.py                    the page, from what is saved
-    python pasta/docs/make_results.py DIR [NAME]         first saves the figures and plots of an evaluation's folder
+    python pasta/docs/make_results.py                    the page and its plots, from what is saved
+    python pasta/docs/make_results.py DIR [NAME]         first saves the figures of an evaluation's folder
 
 Every number on the page is read from one of those files; the words around them stand here.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pasta.data.lines import write_json
+from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.report import interval, make_report, percent, whole
 
@@ -73,17 +74,24 @@ figures of quality and form are those above, of 600 prompts.""",
 def main(arguments: list[str]) -> None:
     if arguments:
         save(RunFolder(arguments[0]), arguments[1] if len(arguments) > 1 else "alpaca")
+    for path in sorted(RESULTS.glob("eval-*.json")):
+        for target, drawing in plots(path.stem.removeprefix("eval-"), json.loads(path.read_text("utf-8"))):
+            target.write_text(drawing, "utf-8")
     PAGE.write_text(page(), "utf-8")
 
 
 def save(folder: RunFolder, name: str) -> None:
-    """The figures of a folder into `eval-NAME.json`, and its plots into `images`."""
+    """The figures of a folder into `eval-NAME.json`."""
     summary, _ = make_report(folder)
     write_json(RESULTS / f"eval-{name}.json", summary)
-    for plot in ("pareto", "concurrency"):
-        drawn = folder.path / "report" / f"{plot}.svg"
-        if drawn.is_file():
-            (DOCS / "images" / f"eval-{name}-{plot}.svg").write_text(drawn.read_text("utf-8"), "utf-8")
+
+
+def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Each plot of an evaluation, drawn from its saved figures, and where it belongs."""
+    judge = next(iter(summary["judges"]), None)
+    for plot, made in (("pareto", pareto(summary, judge)), ("concurrency", concurrency(summary))):
+        if made is not None:
+            yield DOCS / "images" / f"eval-{name}-{plot}.svg", made[1]
 
 
 def page() -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
-from pasta import SamplingParams
+from pasta import SamplingParams, __version__
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "pasta" / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
 
 
 def test_the_example_runs(default_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,10 +36,31 @@ def test_the_examples_of_the_python_page_run(default_folder: Path) -> None:
     assert set(SamplingParams.__dataclass_fields__) <= rows, "the table lists every option"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_a_release_names_its_home_and_links_to_it(tmp_path: Path) -> None:
+    """What the release workflow does to a checkout before it builds."""
+    for name in ("pasta/README.md", "pasta/pyproject.toml", "pasta/src/pasta/_version.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text("utf-8"), "utf-8")
+    spec = spec_from_file_location("for_the_index", ROOT / ".github" / "scripts" / "for_the_index.py")
+    assert spec is not None and spec.loader is not None
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    home = "https://github.com/someone/something"
+    with pytest.raises(SystemExit, match="has version"):
+        script.main(tmp_path, home, "v0.0.1")
+    script.main(tmp_path, home, f"v{__version__}")
+    page = (tmp_path / "pasta" / "README.md").read_text("utf-8")
+    targets = re.findall(r"\]\(([^)]+)", page)
+    assert len(targets) > 4 and all(target.startswith("https://") for target in targets)
+    assert f"{home}/blob/v{__version__}/pasta/docs/language.md" in targets
+    project = tomllib.loads((tmp_path / "pasta" / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["urls"]["Homepage"] == home and f"v{__version__}" in project["urls"]["Changelog"]
 
 
 def test_figures_are_those_of_their_reports() -> None:

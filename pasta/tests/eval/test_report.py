@@ -110,6 +110,7 @@ def test_one_command_makes_the_report(folder: Path, stage: Stage) -> None:
     drawing = ElementTree.fromstring((place / "pareto.svg").read_text("utf-8"))
     texts = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert "fast" in texts and "Quality against speed" in texts
+    assert texts.count("fast") == texts.count("baseline") == 3, "every point has its name"
     circles = list(drawing.iter("{http://www.w3.org/2000/svg}circle"))
     assert len(circles) == 3 * (2 + len(POINTS))
     width, height = float(drawing.get("width")), float(drawing.get("height"))

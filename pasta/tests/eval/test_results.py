@@ -26,6 +26,15 @@ def test_the_page_is_what_its_script_makes(results: ModuleType) -> None:
     assert results.page() == (DOCS / "results.md").read_text("utf-8"), "run: python pasta/docs/make_results.py"
 
 
+def test_the_plots_are_what_its_script_draws(results: ModuleType) -> None:
+    drawn = [
+        (target, drawing)
+        for path in results.RESULTS.glob("eval-*.json")
+        for target, drawing in results.plots(path.stem.removeprefix("eval-"), json.loads(path.read_text("utf-8")))
+    ]
+    assert len(drawn) >= 2 and all(target.read_text("utf-8") == drawing for target, drawing in drawn)
+
+
 def test_saved_figures_name_no_path_of_a_machine(results: ModuleType) -> None:
     for path in results.RESULTS.glob("eval-*.json"):
         text = path.read_text("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -102,7 +102,7 @@ def _panel(panel: Panel, width: int, height: int) -> list[str]:
         out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
     for point in panel.points:
         out += _point(point, place)
-    return out + _labels(panel.points, spots, right)
+    return out + _labels(panel.points, spots, (left, top - 6, right + 10, bottom))
 
 
 def _point(point: Point, place: object) -> list[str]:
@@ -120,23 +120,45 @@ def _point(point: Point, place: object) -> list[str]:
     return out
 
 
-def _labels(points: Sequence[Point], spots: dict[str, tuple[float, float]], right: float) -> list[str]:
-    """Names beside their points, ours first; one that would cover another goes where there is room, or away."""
-    taken: list[tuple[float, float, float, float]] = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots.values()]
+def _labels(
+    points: Sequence[Point], spots: dict[str, tuple[float, float]], area: tuple[float, float, float, float]
+) -> list[str]:
+    """Every name at the nearest place where it covers nothing; a thin line leads to it where that is far."""
+    taken: list[tuple[float, ...]] = [(x - 5, y - 5, x + 5, y + 5) for x, y in spots.values()]
     out = []
     for point in sorted(points, key=lambda point: point.hollow):
         if not point.name or point.name.startswith("·"):
             continue
         x, y = spots[point.name]
         size = 10 if point.hollow else 11
-        wide = 0.56 * size * len(point.name)
-        for dx, dy in ((7, -5), (-7 - wide, -5), (7, 13), (-7 - wide, 13), (7, -17), (-7 - wide, -17), (7, 25)):
-            box = (x + dx, y + dy - size + 2, x + dx + wide, y + dy + 2)
-            if box[2] <= right + 10 and box[0] > 48 and not any(_meet(box, other) for other in taken):
-                taken.append(box)
-                out.append(_text(x + dx, y + dy, point.name, point.colour, size, "start"))
-                break
+        wide = 0.58 * size * len(point.name)
+        for far, centre_x, centre_y in _around(x, y, wide, size):
+            box = (centre_x - wide / 2, centre_y - size / 2 - 1, centre_x + wide / 2, centre_y + size / 2 + 1)
+            if not _inside(box, area) or any(_meet(box, other) for other in taken):
+                continue
+            taken.append(box)
+            if far > 12:
+                end_x = min(max(x, box[0]), box[2])
+                end_y = min(max(y, box[1]), box[3])
+                out.append(
+                    f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{end_x:.1f}" y2="{end_y:.1f}" stroke="{point.colour}" '
+                    'stroke-width=".7" opacity=".7"/>'
+                )
+            out.append(_text(centre_x, centre_y + 0.35 * size, point.name, point.colour, size, "middle"))
+            break
     return out
+
+
+def _around(x: float, y: float, wide: float, high: float) -> Iterator[tuple[float, float, float]]:
+    """Places for the middle of a label about a point, nearest first, with the gap between the two."""
+    for far in (4, 8, 14, 22, 32, 44, 58, 74, 92):
+        for step in (1, 15, 7, 9, 0, 8, 4, 12, 2, 14, 6, 10, 3, 13, 5, 11):  # sixteenths of a turn, to the right first
+            across, down = math.cos(step * math.pi / 8), -math.sin(step * math.pi / 8)
+            yield far, x + across * (wide / 2 + far), y + down * (high / 2 + far)
+
+
+def _inside(box: tuple[float, ...], area: tuple[float, float, float, float]) -> bool:
+    return area[0] <= box[0] and area[1] <= box[1] and box[2] <= area[2] and box[3] <= area[3]
 
 
 def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
