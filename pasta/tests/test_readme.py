@@ -13,7 +13,7 @@ import pytest
 from pasta import SamplingParams, __version__
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "pasta" / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "pasta" / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
 
 
 def test_the_example_runs(default_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

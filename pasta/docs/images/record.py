@@ -148,17 +148,22 @@ def draw(frames: list[Frame], title: str) -> str:
                 used.append(f'<use href="#{name}" y="{y * HIGH}"/>')
         strip.append(f'<g transform="translate({index * width:.0f} 0)">{"".join(used)}</g>')
     rows = [f'<g id="{name}">{"".join(map(draw_run, row))}</g>' for row, name in known.items() if name]
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}"
- role="img" aria-label="A recording of {escape(title)} in a terminal">
+    last = f"translateX({-(len(frames) - 1) * width:.0f}px)"
+    buttons = "".join(
+        f'<circle cx="{x}" cy="17" r="5" fill="{COLOURS[colour]}"/>'
+        for x, colour in ((20, "red"), (38, "brown"), (56, "green"))
+    )
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}"
+ width="{width:.0f}" height="{height}" role="img" aria-label="A recording of {escape(title)} in a terminal">
 <style>
 text{{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;fill:{INK}}}
 .b{{font-weight:700}}.u{{text-decoration:underline}}
 #strip{{animation:play {whole:.2f}s steps(1,end) infinite}}
 @keyframes play{{{"".join(moments)}}}
-@media (prefers-reduced-motion:reduce){{#strip{{animation:none;transform:translateX({-(len(frames) - 1) * width:.0f}px)}}}}
+@media (prefers-reduced-motion:reduce){{#strip{{animation:none;transform:{last}}}}}
 </style>
 <rect width="100%" height="100%" rx="8" fill="{PAPER}"/>
-<circle cx="20" cy="17" r="5" fill="#e06c75"/><circle cx="38" cy="17" r="5" fill="#e5c07b"/><circle cx="56" cy="17" r="5" fill="#98c379"/>
+{buttons}
 <defs>{"".join(rows)}<clipPath id="window"><rect width="{width:.0f}" height="{height}"/></clipPath></defs>
 <g clip-path="url(#window)"><g transform="translate({MARGIN} {BAR + 14})"><g id="strip">{"".join(strip)}</g></g></g>
 </svg>
