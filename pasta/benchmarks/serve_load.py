@@ -3,9 +3,9 @@
     pasta serve --port 8000 --max-running 16 --queue 256
     python benchmarks/serve_load.py http://127.0.0.1:8000 --clients 64 --seconds 120 --json load.json
 
-A third of the requests are left in the middle, and one in ten is malformed. First in parallel mode, then sequentially,
-for as long each. Every answer that is read to its end is compared with the one that the idle server gave. The exit
-status is 1 if an answer was wrong, an error was not the client's, or a slot was lost.
+A third of the requests are left in the middle, and one in ten is malformed or too large. First in parallel mode, then
+sequentially, for as long each. Every answer that is read to its end is compared with the one that the idle server gave.
+The exit status is 1 if an answer was wrong, an error was not the client's, or a slot was lost.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ PROMPTS = [
     "Compare cats and dogs.",
 ]
 MALFORMED = [b"", b"{", b"[]", b'{"messages": []}', b'{"messages": [{"role": "user", "content": 5}]}']
+OVERSIZED = [
+    b'{"messages":[' + b"{}," * 330_000 + b"{}]}",
+    b'{"messages":[{"role":"user","content":"' + b"long " * 780_000 + b'"}]}',
+    b"[" * 5_000_000,
+]
+REFUSED = MALFORMED * 2 + OVERSIZED
 JSON = {"Content-Type": "application/json"}
 MIB = 1 << 20
 
@@ -44,7 +50,7 @@ class Tally:
     wrong: int = 0
     left: int = 0  # by the client, in the middle
     refused: int = 0  # with 429
-    malformed: int = 0  # and refused with 400
+    malformed: int = 0  # or too large, and refused with 400 or 413
     failed: int = 0  # with any other error
     tokens: int = 0
     first_s: list[float] = field(default_factory=list)
@@ -94,7 +100,7 @@ async def read(http: httpx.AsyncClient, body: dict[str, Any], tally: Tally, leav
             await asyncio.sleep(0.2)
             return None
         async for line in response.aiter_lines():
-            if not line or line == "data: [DONE]":
+            if not line.startswith("data: {"):  # also the comments of a stream that waits
                 continue
             chunk = json.loads(line.removeprefix("data: "))
             if "error" in chunk:
@@ -131,9 +137,9 @@ class Load:
         chance = random.Random(number)
         while time.perf_counter() < self.until:
             if chance.random() < 0.1:
-                response = await self.http.post("/v1/chat/completions", content=chance.choice(MALFORMED), headers=JSON)
-                self.tally.malformed += response.status_code == 400
-                self.tally.failed += response.status_code != 400
+                response = await self.http.post("/v1/chat/completions", content=chance.choice(REFUSED), headers=JSON)
+                self.tally.malformed += response.status_code in (400, 413)
+                self.tally.failed += response.status_code not in (400, 413, 429)
                 continue
             prompt = chance.choice(PROMPTS)
             leave = chance.randrange(10) if chance.random() < 1 / 3 else None

@@ -6,24 +6,30 @@ nothing about the answer (where it is billed) is let through.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from pasta.serve.messages import (
+    MAX_MESSAGES,
+    Body,
+    Item,
+    Lenient,
+    Messages,
+    Name,
+    Text,
+    text_or_list,
+)
+
 MAX_CHOICES = 16
-MAX_MESSAGES = 4096
-MAX_PARTS = 4096
-MAX_CALLS = 128
 MAX_BIASES = 1024
 MAX_LOGPROBS = 20
 MAX_PROMPTS = 64
 MAX_STOPS = 16
-MAX_NAME = 1024  # characters of a name, of a user or a model
 
 LOGPROBS = "message.output_text.logprobs"
 IGNORED = frozenset("metadata store service_tier prompt_cache_retention prompt_cache_options".split())
@@ -49,36 +55,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 
 
-def check_text(text: str) -> str:
-    """JSON can spell half a character (`\\ud800`), which no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise PydanticCustomError("text", "Input should be valid Unicode, without lone surrogates") from None
-    return text
-
-
-Text = Annotated[str, AfterValidator(check_text)]
-Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(check_text)]
-
-
-def text_or_list(value: Any) -> str:
-    """Which of a union's branches is meant: only its complaint is of use."""
-    return "as list" if isinstance(value, list) else "as text"
-
-
-class Body(BaseModel):
-    """Types as they stand: "5" is not a number."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
-
-
-class Lenient(Body):
-    """Fields that we do not know are none of our business."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
 class Extension(Body):
     """What OpenAI's API has no words for; clients send it as `extra_body={"pasta": {…}}`."""
 
@@ -92,76 +68,6 @@ class Extension(Body):
 
 class StreamOptions(Lenient):
     include_usage: bool = False
-
-
-class TextPart(Lenient):
-    type: Literal["text"]
-    text: Text
-
-
-def check_part(value: Any) -> Any:
-    """Names a part that is no text: that it is none of the right type says less."""
-    kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(kind, str) and kind not in ("text", "input_text", "output_text"):
-        raise PydanticCustomError(
-            "unsupported_part", "parts of type {kind} are not supported here", {"kind": kind[:80]}
-        )
-    return value
-
-
-Part = Annotated[TextPart, BeforeValidator(check_part)]
-TextOrParts = Annotated[
-    Annotated[Text, Tag("as text")]
-    | Annotated[list[Part], Field(fail_fast=True, max_length=MAX_PARTS), Tag("as list")],
-    Discriminator(text_or_list),
-]
-
-
-class Function(Lenient):
-    name: Name
-    arguments: Text = ""
-
-
-class ToolCall(Lenient):
-    id: Name
-    type: Literal["function"] = "function"
-    function: Function
-
-    def plain(self) -> dict[str, Any]:
-        """Templates want the arguments themselves; what is no JSON stays a text."""
-        arguments: Any = self.function.arguments
-        with contextlib.suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments)
-        return {"id": self.id, "type": "function", "function": {"name": self.function.name, "arguments": arguments}}
-
-
-class Message(Lenient):
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: TextOrParts | None = None
-    name: Name | None = None
-    tool_calls: Annotated[list[ToolCall], Field(fail_fast=True, max_length=MAX_CALLS)] | None = None
-    tool_call_id: Name | None = None
-
-    @model_validator(mode="after")
-    def check_content(self) -> Message:
-        if self.content is None and not self.tool_calls:
-            raise PydanticCustomError("missing_content", "a message without tool_calls needs content")
-        return self
-
-    def plain(self) -> dict[str, Any]:
-        """For a chat template. What newer clients call the developer is what templates call the system."""
-        role = "system" if self.role == "developer" else self.role
-        out: dict[str, Any] = {"role": role, "content": join(self.content)}
-        if self.tool_calls:
-            out["tool_calls"] = [call.plain() for call in self.tool_calls]
-        return out | {name: value for name in ("name", "tool_call_id") if (value := getattr(self, name)) is not None}
-
-
-def join(content: str | Sequence[TextPart | ResponsePart] | None) -> str:
-    return (content or "") if isinstance(content, str | None) else "".join(part.text for part in content)
-
-
-Messages = Annotated[list[Message], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)]
 
 
 TokenId = Annotated[str, Field(pattern=r"^\d{1,9}$")]
@@ -273,30 +179,6 @@ class ChatBody(Options):
 
     def conversation(self) -> list[dict[str, Any]]:
         return [message.plain() for message in self.messages]
-
-
-class ResponsePart(Lenient):
-    type: Literal["input_text", "output_text", "text"]
-    text: Text
-
-
-class Item(Lenient):
-    """A message of `input`. What `output` of an earlier response holds may be sent back as it is."""
-
-    type: Literal["message"] = "message"
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[
-        Annotated[Text, Tag("as text")]
-        | Annotated[
-            list[Annotated[ResponsePart, BeforeValidator(check_part)]],
-            Field(fail_fast=True, max_length=MAX_PARTS),
-            Tag("as list"),
-        ],
-        Discriminator(text_or_list),
-    ]
-
-    def plain(self) -> dict[str, Any]:
-        return {"role": "system" if self.role == "developer" else self.role, "content": join(self.content)}
 
 
 class TextFormat(Lenient):

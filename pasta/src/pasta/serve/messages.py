@@ -1,0 +1,140 @@
+"""The messages that requests hold, checked: texts, their parts, and calls of tools in a history."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+MAX_MESSAGES = 4096
+MAX_PARTS = 4096
+MAX_CALLS = 128
+MAX_NAME = 1024  # characters of a name, of a user or a model
+
+
+def check_text(text: str) -> str:
+    """JSON can spell half a character (`\\ud800`), which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("text", "Input should be valid Unicode, without lone surrogates") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(check_text)]
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(check_text)]
+
+
+def text_or_list(value: Any) -> str:
+    """Which of a union's branches is meant: only its complaint is of use."""
+    return "as list" if isinstance(value, list) else "as text"
+
+
+class Body(BaseModel):
+    """Types as they stand: "5" is not a number."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class Lenient(Body):
+    """Fields that we do not know are none of our business."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class TextPart(Lenient):
+    type: Literal["text"]
+    text: Text
+
+
+def check_part(value: Any) -> Any:
+    """Names a part that is no text: that it is none of the right type says less."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if isinstance(kind, str) and kind not in ("text", "input_text", "output_text"):
+        raise PydanticCustomError(
+            "unsupported_part", "parts of type {kind} are not supported here", {"kind": kind[:80]}
+        )
+    return value
+
+
+Part = Annotated[TextPart, BeforeValidator(check_part)]
+TextOrParts = Annotated[
+    Annotated[Text, Tag("as text")]
+    | Annotated[list[Part], Field(fail_fast=True, max_length=MAX_PARTS), Tag("as list")],
+    Discriminator(text_or_list),
+]
+
+
+class Function(Lenient):
+    name: Name
+    arguments: Text = ""
+
+
+class ToolCall(Lenient):
+    id: Name
+    type: Literal["function"] = "function"
+    function: Function
+
+    def plain(self) -> dict[str, Any]:
+        """Templates want the arguments themselves; what is no JSON stays a text."""
+        arguments: Any = self.function.arguments
+        with contextlib.suppress(ValueError, RecursionError):
+            arguments = json.loads(arguments)
+        return {"id": self.id, "type": "function", "function": {"name": self.function.name, "arguments": arguments}}
+
+
+class Message(Lenient):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: TextOrParts | None = None
+    name: Name | None = None
+    tool_calls: Annotated[list[ToolCall], Field(fail_fast=True, max_length=MAX_CALLS)] | None = None
+    tool_call_id: Name | None = None
+
+    @model_validator(mode="after")
+    def check_content(self) -> Message:
+        if self.content is None and not self.tool_calls:
+            raise PydanticCustomError("missing_content", "a message without tool_calls needs content")
+        return self
+
+    def plain(self) -> dict[str, Any]:
+        """For a chat template. What newer clients call the developer is what templates call the system."""
+        role = "system" if self.role == "developer" else self.role
+        out: dict[str, Any] = {"role": role, "content": join(self.content)}
+        if self.tool_calls:
+            out["tool_calls"] = [call.plain() for call in self.tool_calls]
+        return out | {name: value for name in ("name", "tool_call_id") if (value := getattr(self, name)) is not None}
+
+
+def join(content: str | Sequence[TextPart | ResponsePart] | None) -> str:
+    return (content or "") if isinstance(content, str | None) else "".join(part.text for part in content)
+
+
+Messages = Annotated[list[Message], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)]
+
+
+class ResponsePart(Lenient):
+    type: Literal["input_text", "output_text", "text"]
+    text: Text
+
+
+class Item(Lenient):
+    """A message of `input`. What `output` of an earlier response holds may be sent back as it is."""
+
+    type: Literal["message"] = "message"
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Annotated[
+        Annotated[Text, Tag("as text")]
+        | Annotated[
+            list[Annotated[ResponsePart, BeforeValidator(check_part)]],
+            Field(fail_fast=True, max_length=MAX_PARTS),
+            Tag("as list"),
+        ],
+        Discriminator(text_or_list),
+    ]
+
+    def plain(self) -> dict[str, Any]:
+        return {"role": "system" if self.role == "developer" else self.role, "content": join(self.content)}
