@@ -158,11 +158,11 @@ def no_sideways_scroll(page) -> bool:
 def test_an_answer_that_forks(stage, new_page, width):
     page = new_page(stage.url, width=width, has_touch=width < 700)
     assert no_sideways_scroll(page)
-    stage.play(FORKING, steps=110)
+    stage.play(FORKING, steps=106)
     ask(page)
-    page.locator(".part.live").nth(2).wait_for(timeout=60_000)
+    page.locator(".part.live[data-thread='3']").wait_for(timeout=60_000)
+    page.locator(".caret").nth(2).wait_for(state="attached")
     assert "places at once" in page.inner_text(".headline")
-    assert page.locator(".caret").count() >= 3
     assert no_sideways_scroll(page)
     stage.go()
     finish(page)
@@ -388,11 +388,11 @@ def test_by_keyboard_alone(stage, new_page):
 def test_axe_finds_nothing(stage, new_page, tmp_path, scheme):
     page = new_page(stage.url, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True, width=390)
     source = fetch_axe(tmp_path)
-    stage.play(FORKING, steps=110)
+    stage.play(FORKING, steps=106)
     check_axe(page, source)
     page.click("summary")
     ask(page)
-    page.locator(".part.live").nth(2).wait_for(timeout=60_000)
+    page.locator(".part.live[data-thread='3']").wait_for(timeout=60_000)
     check_axe(page, source)
     stage.go()
     finish(page)
