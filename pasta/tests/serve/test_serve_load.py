@@ -37,7 +37,7 @@ def test_the_documented_figures_are_those_of_the_run(column):
     assert cells["answers read to their end, all right"] == str(run["right"])
     assert cells["wrong, failed, slots lost"] == f"{run['wrong']}, {run['failed']}, {run['slots_lost']}" == "0, 0, 0"
     assert cells["left by their client"] == str(run["left"])
-    assert cells["malformed, answered with 400"] == str(run["malformed"])
+    assert cells["malformed or too large, refused"] == str(run["malformed"])
     assert cells["first text, p50 and p99"] == f"{run['first_p50_s']:.1f} s, {run['first_p99_s']:.1f} s"
     assert cells["whole answer, p50 and p99"] == f"{run['whole_p50_s']:.1f} s, {run['whole_p99_s']:.1f} s"
     memory = f"{run['memory_begin_mib']:.0f} to {run['memory_end_mib']:.0f} MiB"
