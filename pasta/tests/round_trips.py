@@ -146,14 +146,12 @@ def spans_of(tree: Tree, vocabulary: Vocabulary, at: int) -> tuple[set[tuple[int
 
 
 def zone(text: str, edge: int) -> tuple[int, int]:
-    """The bytes around a tag whose tokens it may change: the spaces around it, and a word with its space each side."""
+    """The bytes around a tag whose tokens it may change: two words on each side, since some tokens hold a space."""
     at = len(text.encode()[:edge].decode())
     first = last = at
-    for skips_spaces in (True, False, True):
+    for skips_spaces in (True, False, True, False, True):
         while first > 0 and text[first - 1].isspace() == skips_spaces:
             first -= 1
-    while last < len(text) and text[last].isspace():
-        last += 1
-    while last < len(text) and not text[last].isspace():
-        last += 1
+        while last < len(text) and text[last].isspace() == skips_spaces:
+            last += 1
     return len(text[:first].encode()), len(text[:last].encode())
