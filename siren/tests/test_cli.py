@@ -2,6 +2,7 @@ import io
 import json
 import subprocess
 import sys
+import tomllib
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -176,7 +177,8 @@ def test_unused_data_are_warned_about(coin: Path) -> None:
 
 
 def test_version_and_help() -> None:
-    assert siren("--version").stdout.strip() == "0.1.0"
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert siren("--version").stdout.strip() == project["version"]
     assert "run" in siren("--help").stdout
 
 

@@ -16,7 +16,7 @@ from siren.result import Output, Result
 from siren.streams import Stream
 from siren.syntax import check, parse
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CheckError",
