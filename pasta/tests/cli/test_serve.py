@@ -93,3 +93,7 @@ def test_a_port_that_is_taken(pasta):
 )
 def test_refusals(pasta, arguments, code, words):
     refused(pasta("serve", *arguments), code, *words)
+
+
+def test_a_model_is_named_once(pasta):
+    refused(pasta("serve", "one", "--model", "other"), 2, "two models are named", "--model")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl
+from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl, Model
 from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged
 from pasta.errors import PastaError, UsageError
 
@@ -19,10 +19,8 @@ HINT = 'install the server: pip install "pasta-decoding[torch,serve]"'
 
 
 def command(
-    model: Annotated[
-        str | None,
-        typer.Argument(help="A name from `pasta models`, a folder, a GGUF file, or an id on the hub."),
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The same as --model.")] = None,
+    model: Model = None,
     base: Base = None,
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in; set an API key then.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 picks a free one.")] = 8000,
@@ -53,6 +51,9 @@ def command(
     context: Context = None,
 ) -> None:
     """Serve a model to any client of OpenAI's API, its requests decoded side by side."""
+    if None not in (name, model):
+        raise UsageError(f"two models are named, {name} and {model}", "name one, with --model")
+    model = model or name
     check_least(max_running=max_running, max_tokens=max_tokens, max_connections=max_connections)
     check_least(queue=queue + 1)
     if not 1 <= slowdown < float("inf"):
