@@ -98,17 +98,13 @@ class Interpreter:
     @property
     def wanted(self) -> int:
         """How many threads could decode at once, if they all had a turn."""
-        if len(self.threads) == 1:
-            return 1
         able = sum(each.status is Status.RUNNING or each.status in WANTS_TURN for each in self.threads)
         return max(1, min(able, self.limits.max_threads))
 
     def allot(self, width: int) -> None:
         """From the next token on, so many threads decode at once, the first in reading order; one at the least."""
-        width = min(max(1, width), self.limits.max_threads)
-        if width != self._width:
-            self._width = width
-            self._turns_change = True
+        if (width := min(max(1, width), self.limits.max_threads)) != self._width:
+            self._width, self._turns_change = width, True
 
     @property
     def whole(self) -> bool:
