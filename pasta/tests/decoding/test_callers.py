@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 import pasta
 from dense import fly
+from pasta.core.params import Options, SamplingParams
 from pasta.decoding.api import agenerate, astream, generate, generate_all, stream
 from pasta.decoding.model import Model
 from pasta.decoding.prompts import make_request
@@ -133,6 +135,15 @@ def test_a_model_is_its_functions(engine: NativeEngine, alone: list[str]) -> Non
     assert model.stream(PROMPTS[1], **OPTIONS).result.text == alone[1]
     assert "tiny-llama" in repr(model) and "context 4096" in repr(model)
     assert {"generate", "load", "SamplingParams", "Model"} <= set(dir(pasta))
+
+
+def test_a_type_checker_knows_every_option() -> None:
+    """Options are spelled out for it, so that a misspelled one is an error before anything runs."""
+    assert set(Options.__annotations__) == {field.name for field in fields(SamplingParams)}
+    for call in (generate, generate_all, stream, agenerate, astream):
+        assert call.__annotations__["options"] == "Unpack[Options]"
+    with pytest.raises(TypeError, match="max_tokenz"):
+        SamplingParams(max_tokenz=3)  # type: ignore[call-arg]
 
 
 # -- a full pool ----------------------------------------------------------------------------------------------
