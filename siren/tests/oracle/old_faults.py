@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 
 from siren.inference import guard
+from siren.inference.chain import distribution
 from siren.inference.population import Population
 from siren.inference.ssi import SSI
 from siren.runtime import moments, summary
@@ -18,9 +19,9 @@ from siren.symbolic.expr import raw
 
 def _marginalize(self, variable):
     """Draws are thrown away when particles turn out to differ."""
-    chained = self._chained(variable)
-    if chained is not None:
-        return chained
+    link = self.link(variable)
+    if link is not None:
+        return distribution(link, self.graph.scope.now)
     before, draws = self.dist(variable).family, self.draws
     with self.graph.scratch() as trial:
         dist = self._settle(variable)
@@ -30,13 +31,13 @@ def _marginalize(self, variable):
 
 def _draws(self, n, seed):
     """Every number starts the same generator."""
-    drawn = np.empty((n, len(self._leaves)))
-    for place in range(len(self._leaves)):
+    drawn = np.empty((n, len(self._exprs)))
+    for place in range(len(self._exprs)):
         rng = np.random.default_rng(seed)
         lanes = rng.choice(len(self._weights), size=n, p=self._weights)
-        engine, leaves = self._engine.copied(lanes, self._leaves, rng)
+        engine, exprs = self._engine.copied(lanes, self._exprs, rng)
         with np.errstate(all="ignore"):
-            drawn[:, place] = raw(engine.value(leaves[place]))
+            drawn[:, place] = raw(engine.value(exprs[place]))
     return drawn
 
 

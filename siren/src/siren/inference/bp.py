@@ -26,6 +26,7 @@ class BP(Forest):
     def __init__(self, graph: Graph, rng: np.random.Generator) -> None:
         super().__init__(graph, rng)
         self._chain = Chain(self.dist)
+        self._rooting = False
 
     def dist(self, variable: Variable) -> Dist:
         return self._node(variable).dist
@@ -52,9 +53,14 @@ class BP(Forest):
         try:
             super()._require_agreement(dist, parents)
         except Diverge:
-            for parent in parents:
-                if lanes_with(dist.params, parent) is not None:
-                    self._reverse(parent, None)
+            if not self._rooting:  # a parent over which lanes part themselves does not become a root in all
+                self._rooting = True
+                try:
+                    for parent in parents:
+                        if lanes_with(dist.params, parent) is not None:
+                            self._reverse(parent, None)
+                finally:
+                    self._rooting = False
             raise
 
     def _is_linear(self, dist: Dist, parent: Variable) -> bool:
@@ -82,9 +88,15 @@ class BP(Forest):
     def _reverse(self, x: Variable, given: Outcome | None) -> None:
         """Make x a root: its parent becomes its child."""
         path: list[Variable] = []
+        passed: set[Variable] = set()
         node = self._node(x)
         while node.state == INITIALIZED:
+            if x in passed:  # a ring, of which no lane has every edge
+                for each in path:
+                    dist = self._node(each).dist
+                    super()._require_agreement(dist, dist.variables())
             path.append(x)
+            passed.add(x)
             x = self._parent(node.dist)
             node = self._node(x)
         parent = x
