@@ -13,7 +13,7 @@ import typer
 
 from pasta.errors import UsageError
 from pasta.lang import Diagnostic, LangError, check, fix
-from pasta.lang.source import Source, read_source, write_atomically, write_standard
+from pasta.lang.source import Source, read_response, write_atomically, write_standard
 
 
 def command(
@@ -28,7 +28,7 @@ def command(
 ) -> None:
     if as_json and with_fix and file == "-":
         raise UsageError("--json and --fix both want standard output when reading -", "leave one of them out")
-    source = read_source(file)
+    source = read_response(file)
     if with_fix and source.is_result:
         raise UsageError(
             f"{file} is a result in JSON, and --fix would write text in its place",

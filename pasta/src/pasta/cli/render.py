@@ -10,7 +10,7 @@ import typer
 
 from pasta.errors import PastaError
 from pasta.lang import LangError, Response, main_thread, parse, plain, print_response
-from pasta.lang.source import read_source, write_standard
+from pasta.lang.source import read_response, write_standard
 
 
 class Form(StrEnum):
@@ -35,7 +35,7 @@ def command(
         typer.Option(help="plain: no tags; main: the main thread alone; merged: each block after its promise."),
     ] = Form.PLAIN,
 ) -> None:
-    source = read_source(file)
+    source = read_response(file)
     try:
         response = parse(source.data)
     except LangError as error:

@@ -28,7 +28,7 @@ class Source:
 
 
 def read_source(file: str) -> Source:
-    """Read a file, or standard input for `-`. Of what `generate --json` writes, its annotated text.
+    """Read a file, or standard input for `-`.
 
     Raises:
         UsageError: There is nothing to read: no such file, a folder, no permission, or not a single byte.
@@ -36,8 +36,14 @@ def read_source(file: str) -> Source:
     data = _read_stdin() if file == STDIN else _read_file(file)
     if not data:
         raise UsageError(f"{file} is empty", "expected a response in PASTA-LANG, as in docs/language.md")
-    annotated = _annotated(data)
-    return Source(file, data) if annotated is None else Source(file, annotated, is_result=True)
+    return Source(file, data)
+
+
+def read_response(file: str) -> Source:
+    """As `read_source`; of what `generate --json` writes, its annotated text."""
+    source = read_source(file)
+    annotated = _annotated(source.data)
+    return source if annotated is None else Source(file, annotated, is_result=True)
 
 
 def write_atomically(file: str, data: bytes) -> None:

@@ -90,5 +90,6 @@ def test_a_server_that_knows_no_penalty(native: NativeEngine, folder: str) -> No
     with served(native, folder, "no-penalty") as server:
         engine = connect(server.url)
         assert generate(engine, ROWS[0]["prompt"]).tree == generate(native, ROWS[0]["prompt"]).tree
-        with pytest.raises(UsageError, match=f"{server.url} knows no repetition_penalty"):
+        with pytest.raises(UsageError, match="server knows no repetition_penalty") as caught:
             generate(engine, ROWS[0]["prompt"], repetition_penalty=1.1)
+        assert server.url not in str(caught.value), "whoever asks a server need not know what stands behind it"
