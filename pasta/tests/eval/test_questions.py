@@ -24,7 +24,8 @@ def test_the_forms_that_benchmarks_come_in(tmp_path: Path) -> None:
     assert [(q.id, q.prompt) for q in read_questions(bench)] == [("81", "First?")]
     vicuna = write(tmp_path / "v.jsonl", [{"question_id": 1, "text": "Hm?", "category": "generic"}])
     assert read_questions(vicuna)[0].prompt == "Hm?"
-    old = write(tmp_path / "o.jsonl", [{"instruction": "Sort.", "input": "b a"}, {"messages": [{"content": "Hey"}]}])
+    chat = {"messages": [{"role": "user", "content": "Hey"}]}
+    old = write(tmp_path / "o.jsonl", [{"instruction": "Sort.", "input": "b a"}, chat])
     assert [q.prompt for q in read_questions(old)] == ["Sort.\n\nb a", "Hey"]
     packed = tmp_path / "p.jsonl.xz"
     packed.write_bytes(lzma.compress(b'{"prompt": "Packed?"}\n'))

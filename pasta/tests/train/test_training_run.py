@@ -74,7 +74,7 @@ def test_data_without_tags_is_warned_of(usual: SftConfig, capsys: pytest.Capture
     [
         ({"report_to": "clearest"}, "report_to is 'clearest', which is no tracker.*tensorboard"),
         (
-            {"report_to": "tensorboard,comet_ml"},
+            {"report_to": "comet_ml"},
             "report_to is 'comet_ml', which is not installed.*pip install comet_ml",
         ),
         ({"method": "full", "weights": "4bit"}, "method full trains them"),
