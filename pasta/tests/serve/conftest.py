@@ -23,3 +23,11 @@ def forking():
     with serving(engine) as running:
         yield running
         until(running.is_idle)
+
+
+@pytest.fixture(scope="module")
+def client(tiny):
+    """OpenAI's own client of the tiny model's server."""
+    openai = pytest.importorskip("openai")
+    with openai.OpenAI(base_url=f"{tiny.url}/v1", api_key="none", max_retries=0) as client:
+        yield client

@@ -13,12 +13,6 @@ openai = pytest.importorskip("openai")
 MODEL = "tiny-llama"
 
 
-@pytest.fixture(scope="module")
-def client(tiny):
-    with openai.OpenAI(base_url=f"{tiny.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
 def test_chat(tiny, client):
     answer = client.chat.completions.create(model=MODEL, messages=ASK, max_tokens=20, temperature=0)
     result = generate(tiny.engine, "Why?", max_tokens=20)

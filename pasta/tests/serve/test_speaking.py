@@ -13,12 +13,6 @@ openai = pytest.importorskip("openai")
 MODEL = "tiny-llama"
 
 
-@pytest.fixture(scope="module")
-def client(tiny):
-    with openai.OpenAI(base_url=f"{tiny.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
 # -- logprobs -------------------------------------------------------------------------------------------------
 
 

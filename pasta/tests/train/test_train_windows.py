@@ -10,7 +10,6 @@ from pasta.core.layout import lay_out
 from pasta.core.positions import Positions
 from pasta.data.batch import collate, model_inputs
 from pasta.decoding.api import generate
-from pasta.engine.survey import set_attention
 from pasta.errors import UsageError
 from pasta.train.attention import check_windows, choose_attention
 from support import WINDOW, tiny_engine
@@ -30,7 +29,7 @@ def test_training_sees_what_decoding_sees(family: str) -> None:
     for row, start in ((0, 0), (1, 0), (1, len(layout.ids))):
         own = logits[row, start : start + len(layout.ids)]
         torch.testing.assert_close(own, expected, rtol=0, atol=1e-4)
-    set_attention(engine.model, "pasta")
+    engine.model.set_attn_implementation("pasta")
     assert generate(engine, "Compare cats and dogs.").text == result.text, "it decodes as before"
 
 

@@ -25,7 +25,7 @@ from pasta.engine.checked import check
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
 from pasta.engine.selfcheck import NEEDS_SLOTS, distance, own_logits, play
-from pasta.engine.survey import FAILS, first_line, set_attention
+from pasta.engine.survey import FAILS, first_line
 from pasta.errors import UnsupportedModel
 from pasta.models.checkpoint import quiet
 
@@ -93,7 +93,7 @@ def unforked(engine: NativeEngine) -> float:
     try:
         return distance(played.told, own_logits(engine.model, played.layout.ids), worst=True)
     finally:
-        set_attention(engine.model, IMPLEMENTATION)
+        engine.model.set_attn_implementation(IMPLEMENTATION)
 
 
 def features(engine: NativeEngine) -> tuple[str, ...]:

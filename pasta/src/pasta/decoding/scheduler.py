@@ -87,7 +87,9 @@ class Scheduler:
         self.threads_waiting = sum(max(0, want - width) for want, width in zip(wanted, given, strict=True))
 
     def _learn(self, rows: int, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
-        """What a step costs: the time from step to step, prompts left out."""
+        """What a step costs, where that decides about turns: the time from step to step, prompts left out."""
+        if self.slowdown is None:
+            return
         now = time.perf_counter()
         if self._stepped is not None and not self._opened and rows:
             self.cost.learn(rows, now - self._stepped)

@@ -29,7 +29,7 @@ from pasta.engine.repetition import RepetitionPenalty
 from pasta.engine.request import Chunk, Handle, Request, Row
 from pasta.engine.sampling import add_biases, choose, token_logprobs
 from pasta.engine.support import check_supported, context_length, shortest_reach
-from pasta.engine.survey import Call, set_attention
+from pasta.engine.survey import Call
 from pasta.errors import PastaError
 
 
@@ -54,7 +54,7 @@ class NativeEngine:
     ):
         self.context = min(context or 1 << 30, context_length(model.config))
         self.calls = calls or check_supported(model, name)
-        set_attention(model, IMPLEMENTATION)
+        model.set_attn_implementation(IMPLEMENTATION)
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.name = name

@@ -27,7 +27,7 @@ from pasta.engine.attention import IMPLEMENTATION
 from pasta.engine.base import TokenLogprobs
 from pasta.engine.native import NativeEngine
 from pasta.engine.request import Handle
-from pasta.engine.survey import Mask, Unfit, first_line, set_attention, survey
+from pasta.engine.survey import Mask, Unfit, first_line, survey
 
 DENSE = "pasta-dense"
 WINDOW = 8  # what windows are cut down to for the check, so that a short script goes past them
@@ -73,7 +73,7 @@ def self_check(engine: NativeEngine) -> Agreement:
     except Exception as error:  # each family has its own ways to fail
         raise Unfit(f"a short script cannot be run through it ({first_line(error)})") from error
     finally:
-        set_attention(model, IMPLEMENTATION)
+        model.set_attn_implementation(IMPLEMENTATION)
     beginning = {row: told for row, told in played.told.items() if row < PLAIN}
     exact = model.dtype in (torch.float32, torch.float64)
     return Agreement(
@@ -100,7 +100,7 @@ def short_windows(engine: NativeEngine) -> Iterator[None]:
         if any(call.reach is not None and call.reach > WINDOW for call in calls):
             raise Unfit("its windows cannot be cut down to be checked")
         engine.near = tuple(call.near for call in calls)
-        set_attention(engine.model, IMPLEMENTATION)
+        engine.model.set_attn_implementation(IMPLEMENTATION)
         yield
     finally:
         engine.near = near
@@ -204,7 +204,7 @@ def play(engine: NativeEngine) -> Played:
 @torch.inference_mode()
 def own_logits(model: PreTrainedModel, ids: tuple[int, ...]) -> torch.Tensor:
     """The model as anybody calls it: its own masks, its own positions."""
-    set_attention(model, "eager")
+    model.set_attn_implementation("eager")
     return model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).logits[0]
 
 
@@ -215,7 +215,7 @@ def dense_logits(model: PreTrainedModel, layout: Layout) -> torch.Tensor:
     ids, positions = (torch.tensor([column], device=device) for column in (layout.ids, layout.positions))
     token = _dense.set((torch.from_numpy(layout.mask()).to(device), positions[0]))
     try:
-        set_attention(model, DENSE)
+        model.set_attn_implementation(DENSE)
         return model(
             input_ids=ids, position_ids=positions, attention_mask=torch.ones_like(ids), use_cache=False
         ).logits[0]

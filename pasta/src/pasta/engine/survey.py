@@ -68,7 +68,7 @@ def survey(model: PreTrainedModel) -> tuple[Call, ...]:
     before = config._attn_implementation
     token = _calls.set([])
     try:
-        set_attention(model, IMPLEMENTATION)
+        model.set_attn_implementation(IMPLEMENTATION)
         if config._attn_implementation != IMPLEMENTATION:
             raise Unfit("its attention cannot be replaced (it does not use transformers' attention interface)")
         place = torch.zeros(1, 1, dtype=torch.long, device=model.device)
@@ -83,17 +83,12 @@ def survey(model: PreTrainedModel) -> tuple[Call, ...]:
         raise Unfit(f"{FAILS} ({first_line(error)})") from error
     finally:
         _calls.reset(token)
-        set_attention(model, before)
+        model.set_attn_implementation(before)
     layers = int(config.num_hidden_layers)
     if len(calls) < layers:
         what = f"only {len(calls)} of its {layers} layers use" if calls else "it does not use"
         raise Unfit(f"its attention cannot be replaced ({what} transformers' attention interface)")
     return calls
-
-
-def set_attention(model: PreTrainedModel, implementation: str) -> None:
-    """For the text model and all that it consists of."""
-    model.set_attn_implementation(implementation)
 
 
 def first_line(error: Exception) -> str:

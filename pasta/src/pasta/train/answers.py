@@ -14,7 +14,6 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate_all
 from pasta.engine.native import NativeEngine
 from pasta.engine.request import Request, Row
-from pasta.engine.survey import set_attention
 
 
 class WatchfulEngine(NativeEngine):
@@ -55,7 +54,7 @@ def measure_answers(
         engine = WatchfulEngine(model, vocabulary, slots=slots)
         results = generate_all(engine, prompts, max_tokens=max_tokens)
     finally:
-        set_attention(model, before)
+        model.set_attn_implementation(before)
         model.train(training)
     count = len(results)
     return {

@@ -13,7 +13,7 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from pasta.engine.survey import Call, set_attention, survey
+from pasta.engine.survey import Call, survey
 from pasta.errors import UsageError
 from pasta.train.config import Attention
 
@@ -37,11 +37,11 @@ def choose_attention(model: PreTrainedModel, choice: Attention, device: str) -> 
     if any(call.reach is not None or call.softcap or call.sinks for call in calls):
         if choice == "flex":
             raise UsageError("FlexAttention does not know this model's windows, soft caps or sinks", hint="use dense")
-        set_attention(model, IMPLEMENTATION)
+        model.set_attn_implementation(IMPLEMENTATION)
         model.register_forward_pre_hook(measure_mask, with_kwargs=True)
         return False
     flex = choice == "flex" or (choice == "auto" and device == "cuda")
-    set_attention(model, "flex_attention" if flex else "sdpa")
+    model.set_attn_implementation("flex_attention" if flex else "sdpa")
     return flex
 
 
