@@ -34,6 +34,14 @@ def test_the_cost_of_a_row_is_learned():
     assert cost.each == pytest.approx(0.0001, rel=0.05)
 
 
+def test_a_step_that_compiles_is_no_rule_and_a_slower_machine_is():
+    steps = [(1 + i % 16, 0.005 + 0.0001 * (1 + i % 16)) for i in range(300)]
+    cost = learned([*steps, (16, 1.0)])
+    assert cost.fixed + 8 * cost.each == pytest.approx(0.0058, rel=0.05)
+    cost = learned([*steps, *((rows, 10 * seconds) for rows, seconds in steps * 3)])
+    assert (cost.fixed, cost.each) == (pytest.approx(0.05, rel=0.05), pytest.approx(0.001, rel=0.05))
+
+
 def test_without_knowledge_nobody_waits():
     assert learned([(1, 0.1)] * 3 + [(9, 0.9)] * 3).rows_within(1.0, 4) == math.inf
     assert learned([(8, 0.1)] * 500).rows_within(1.0, 4) == math.inf

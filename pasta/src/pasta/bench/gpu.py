@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from pasta.bench.responses import make_responses, plain_tokens
-from pasta.bench.shapes import SHAPES, byte_tokenizer, random_model, weight_bytes
+from pasta.bench.shapes import MEASURED, SHAPES, byte_tokenizer, random_model, weight_bytes
 from pasta.core.grammar import Expect
 from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
@@ -181,7 +181,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def run(
-    shapes: Sequence[str] = tuple(SHAPES), responses: int = 50, save: str | None = None, say: Say = print
+    shapes: Sequence[str] = MEASURED, responses: int = 50, save: str | None = None, say: Say = print
 ) -> dict[str, Any]:
     """Measures everything, says it line by line, and saves it as it goes."""
     report: dict[str, Any] = {"machine": machine(), "bandwidth": read_bandwidth(), "shapes": {}}
@@ -230,7 +230,7 @@ def run(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Speed on a CUDA device, as ratios measured in one run.")
     parser.add_argument("--json", help="save everything to this file")
-    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--shapes", nargs="+", default=list(MEASURED), choices=list(SHAPES))
     parser.add_argument("--responses", type=int, default=50)
     arguments = parser.parse_args()
     run(arguments.shapes, arguments.responses, arguments.json)

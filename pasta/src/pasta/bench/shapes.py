@@ -15,11 +15,16 @@ SHAPES = {
         "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
         "num_key_value_heads": 3, "head_dim": 64, "vocab_size": 49_152, "tie_word_embeddings": True,
     },
+    "qwen2.5-1.5b": {
+        "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12,
+        "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 151_936, "tie_word_embeddings": True,
+    },
     "llama-3-8b": {
         "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32, "num_attention_heads": 32,
         "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128_256, "tie_word_embeddings": False,
     },
 }  # fmt: skip
+MEASURED = ("smollm2-135m", "llama-3-8b")  # by `pasta bench`, where no shape is named
 
 
 def random_model(shape: str, dtype: torch.dtype, device: str) -> PreTrainedModel:

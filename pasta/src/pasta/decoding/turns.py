@@ -15,6 +15,7 @@ from collections.abc import Sequence
 MEMORY = 0.99  # of what was learned, kept with each step: the last hundred count
 ENOUGH = 16  # steps, before anything is concluded from them
 SPREAD = 0.25  # variance of the rows, below which they say nothing of what one costs
+SURPRISE = 2.0  # times what was expected, for which a step counts at the most: one that compiles is no rule
 
 
 class StepCost:
@@ -26,6 +27,8 @@ class StepCost:
         self._weight = self._x = self._y = self._xx = self._xy = 0.0
 
     def learn(self, rows: int, seconds: float) -> None:
+        if self._weight >= ENOUGH:
+            seconds = min(seconds, SURPRISE * (self.fixed + self.each * rows))
         sums = (self._weight, self._x, self._y, self._xx, self._xy)
         news = (1.0, rows, seconds, rows * rows, rows * seconds)
         self._weight, self._x, self._y, self._xx, self._xy = (

@@ -1,0 +1,282 @@
+"""What threads are worth to many users: latency and goodput of the same answers, with PASTA and without.
+
+    python -m pasta.bench.users --json FILE                        the default model, on what device there is
+    python -m pasta.bench.users --shape qwen2.5-1.5b --json FILE   a shape with random weights, answers made up
+
+So many users, each of whom asks, waits for the answer and asks again. All modes write the same texts, token for token
+(they are replayed), so that only time differs: `plain`, without PASTA, one thread without tags; `sequential`, with tags
+and one thread; `free`, all threads at once; and the threads regulated, by the bound on how much longer a step may take.
+Modes take turns, back and forth. Load stays until the last measured answer has ended. A step that captured a CUDA graph
+is taken off the clock: a server does that once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pasta.bench.scripts import Script, made_up, own_answers
+from pasta.decoding.prompts import UNLIMITED, make_request
+from pasta.decoding.request import RequestState
+from pasta.decoding.scheduler import Scheduler
+from pasta.engine.base import Engine
+
+USERS = (1, 2, 4, 8, 16, 32, 64, 128)
+SLOWDOWNS = (1.1, 1.5)
+SLOTS = 2048  # for each user
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    name: str
+    tags: bool = True
+    sequential: bool = False
+    slowdown: float | None = None
+
+
+@dataclass
+class Turn:
+    """What one mode did in one turn."""
+
+    latencies: list[float] = field(default_factory=list)  # of the measured answers
+    steps: list[tuple[int, float]] = field(default_factory=list)  # threads that decoded, and seconds
+    rows: int = 0  # tokens decoded
+    content: float = 0.0  # of them, those that somebody reads
+    seconds: float = 0.0
+    captured: int = 0  # steps that were taken off the clock
+
+    @property
+    def goodput(self) -> float:
+        return self.content / self.seconds
+
+
+class Load:
+    """One mode under one load, for one turn."""
+
+    def __init__(self, engine: Engine, mode: Mode, scripts: Iterator[Script], users: int, answers: int):
+        self.engine, self.mode, self.scripts = engine, mode, scripts
+        self.scheduler = Scheduler(engine, max_running=users)
+        self.scheduler.slowdown = mode.slowdown
+        self.users, self.answers = users, answers
+        self.begun: dict[RequestState, tuple[float, Script]] = {}  # those under way, and since when
+        self.measured: set[RequestState] = set()
+        self.turn = Turn()
+
+    def run(self) -> Turn:
+        """Replaces each answer that ends, until the first so many have all ended."""
+        turn, now, asked = self.turn, 0.0, 0
+        while True:
+            while len(self.begun) < self.users:
+                state = self._ask(now)
+                if asked < self.answers:
+                    self.measured.add(state)
+                asked += 1
+            rows = sum(len(state.interpreter.running) for state in self.begun)
+            captured, begin = self._captured(), time.perf_counter()
+            self.scheduler.step()
+            took = time.perf_counter() - begin
+            if self._captured() == captured:
+                now += took
+                turn.steps.append((rows, took))
+            else:
+                turn.captured += 1
+            for state in [state for state in self.begun if state.finished]:
+                self._end(state, now)
+            if asked >= self.answers and not self.measured:
+                break
+        for state in list(self.begun):
+            self.scheduler.abort(state)
+            self._count(state)
+        turn.seconds = now
+        return turn
+
+    def _ask(self, now: float) -> RequestState:
+        script, mode = next(self.scripts), self.mode
+        tree = script.annotated if mode.tags else script.plain
+        request = make_request(
+            self.engine, script.prompt, script=tree, max_tokens=UNLIMITED, sequential=mode.sequential,
+            plain=not mode.tags,
+        )  # fmt: skip
+        state = RequestState(request, self.engine)
+        self.begun[state] = (now, script)
+        self.scheduler.add(state)
+        return state
+
+    def _end(self, state: RequestState, now: float) -> None:
+        if state.error is not None:
+            raise state.error
+        if state in self.measured:
+            self.measured.discard(state)
+            self.turn.latencies.append(now - self.begun[state][0])
+        self._count(state)
+
+    def _count(self, state: RequestState) -> None:
+        _, script = self.begun.pop(state)
+        decoded = sum(len(thread.tokens) for thread in state.interpreter.threads)
+        self.turn.rows += decoded
+        self.turn.content += decoded * script.content(script.annotated if self.mode.tags else script.plain)
+
+    def _captured(self) -> int:
+        return getattr(self.engine, "captured", 0)
+
+
+def measure(
+    engine: Engine,
+    scripts: Sequence[Script],
+    users: Sequence[int],
+    slowdowns: Sequence[float] = SLOWDOWNS,
+    *,
+    least: int = 6,
+    rounds: float = 1.5,
+    turns: int = 2,
+    end: float = float("inf"),
+) -> Iterator[dict[str, Any]]:
+    """A row for each number of users and mode, as they are done; none is begun after `end` (`time.perf_counter`)."""
+    modes = [
+        Mode("plain", tags=False),
+        Mode("sequential", sequential=True),
+        Mode("free"),
+        *(Mode(f"slowdown {slowdown:g}", slowdown=slowdown) for slowdown in slowdowns),
+    ]
+    for load in users:
+        answers = max(least, round(rounds * load))
+        done: dict[str, list[Turn]] = {mode.name: [] for mode in modes}
+        Load(engine, Mode("free"), itertools.cycle(scripts), load, load).run()  # captures what there is to capture
+        for turn in range(turns):
+            for mode in modes if turn % 2 == 0 else reversed(modes):
+                if time.perf_counter() > end:
+                    return
+                done[mode.name].append(Load(engine, mode, itertools.cycle(scripts), load, answers).run())
+        yield from (row_of(load, mode, done) for mode in modes)
+
+
+def row_of(users: int, mode: Mode, done: dict[str, list[Turn]]) -> dict[str, Any]:
+    turns, without = done[mode.name], done["plain"]
+    latencies = [seconds for turn in turns for seconds in turn.latencies]
+    steps = sorted(seconds for turn in turns for _, seconds in turn.steps)
+    of_latency = [
+        statistics.mean(theirs.latencies) / statistics.mean(ours.latencies)
+        for theirs, ours in zip(without, turns, strict=True)
+    ]
+    of_goodput = [ours.goodput / theirs.goodput for theirs, ours in zip(without, turns, strict=True)]
+    return {
+        "users": users,
+        "mode": mode.name,
+        "answers": len(latencies),
+        "latency_s": statistics.mean(latencies),
+        "latency_p50_s": statistics.median(latencies),
+        "latency_p95_s": sorted(latencies)[int(0.95 * len(latencies))],
+        "goodput": sum(turn.content for turn in turns) / sum(turn.seconds for turn in turns),  # content tokens a second
+        "step_p50_s": steps[len(steps) // 2],
+        "step_p99_s": steps[int(0.99 * len(steps))],
+        "rows_per_step": sum(turn.rows for turn in turns) / len(steps),
+        "step_s_by_rows": by_rows([step for turn in turns for step in turn.steps]),
+        "steps_captured": sum(turn.captured for turn in turns),
+        "faster": statistics.mean(of_latency),  # than without PASTA: the mean answer
+        "faster_by_turn": of_latency,
+        "goodput_ratio": statistics.mean(of_goodput),
+        "goodput_ratio_by_turn": of_goodput,
+    }
+
+
+def by_rows(steps: Sequence[tuple[int, float]]) -> dict[int, list[float]]:
+    """Of steps up to each power of two: how many, their mean rows, the median of their seconds."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    for rows, seconds in steps:
+        found.setdefault(1 << (rows - 1).bit_length(), []).append((rows, seconds))
+    return {
+        up_to: [len(those), statistics.mean(r for r, _ in those), statistics.median(s for _, s in those)]
+        for up_to, those in sorted(found.items())
+    }
+
+
+# -- the command ------------------------------------------------------------------------------------------
+
+
+def make_engine(shape: str | None, model: str | None, base: str | None, device: str | None, slots: int) -> Engine:
+    import torch
+
+    from pasta.engine.load import load_engine
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if shape is None:
+        dtype = "bfloat16" if device == "cuda" else None
+        return load_engine(model, base=base, device=device, dtype=dtype, slots=slots)
+    from pasta.bench.shapes import byte_tokenizer, random_model
+    from pasta.core.vocabulary import Vocabulary
+    from pasta.engine.cuda.engine import CudaEngine
+    from pasta.engine.load import freeze_libraries
+    from pasta.engine.native import NativeEngine
+    from pasta.models.tags import add_tags
+
+    freeze_libraries()
+    on_gpu = device == "cuda"
+    weights = random_model(shape, torch.bfloat16 if on_gpu else torch.float32, device)
+    vocabulary = Vocabulary(byte_tokenizer())
+    add_tags(weights, vocabulary)
+    return (CudaEngine if on_gpu else NativeEngine)(weights, vocabulary, name=shape, slots=slots)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="the default model where neither this nor a shape is named")
+    parser.add_argument("--base", help="where the base of an adapter lies")
+    parser.add_argument("--shape", help="a shape of bench/shapes.py with random weights")
+    parser.add_argument("--device")
+    parser.add_argument("--users", type=int, nargs="+", default=list(USERS))
+    parser.add_argument("--slowdowns", type=float, nargs="+", default=list(SLOWDOWNS))
+    parser.add_argument("--questions", type=int, help="how many the model answers first, to replay")
+    parser.add_argument("--rounds", type=float, default=1.5, help="measured answers for each user")
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after this time")
+    parser.add_argument("--json", metavar="FILE", help="save everything here, as it comes")
+    options = parser.parse_args()
+    end = time.perf_counter() + options.seconds
+    engine = make_engine(options.shape, options.model, options.base, options.device, max(options.users) * SLOTS)
+    report: dict[str, Any] = {"model": engine.name, "machine": machine(), "rows": []}
+    if options.shape is None:
+        scripts, asked = own_answers(engine, options.questions)
+        report["questions"] = asked
+    else:
+        scripts = made_up(engine, 64)
+    report["answers"] = len(scripts)
+    report["content_tokens"] = statistics.mean(len(script.plain) for script in scripts)
+    report["content_share"] = statistics.mean(script.content(script.annotated) for script in scripts)
+    print({key: value for key, value in report.items() if key != "rows"}, flush=True)
+    heads = ("users", "mode", "latency s", "tokens/s", "step ms", "rows", "faster", "goodput")
+    print("{:>5} {:14} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8}".format(*heads), flush=True)
+    for row in measure(
+        engine, scripts, options.users, options.slowdowns, rounds=options.rounds, turns=options.turns, end=end
+    ):
+        report["rows"].append(row)
+        print(
+            f"{row['users']:5} {row['mode']:14} {row['latency_s']:9.3f} {row['goodput']:9.0f} "
+            f"{1e3 * row['step_p50_s']:8.2f} {row['rows_per_step']:7.1f} {row['faster']:7.3f} "
+            f"{row['goodput_ratio']:8.3f}",
+            flush=True,
+        )
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                file.write(json.dumps(report, indent=1) + "\n")
+
+
+def machine() -> dict[str, Any]:
+    import torch
+
+    if torch.cuda.is_available():
+        from pasta.bench.gpu import machine as gpu
+
+        return gpu()
+    from pasta.bench.machine import describe
+
+    return describe()
+
+
+if __name__ == "__main__":
+    main()
