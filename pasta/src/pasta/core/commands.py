@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect
 
 MAIN = 0  # the main thread
@@ -28,6 +29,22 @@ class Fork:
     child: int
     topic: tuple[int, ...]
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constrain:
+    """From its next token on, a thread puts only what the constraint allows."""
+
+    thread: int
+    constraint: Constraint
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A thread writes bytes of text for which no token enters the engine."""
+
+    thread: int
+    octets: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +93,4 @@ class Finish:
     reason: str
 
 
-Command = Put | Fork | Suspend | Wait | Join | End | Finish
+Command = Put | Fork | Constrain | Write | Suspend | Wait | Join | End | Finish

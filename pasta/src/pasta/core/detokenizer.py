@@ -85,7 +85,11 @@ class Detokenizer:
 
     def push(self, token: int) -> str:
         """Returns the text that this token completes, which may be empty."""
-        return self._give(self._utf8.decode(self._octets[token]))
+        return self.push_octets(self._octets[token])
+
+    def push_octets(self, octets: bytes) -> str:
+        """The same of bytes that stand for no token."""
+        return self._give(self._utf8.decode(octets))
 
     def flush(self) -> str:
         """What is left at the end, half-written characters as `\\ufffd`."""

@@ -65,6 +65,10 @@ class Interpreter:
         self._in_order.append(main)
         return self._expect(main)
 
+    def opening(self) -> list[Command]:
+        """Nothing: what is to be done comes with the first token."""
+        return []
+
     def feed(self, thread_id: int, token: int) -> list[Command]:
         """Takes a token that the thread decoded."""
         thread = self.threads[thread_id]

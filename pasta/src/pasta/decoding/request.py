@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Suspend, Wait
+from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, Fork, Join, Put, Suspend, Wait
 from pasta.core.detokenizer import Detokenizer
 from pasta.core.interpreter import Interpreter
 from pasta.core.params import SamplingParams
@@ -28,6 +28,7 @@ from pasta.decoding.events import (
     TokenPut,
     Waiting,
 )
+from pasta.decoding.program import Conductor, Program, Teller
 from pasta.decoding.results import Record, Result, build_result
 from pasta.decoding.stitching import Stitcher, text_of
 from pasta.engine.base import Decoded, Engine
@@ -43,6 +44,7 @@ class Request:
     positions: Positions = field(default_factory=Positions)
     script: Tree | None = None  # tokens to put instead of those that the model would choose
     cache_salt: str | None = None  # requests of one salt share the KV of what their prompts begin with; None: nobody
+    program: Program | None = None  # what makes its threads, where the model's own tags do not
 
     def limits(self, engine: Engine) -> Limits:
         params = self.params
@@ -64,28 +66,21 @@ class RequestState:
 
     def __init__(self, request: Request, engine: Engine, *, watched: bool = True):
         self.request = request
-        self.interpreter = Interpreter(
-            engine.grammar,
-            engine.vocabulary.eos,
-            request.limits(engine),
-            request.positions,
-            promises=not request.params.plain,
-            ends=frozenset(request.params.stop_token_ids) - engine.vocabulary.eos,
-        )
+        self.engine = engine
+        self.interpreter: Conductor = _interpreter(request, engine)
         self.handles: dict[int, Any] = {}  # by thread; empty while the request has no place in the engine
         self.error: PastaError | None = None
         self.done = threading.Event()  # set once, when it has ended and the engine holds nothing of it
         self.record = Record(logprobs=None if request.params.logprobs is None else {})
         self.begun = time.perf_counter()
         self.watched = watched or bool(request.params.stop)
-        self._engine = engine
         self._first = self.interpreter.begin(len(request.prompt))
-        self._journal: list[Command] = []
+        self._journal: list[Command] = self.interpreter.opening()
         self._carried_out = 0  # commands of the journal that the engine knows
         self._reported = 0  # commands of the journal that were told of
         self._held = len(request.prompt)  # slots that what was carried out takes
-        self.growth = 0  # slots that the engine must have for what is not carried out yet
-        self._told = _Teller(self)
+        self.growth = _slots(self._journal)  # that the engine must have for what is not carried out yet
+        self._told: Teller = _Teller(self) if request.program is None else request.program.teller(self)
         self._script = None if request.script is None else _play(request.script, min(engine.vocabulary.eos))
 
     @property
@@ -101,12 +96,12 @@ class RequestState:
 
     def open(self) -> None:
         """Takes a place in the engine: the prompt, and whatever was decoded before the place was lost."""
-        request, engine = self.request, self._engine
+        request, engine = self.request, self.engine
         last = {command.thread: i for i, command in enumerate(self._journal) if isinstance(command, Put)}
         decoding = {thread.id for thread in self.interpreter.threads if thread.decodes}
         first = self._first if MAIN in decoding and MAIN not in last else None
         self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
-        if not self._journal:
+        if self.record.steps == 0:
             self.record.queued_s = time.perf_counter() - self.begun
             self.record.cached_tokens = engine.cached_tokens(self.handles[MAIN])
         awaited = {last[thread] for thread in decoding if thread in last}
@@ -126,15 +121,13 @@ class RequestState:
             if record.logprobs is not None and logprobs is not None:
                 record.logprobs.setdefault(thread, []).append(logprobs)
             if self._script is None:
-                journal += self.interpreter.feed(thread, token)
+                journal += self._feed(thread, token)
             else:
                 journal += self._feed_script(thread)
         for command in journal[begun:]:
             if isinstance(command, Put):
-                self.growth += 1
                 record.spans.setdefault(command.thread, [record.steps, 0])[1] = record.steps
-            elif isinstance(command, Join) and command.anew is not None:
-                self.growth += len(command.anew.tokens)
+        self.growth += _slots(journal[begun:])
         record.steps += 1
         record.seconds = time.perf_counter() - self.begun
 
@@ -150,12 +143,14 @@ class RequestState:
         self._settle()
 
     def _carry_out(self, command: Command, *, decode: bool = True) -> None:
-        engine, handles = self._engine, self.handles
+        engine, handles = self.engine, self.handles
         match command:
             case Put(thread, token, position, expect):
                 engine.feed(handles[thread], token, position, expect if decode else None)
             case Fork(parent, child):
                 handles[child] = engine.fork(handles[parent])
+            case Constrain(thread, constraint):
+                engine.constrain(handles[thread], constraint)
             case Join(thread, children, None):
                 engine.join(handles[thread], [handles[child] for child in children])
             case Join(thread, _, Anew(position, tokens)):
@@ -174,7 +169,14 @@ class RequestState:
             parent = self.interpreter.threads[command.thread].parent if isinstance(command, End) else None
             anew = None if parent is None else self.interpreter.settled(parent)
             if parent is not None and anew is not None:
-                self._engine.prefetch(self.handles[parent], anew.position, anew.tokens)
+                self.engine.prefetch(self.handles[parent], anew.position, anew.tokens)
+
+    def _feed(self, thread: int, token: int) -> Sequence[Command]:
+        try:
+            return self.interpreter.feed(thread, token)
+        except PastaError as error:  # of this request alone
+            self.error = error
+            return ()
 
     def _feed_script(self, thread: int) -> Sequence[Command]:
         assert self._script is not None
@@ -202,7 +204,29 @@ class RequestState:
     def result(self) -> Result:
         if self.error is not None:
             raise self.error
-        return build_result(self.request.prompt, self.interpreter, self.record, self._engine, self._told.stopped_text)
+        if self.request.program is not None:
+            return self.request.program.result(self)
+        assert isinstance(self.interpreter, Interpreter)
+        return build_result(self.request.prompt, self.interpreter, self.record, self.engine, self._told.stopped_text)
+
+
+def _interpreter(request: Request, engine: Engine) -> Conductor:
+    if request.program is not None:
+        return request.program.interpreter(request, engine)
+    return Interpreter(
+        engine.grammar,
+        engine.vocabulary.eos,
+        request.limits(engine),
+        request.positions,
+        promises=not request.params.plain,
+        ends=frozenset(request.params.stop_token_ids) - engine.vocabulary.eos,
+    )
+
+
+def _slots(commands: Sequence[Command]) -> int:
+    """How many slots these take."""
+    anew = (len(each.anew.tokens) for each in commands if isinstance(each, Join) and each.anew is not None)
+    return sum(isinstance(each, Put) for each in commands) + sum(anew)
 
 
 class _Teller:
@@ -210,7 +234,7 @@ class _Teller:
 
     def __init__(self, state: RequestState):
         self._state = state
-        self._vocabulary = state._engine.vocabulary
+        self._vocabulary = state.engine.vocabulary
         self._tags = self._vocabulary.tags
         self._stitcher = Stitcher(state.request.params.stop)
         self._lead = self._vocabulary.lead(state.request.prompt)  # until the first token has come

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
@@ -98,6 +99,12 @@ class Engine(Protocol):
 
     def join(self, thread: Any, children: Sequence[Any]) -> None:
         """From now on the thread sees all that these finished children hold."""
+
+    def constrain(self, thread: Any, constraint: Constraint) -> None:
+        """From now on the thread decodes only what this allows, beside the grammar of tags.
+
+        It is asked when a token is chosen, so it must know all that the thread holds by then.
+        """
 
     def rewrite(self, thread: Any, position: int, tokens: Sequence[int]) -> None:
         """Layout `stitched`, in place of a join: from this position on, the thread holds these tokens instead."""

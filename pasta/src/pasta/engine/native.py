@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
@@ -27,7 +28,7 @@ from pasta.engine.block_table import BlockTable
 from pasta.engine.pool import BLOCK_SIZE, KvPool, affordable_slots
 from pasta.engine.repetition import RepetitionPenalty
 from pasta.engine.request import Chunk, Handle, Request, Row
-from pasta.engine.sampling import add_biases, choose, token_logprobs
+from pasta.engine.sampling import add_biases, choose, constrain, token_logprobs
 from pasta.engine.support import check_supported, context_length, shortest_reach
 from pasta.engine.survey import Call
 from pasta.errors import PastaError
@@ -121,6 +122,10 @@ class NativeEngine:
         self._check_segments(thread.request, 1)
         thread.thread.join([child.thread for child in children])
         thread.first_fork = None
+
+    def constrain(self, thread: Handle, constraint: Constraint) -> None:
+        thread.constraint = constraint
+        thread.request.needs_logits = True
 
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         """Runs the tokens again in their new order. The old ones keep their slots, which nobody sees any more."""
@@ -238,6 +243,7 @@ class NativeEngine:
             bias = [own.parallelism for own in params]
             if any(bias):
                 logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
+        logits = constrain(logits, [row.handle.constraint for row in rows])
         draws = [
             uniform(own.seed, row.handle.path, row.position + 1) if own.temperature > 0 else 0.0
             for row, own in zip(rows, params, strict=True)

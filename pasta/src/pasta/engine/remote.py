@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
@@ -127,6 +128,12 @@ class RemoteEngine:
     def join(self, thread: Handle, children: Sequence[Handle]) -> None:
         if children:
             raise UsageError("a remote engine decodes layout 'stitched'", "leave the position scheme out")
+
+    def constrain(self, thread: Handle, constraint: Constraint) -> None:
+        raise UsageError(
+            "a completions server does not say every token's logit, so a schema cannot be enforced on one",
+            hint="load the model here, or ask the server for its own structured output",
+        )
 
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         thread.ids[position:] = tokens

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.segments import SegmentTable, Thread
@@ -25,6 +26,7 @@ class Handle:
     path: tuple[int, ...] = ()  # by the numbers of forks: the second child of the first is (0, 1)
     forks: int = 0
     first_fork: int | None = None  # the segment that ends with its first open promise
+    constraint: Constraint | None = None  # on what it decodes, beside the grammar of tags
 
 
 class Row(NamedTuple):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
+from pasta.core.constraint import Constraint
 from pasta.core.params import SamplingParams
 from pasta.engine.base import TokenLogprobs
 
@@ -69,6 +71,26 @@ def add_biases(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.
     index = (torch.tensor(rows, device=logits.device), torch.tensor(tokens, device=logits.device))
     values = torch.tensor(biases, dtype=logits.dtype, device=logits.device)
     return logits.index_put(index, values, accumulate=True)
+
+
+def constrain(logits: torch.Tensor, constraints: Sequence[Constraint | None]) -> torch.Tensor:
+    """The logits with all that a row's constraint does not allow at minus infinity; rows without one as they are."""
+    rows = [row for row, constraint in enumerate(constraints) if constraint is not None]
+    if not rows:
+        return logits
+    words = -(-logits.shape[-1] // 32)
+    masks = np.zeros((len(rows), words), dtype=np.int32)
+    for mask, row in zip(masks, rows, strict=True):
+        constraint = constraints[row]
+        assert constraint is not None
+        constraint.fill(mask)
+    sent = torch.from_numpy(masks).to(logits.device, non_blocking=True)
+    bits = torch.arange(32, dtype=torch.int32, device=logits.device)
+    forbidden = ((sent[:, :, None] >> bits) & 1 == 0).view(len(rows), -1)[:, : logits.shape[-1]]
+    if len(rows) == len(logits):
+        return logits.masked_fill(forbidden, -torch.inf)
+    places = torch.tensor(rows, device=logits.device)
+    return logits.index_copy(0, places, logits[places].masked_fill(forbidden, -torch.inf))
 
 
 def token_logprobs(

@@ -1,0 +1,22 @@
+"""What goes wrong with schemas, each error naming the keyword and its place."""
+
+from __future__ import annotations
+
+from pasta.errors import PastaError, UsageError
+
+
+class SchemaError(UsageError):
+    """A schema that cannot be followed. `pointer` is the place in it, `keyword` what is wrong there, where known."""
+
+    def __init__(self, message: str, pointer: str = "", keyword: str = "", hint: str | None = None):
+        super().__init__(f"the schema at {pointer or 'its root'}: {message}", hint)
+        self.pointer = pointer
+        self.keyword = keyword
+
+
+class ConstraintError(PastaError):
+    """A value could not be decoded under its constraint."""
+
+
+class MissingPackage(PastaError):
+    """The library that enforces schemas is not installed."""

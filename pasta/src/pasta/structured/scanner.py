@@ -1,0 +1,60 @@
+"""Where a JSON value ends, in bytes that come piece by piece."""
+
+from __future__ import annotations
+
+QUOTE, BACKSLASH = b'"\\'
+OPENING, CLOSING = b"{[", b"}]"
+NUMBER = frozenset(b"-+.0123456789eE")
+WORDS = (b"true", b"false", b"null")
+SPACES = b" \t\r\n"
+
+
+class Scanner:
+    """Reads one value. It trusts that the value is well-formed: a matcher has seen to that.
+
+    A string, an object, an array and a word end with their last byte; a number ends before the first byte that is not
+    its own, so its end is known only then.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+        self._scalar = b""  # what was read of a number or a word that is the value itself
+
+    def push(self, piece: bytes) -> int | None:
+        """How many bytes of the piece are the value's, if it ends here; None where it goes on."""
+        for index, octet in enumerate(piece):
+            if self._in_string:
+                if self._escaped:
+                    self._escaped = False
+                elif octet == BACKSLASH:
+                    self._escaped = True
+                elif octet == QUOTE:
+                    self._in_string = False
+                    if self._depth == 0:
+                        return index + 1
+            elif self._scalar:
+                if self._scalar[0] in NUMBER and octet not in NUMBER:
+                    return index
+                self._scalar += bytes([octet])
+                if self._scalar in WORDS:
+                    return index + 1
+            elif octet == QUOTE:
+                self._in_string = True
+            elif octet in OPENING:
+                self._depth += 1
+            elif octet in CLOSING:
+                self._depth -= 1
+                if self._depth == 0:
+                    return index + 1
+            elif self._depth == 0 and octet not in SPACES:
+                self._scalar = bytes([octet])
+        return None
+
+    def copy(self) -> Scanner:
+        other = Scanner()
+        other._depth, other._in_string, other._escaped, other._scalar = (
+            self._depth, self._in_string, self._escaped, self._scalar,
+        )  # fmt: skip
+        return other

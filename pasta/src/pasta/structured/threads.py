@@ -1,0 +1,287 @@
+"""Carries a plan out: a thread for each value, over the commands that every engine knows.
+
+A value's thread goes on from the prompt, or from the thread of the value that it saw last; the rest of its context is
+put, and then it decodes under its matcher until the value is complete. What is forced is put, not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, Fork, Put, Write
+from pasta.core.grammar import Expect
+from pasta.core.thread import Limits, Status, Thread
+from pasta.core.tree import Block, Tree
+from pasta.structured.matcher import Grammars, Matcher
+from pasta.structured.plan import Plan, Value
+from pasta.structured.scanner import Scanner
+from pasta.structured.text import context
+
+FREE = Expect.TEXT  # any text, no tag: the matcher says the rest
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """A value on its way."""
+
+    value: Value
+    matcher: Matcher | None  # None: known beforehand
+    scanner: Scanner
+    thread: Thread | None = None
+    status: Status = Status.QUEUED
+    held: bytes = b""  # what its thread holds after the prompt
+    written: bytes = b""  # of the value, its lead included
+    said: str | None = None  # once it is done; None: left out
+    sampled: int = 0  # tokens decoded
+    forced: int = 0  # tokens that were put without being decoded
+
+
+class PlanInterpreter:
+    """One request's values; `pasta.core.interpreter.Interpreter` is its like for answers with tags."""
+
+    def __init__(
+        self, plan: Plan, matchers: Sequence[Matcher | None], grammars: Grammars, limits: Limits, lead: str = ""
+    ):
+        self.plan = plan
+        self.limits = limits
+        self.threads: list[Thread] = []
+        self.sampled = 0
+        self.finish_reason: str | None = None
+        self.lanes = [Lane(value, own, Scanner()) for value, own in zip(plan.values, matchers, strict=True)]
+        self._grammars = grammars
+        self._vocabulary = grammars.vocabulary
+        self._lead = lead
+        self._order = {value: index for index, value in enumerate(plan.order)}
+        self._by_thread: dict[int, Lane] = {}
+        self._width = limits.max_threads
+        self._cut = len(self.lanes)  # the first value that a limit left out
+        for lane in self.lanes:
+            if lane.matcher is None:
+                lane.said, lane.status = lane.value.text, Status.DONE
+
+    # -- what the driver calls ----------------------------------------------------------------------
+
+    def begin(self, prompt_length: int) -> Expect | None:
+        """Opens the main thread; it decodes only where the whole answer is one value."""
+        main = Thread(MAIN, None, (), prompt_length, status=Status.DONE)
+        self.threads.append(main)
+        if not self._is_one_value:
+            return None
+        self._adopt(self.lanes[0], main)
+        main.status = self.lanes[0].status = Status.RUNNING
+        return FREE
+
+    def opening(self) -> list[Command]:
+        """What comes before the first step: threads for all values that go on from the prompt."""
+        out: list[Command] = []
+        if self._is_one_value:
+            matcher = self.lanes[0].matcher
+            assert matcher is not None
+            out.append(Constrain(MAIN, matcher))
+            return out
+        for lane in self.lanes:
+            if lane.matcher is not None and lane.value.base is None:
+                self._fork(self.threads[MAIN], lane, out)
+        self._advance(out)
+        return out
+
+    def feed(self, thread_id: int, token: int) -> list[Command]:
+        """Takes a token that a value's thread decoded."""
+        lane = self._by_thread[thread_id]
+        out: list[Command] = []
+        if self.finish_reason is not None or lane.status is not Status.RUNNING:
+            return out
+        assert lane.thread is not None
+        self.sampled += 1
+        lane.sampled += 1
+        lane.thread.sampled += 1
+        self._take(lane, token, out)
+        self._enforce(lane)
+        self._advance(out)
+        return out
+
+    def cut(self, reason: str) -> list[Command]:
+        return self.stop(reason)
+
+    def stop(self, reason: str) -> list[Command]:
+        """Ends the answer here and now."""
+        out: list[Command] = []
+        if self.finish_reason is None:
+            self._finish(reason, out)
+        return out
+
+    @property
+    def wanted(self) -> int:
+        ready = sum(lane.status is Status.RUNNING or self._is_ready(lane) for lane in self.lanes)
+        return max(1, min(ready, self.limits.max_threads))
+
+    def allot(self, width: int) -> None:
+        """From now on so many values are decoded at once; those that are under way go on."""
+        self._width = min(max(1, width), self.limits.max_threads)
+
+    @property
+    def whole(self) -> bool:
+        return all(lane.status is Status.DONE for lane in self.lanes)
+
+    def settled(self, thread_id: int) -> Anew | None:
+        return None
+
+    def tree(self, thread_id: int = MAIN) -> Tree:
+        own = tuple(self.threads[thread_id].tokens)
+        children = (thread.id for thread in self.threads if thread.parent == thread_id)
+        return (*own, *(Block(self.tree(child)) for child in children))
+
+    def pointer(self, thread_id: int) -> str:
+        """Whose thread it is."""
+        return self._by_thread[thread_id].value.pointer
+
+    def partial(self, index: int) -> str:
+        """How a value begins that is not done, so far as that is certain."""
+        lane = self.lanes[index]
+        return "" if lane.value.optional else lane.written.decode("utf-8", "ignore").lstrip(" ")
+
+    # -- values -----------------------------------------------------------------------------------------
+
+    @property
+    def _is_one_value(self) -> bool:
+        return len(self.lanes) == 1 and self.lanes[0].value.pointer == ""
+
+    def _is_ready(self, lane: Lane) -> bool:
+        return lane.status is Status.QUEUED and all(
+            self.lanes[other].status is Status.DONE for other in lane.value.sees
+        )
+
+    def _advance(self, out: list[Command]) -> None:
+        """Starts what can start, in reading order; finishes once nothing is under way."""
+        if self.finish_reason is not None:
+            return
+        running = sum(lane.status is Status.RUNNING for lane in self.lanes)
+        for lane in self.lanes:
+            if running < self._width and self._is_ready(lane):
+                self._start(lane, out)
+                running += lane.status is Status.RUNNING
+        if running == 0:
+            self._finish("stop" if self.whole else "length", out)
+
+    def _fork(self, parent: Thread, lane: Lane, out: list[Command]) -> None:
+        path = (*parent.path, sum(thread.parent == parent.id for thread in self.threads))
+        thread = Thread(len(self.threads), parent.id, path, parent.position)
+        self.threads.append(thread)
+        self._adopt(lane, thread)
+        out.append(Fork(parent.id, thread.id, tuple(self._vocabulary.encode(lane.value.pointer)), 0))
+
+    def _adopt(self, lane: Lane, thread: Thread) -> None:
+        lane.thread = thread
+        self._by_thread[thread.id] = lane
+
+    def _start(self, lane: Lane, out: list[Command]) -> None:
+        value, held = lane.value, b""
+        if value.base is not None:
+            base = self.lanes[value.base]
+            assert base.thread is not None
+            self._fork(base.thread, lane, out)
+            held = base.held
+        assert lane.thread is not None and lane.matcher is not None
+        said = {other: self.lanes[other].said or "null" for other in value.sees}
+        before = (self._lead + context(self.plan, value.index, said, self._order.__getitem__)).encode()
+        assert before.startswith(held)
+        tokens = self._grammars.encode(before[len(held) :])
+        lane.held = before
+        out.append(Constrain(lane.thread.id, lane.matcher))
+        lane.status = lane.thread.status = Status.RUNNING
+        for token in tokens[:-1]:
+            self._put(lane, token, out, decode=False, inserted=True)
+        self._go_on(lane, tokens[-1], out, inserted=True)
+
+    def _take(self, lane: Lane, token: int, out: list[Command]) -> None:
+        assert lane.thread is not None and lane.matcher is not None
+        if token in self._vocabulary.eos:
+            self._complete(lane, b"", out)
+            return
+        piece = self._vocabulary.octets[token]
+        end = lane.scanner.push(piece)
+        if end is not None:
+            self._complete(lane, piece[:end], out)
+            return
+        lane.matcher.consume(token)
+        forced = lane.matcher.forced()
+        end = lane.scanner.copy().push(forced)
+        if end is not None:
+            self._complete(lane, piece + forced[:end], out)
+            return
+        self._write(lane, piece)
+        self._go_on(lane, token, out)
+
+    def _go_on(self, lane: Lane, token: int, out: list[Command], *, inserted: bool = False) -> None:
+        """Puts a token and what is forced after it, and decodes what comes then."""
+        assert lane.matcher is not None
+        forced = lane.matcher.forced_tokens()
+        self._put(lane, token, out, decode=not forced, inserted=inserted)
+        for index, token in enumerate(forced, start=1):
+            piece = self._vocabulary.octets[token]
+            lane.scanner.push(piece)
+            lane.forced += 1
+            self._write(lane, piece)
+            self._put(lane, token, out, decode=index == len(forced))
+
+    def _write(self, lane: Lane, piece: bytes) -> None:
+        lane.written += piece
+        lane.held += piece
+
+    def _put(self, lane: Lane, token: int, out: list[Command], *, decode: bool, inserted: bool = False) -> None:
+        thread = lane.thread
+        assert thread is not None
+        if thread.position >= self.limits.context:
+            self._halt(lane)
+            return
+        thread.tokens.append(token)
+        thread.positions.append(thread.position)
+        out.append(Put(thread.id, token, thread.position, FREE if decode else None, inserted))
+        thread.position += 1
+
+    def _complete(self, lane: Lane, last: bytes, out: list[Command]) -> None:
+        """The value is whole; its last bytes enter no thread, unless another goes on from here."""
+        assert lane.thread is not None
+        lane.written += last
+        text = lane.written.decode().strip()
+        lane.said = None if lane.value.optional and text == "null" else text
+        lane.status = lane.thread.status = Status.DONE
+        lane.thread.reason = "stop"
+        if last:
+            out.append(Write(lane.thread.id, last))
+        out.append(End(lane.thread.id, "stop"))
+
+    # -- limits -----------------------------------------------------------------------------------------
+
+    def _enforce(self, lane: Lane) -> None:
+        """A value may have a limit of its own; the answer's is counted in reading order."""
+        own = self.limits.max_thread_tokens
+        if own is not None and lane.sampled >= own and lane.status is Status.RUNNING:
+            self._halt(lane)
+        if self.sampled < self.limits.max_tokens:
+            return
+        read = 0
+        for each in self.lanes:
+            read += each.sampled
+            if read + (each.status is not Status.DONE) > self.limits.max_tokens:
+                for beyond in self.lanes[each.value.index :]:
+                    self._halt(beyond)
+                return
+
+    def _halt(self, lane: Lane) -> None:
+        lane.status = Status.HALTED
+        if lane.thread is not None:
+            lane.thread.status, lane.thread.reason = Status.HALTED, "length"
+
+    def _finish(self, reason: str, out: list[Command]) -> None:
+        for lane in self.lanes:
+            if lane.status is not Status.DONE:
+                lane.status = Status.HALTED
+                if lane.thread is not None:
+                    lane.thread.status, lane.thread.reason = Status.DONE, reason
+                    out.append(End(lane.thread.id, reason))
+        self.threads[MAIN].status = Status.DONE
+        self.finish_reason = reason
+        out.append(End(MAIN, reason))
+        out.append(Finish(reason))
