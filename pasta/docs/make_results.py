@@ -1,9 +1,10 @@
-"""Makes results.md from the saved figures (`benchmarks/results/eval-*.json`):
+"""Makes results.md from what is saved of evaluations (`benchmarks/results/eval-*`):
 
     python pasta/docs/make_results.py                    the page and its plots, from what is saved
-    python pasta/docs/make_results.py DIR [NAME]         first saves the figures of an evaluation's folder
+    python pasta/docs/make_results.py DIR [NAME]         first saves an evaluation's folder
 
-Every number on the page is read from one of those files; the words around them stand here.
+Of an evaluation are saved its figures (`eval-NAME.json`) and a row for each answer without its words
+(`eval-NAME.rows.jsonl.xz`); with rows, all figures are made of them anew. The words around the numbers stand here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Any
 from pasta.data.lines import write_json
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
-from pasta.eval.report import interval, make_report, percent, whole
+from pasta.eval.report import interval, make_report, percent, points, whole
+from pasta.eval.rows import collect, read, write
+from pasta.eval.summary import of_rows
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -29,7 +32,11 @@ What the models of this project do, in quality and in speed. Made by `python pas
 that each section names; the commands are those that made them. How each figure is defined: [evaluate.md](evaluate.md).
 
 - Intervals are 95 %, by bootstrap over prompts. Speedups are geometric means over prompts, unless it says otherwise.
-- A win rate of 50 % is a draw with the reference. LC: length-controlled, by AlpacaEval's own regression.
+- A win rate of 50 % is a draw with the reference. LC: length-controlled. Those below were saved before point and
+  interval had one estimator: the points are by AlpacaEval's package (an L1 penalty chosen by cross-validation, which
+  can draw a rate to 50.0), the intervals by the regression of [evaluate.md](evaluate.md#win-rates). Nor were rows kept.
+- Length factor: the reference's tokens over the model's. Of a speedup of 2.5 at a factor of 1.75, a part of 1.43 is
+  parallel.
 - The judge is not GPT-4, so win rates here compare models with each other, not with published ones.
 """
 
@@ -75,15 +82,31 @@ def main(arguments: list[str]) -> None:
     if arguments:
         save(RunFolder(arguments[0]), arguments[1] if len(arguments) > 1 else "alpaca")
     for path in sorted(RESULTS.glob("eval-*.json")):
-        for target, drawing in plots(path.stem.removeprefix("eval-"), json.loads(path.read_text("utf-8"))):
+        for target, drawing in plots(path.stem.removeprefix("eval-"), load(path)):
             target.write_text(drawing, "utf-8")
     PAGE.write_text(page(), "utf-8")
 
 
 def save(folder: RunFolder, name: str) -> None:
-    """The figures of a folder into `eval-NAME.json`."""
+    """The figures and the rows of a folder."""
     summary, _ = make_report(folder)
     write_json(RESULTS / f"eval-{name}.json", summary)
+    write(collect(folder), str(rows_path(name)))
+
+
+def rows_path(name: str) -> Path:
+    return RESULTS / f"eval-{name}.rows.jsonl.xz"
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The figures of an evaluation: made of its rows, where they are saved."""
+    saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    rows = rows_path(path.stem.removeprefix("eval-"))
+    if not rows.exists():
+        return saved
+    about = {key: value for key, value in saved.items() if key not in ("models", "concurrency")}
+    about["specs"] = {name: figures["spec"] for name, figures in saved["models"].items()}
+    return of_rows(read(str(rows)), about, saved["concurrency"])
 
 
 def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -97,7 +120,7 @@ def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 def page() -> str:
     parts = [INTRO]
     for path in sorted(RESULTS.glob("eval-*.json")):
-        parts += section(path.stem.removeprefix("eval-"), json.loads(path.read_text("utf-8")))
+        parts += section(path.stem.removeprefix("eval-"), load(path))
     return "\n".join(parts)
 
 
@@ -159,6 +182,7 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
                 "50" if reference else interval(judged.get("win_rate"), 1),
                 interval(figures["realised_speedup"]),
                 interval(figures["theoretical_speedup"]),
+                interval(length_factor(summary, figures)),
                 interval(figures["theoretical_parallelism"]),
                 "–" if better is None else names(better["models"]),
             ]
@@ -170,10 +194,23 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
         "win rate, %",
         "realised",
         "theoretical",
+        "length factor",
         "parallelism",
         "dominated by",
     ]
     yield table(columns, rows)
+
+
+def length_factor(summary: dict[str, Any], figures: dict[str, Any]) -> dict[str, Any] | None:
+    """As it was measured, prompt by prompt; of older figures, what speedup and parallelism say, without an interval."""
+    if "length_factor" in figures:
+        measured: dict[str, Any] | None = figures["length_factor"]
+        return measured
+    speedup, parallelism = figures["theoretical_speedup"], figures["theoretical_parallelism"]
+    if not speedup or not parallelism:
+        return None
+    value = speedup["value"] / parallelism["value"]
+    return {"value": value, "low": value, "high": value}
 
 
 def goals(summary: dict[str, Any], judge: str) -> Iterator[str]:
@@ -241,6 +278,7 @@ def speed(summary: dict[str, Any]) -> Iterator[str]:
             f"`{model}`",
             interval(figures["realised_speedup"]),
             interval(figures["theoretical_speedup_of_timed"]),
+            interval(figures.get("length_factor_of_timed")),
             interval(figures["realised_speedup_arithmetic"]),
             interval(figures["theoretical_speedup_arithmetic"]),
             whole(figures["content_tokens"]),
@@ -253,8 +291,9 @@ def speed(summary: dict[str, Any]) -> Iterator[str]:
         for model, figures in summary["models"].items()
     ]
     columns = [
-        "model", "realised", "theoretical of those", "realised, arithmetic", "theoretical, arithmetic", "tokens",
-        "critical path", "forking", "… of lists and paragraphs", "parallelism where it forks", "threads there",
+        "model", "realised", "theoretical of those", "length factor of those", "realised, arithmetic",
+        "theoretical, arithmetic", "tokens", "critical path", "forking", "… of lists and paragraphs",
+        "parallelism where it forks", "threads there",
     ]  # fmt: skip
     yield table(columns, rows)
 
@@ -300,24 +339,80 @@ def lengths(summary: dict[str, Any]) -> Iterator[str]:
         inside = [sum(n for error, n in counts.items() if low <= int(error) <= high) for low, high in bins]
         rows.append([f"`{model}`", str(blocks), *(f"{100 * n / blocks:.0f}%" for n in inside)])
     yield table(["model", "blocks", *titles], rows)
+    yield from promises({model: figures.get("promises") for model, figures in summary["models"].items()})
+
+
+def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
+    """Promised lengths against the best constant, which is chosen with all lengths known."""
+    rows = [
+        [
+            f"`{model}`",
+            str(told["blocks"]),
+            "–" if told["correlation"] is None else f"{told['correlation']:.2f}",
+            f"{100 * told['within_one']:.0f}%",
+            f"{100 * told['within_one_constant']:.0f}% (of {told['best_constant']})",
+            f"{told['mean_error']:.2f}",
+            f"{told['mean_error_constant']:.2f}",
+        ]
+        for model, told in found.items()
+        if told
+    ]
+    if rows:
+        yield table(
+            [
+                "model",
+                "blocks",
+                "correlation",
+                "within one",
+                "… the best constant",
+                "mean error",
+                "… the best constant",
+            ],
+            rows,
+        )
 
 
 def tasks(summary: dict[str, Any]) -> Iterator[str]:
     names = list(dict.fromkeys(task for figures in summary["models"].values() for task in figures["tasks"]))
     for task in names:
         yield f"### Tasks with right answers: `{task}`\n"
+        found = {
+            model: figures["tasks"][task] for model, figures in summary["models"].items() if task in figures["tasks"]
+        }
+        if all("parts" not in told for told in found.values()):  # older figures, of conditions and numbers
+            rows = [
+                [
+                    f"`{model}`",
+                    share(told["score"]),
+                    share(told["all_right"]),
+                    "–" if model == summary["against"] else share(told["over_reference"]),
+                    percent(told["forking"]),
+                ]
+                for model, told in found.items()
+            ]
+            yield table(["model", "conditions met", "prompts all right", "over the reference", "forking"], rows)
+            continue
         rows = [
             [
                 f"`{model}`",
-                share(found["score"]),
-                share(found["all_right"]),
-                "–" if model == summary["against"] else share(found["over_reference"]),
-                percent(found["forking"]),
+                str(told["parts"]),
+                points(told["score"]),
+                "–" if model == summary["against"] else points(told["over_reference"]),
+                points(told["end"]),
+                percent(told["forking"]),
+                percent(told["syncing"]),
+                interval(told["realised_speedup"]),
+                interval(told["theoretical_speedup"]),
+                interval(told["length_factor"]),
             ]
-            for model, figures in summary["models"].items()
-            if (found := figures["tasks"].get(task))
+            for model, told in found.items()
         ]
-        yield table(["model", "conditions met", "prompts all right", "over the reference", "forking"], rows)
+        columns = [
+            "model", "parts", "right, %", "over the reference, points", "what needs all, %", "forking", "with syncs",
+            "realised", "theoretical", "length factor",
+        ]  # fmt: skip
+        yield table(columns, rows)
+        yield from promises({model: told["promises"] for model, told in found.items()})
 
 
 def users(name: str, summary: dict[str, Any]) -> Iterator[str]:
@@ -339,11 +434,6 @@ def users(name: str, summary: dict[str, Any]) -> Iterator[str]:
         for row in rows
     ]
     yield table(["users", "model", "seconds an answer", "tokens a second", "speedup"], cells)
-
-
-def points(figure: dict[str, Any] | None) -> str:
-    """A difference of shares, in points."""
-    return "–" if figure is None else interval({key: 100 * figure[key] for key in ("value", "low", "high")}, 1)
 
 
 def share(figure: dict[str, Any] | None) -> str:

@@ -164,6 +164,7 @@ def run_speed(options: argparse.Namespace) -> None:
     """Not part of `all`: it needs the baseline too, and a machine that does nothing else."""
     from files import table
 
+    from pasta.eval.rows import collect
     from pasta.eval.run import say
     from pasta.eval.speed import realised
     from pasta.eval.timing import run_timing
@@ -173,8 +174,9 @@ def run_speed(options: argparse.Namespace) -> None:
         raise PastaError(f"{options.out} holds no baseline to compare with", hint="run the stage baseline first")
     run_timing(folder, models, questions, say=say, limit=options.eval_limit or 100, decoding=decoding(options))
     baseline = models[0].name
+    rows = collect(folder)[questions.name]
     for model in models[1:]:
-        found = realised(folder.timings(), model.name, baseline, questions.name)
+        found = realised(rows[model.name], rows[baseline])
         table(f"{model.name} against {baseline}, one at a time", [(key, it and it.value) for key, it in found.items()])
 
 

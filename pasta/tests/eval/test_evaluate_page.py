@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pasta.eval.contestants import Contestant
-from pasta.eval.run import parser
+from pasta.eval.run import TASKS, parser
 from pasta.eval.tasks import built_in
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text("utf-8")
@@ -24,7 +24,9 @@ def test_commands_parse(command: str) -> None:
 
 
 def test_there_are_commands_of_every_stage_that_the_page_tells_of() -> None:
-    assert [command.split()[2] for command in COMMANDS] == ["answers", "timing", "concurrency", "judge", "report"]
+    stages = list(dict.fromkeys(command.split()[2] for command in COMMANDS))
+    assert stages == ["answers", "timing", "concurrency", "judge", "report", "task"]
+    assert {command.split()[3] for command in COMMANDS if command.split()[2] == "task"} == set(TASKS)
 
 
 def test_the_sets_are_as_large_as_it_says() -> None:

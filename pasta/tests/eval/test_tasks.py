@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pasta.errors import UsageError
-from pasta.eval.question import Question
 from pasta.eval.tasks import CHECKS, built_in, holds, last_number, score
+from pasta.tasks.question import Question
 
 RIGHT_AND_WRONG = [
     ({"kind": "bullets", "count": 2}, "Here:\n- one\n* two", "- one\n- two\n- three"),

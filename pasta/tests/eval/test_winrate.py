@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,16 +11,9 @@ import pytest
 
 from pasta.errors import UsageError
 from pasta.eval.intervals import mean_of, statistic_of
-from pasta.eval.winrate import at_equal_length, by_alpaca_eval, win_rates
+from pasta.eval.winrate import at_equal_length, win_rates
 
 Stage = Callable[..., str]
-
-
-def rows(wins: list[float], characters: list[int], reference: list[int]) -> list[dict]:
-    return [
-        {"win": win, "characters": own, "reference_characters": other}
-        for win, own, other in zip(wins, characters, reference, strict=True)
-    ]
 
 
 def seeded_case() -> tuple[np.ndarray, np.ndarray]:
@@ -37,34 +29,44 @@ def test_a_judge_that_only_likes_length_finds_nobody_better_at_equal_length() ->
     """The longer answer wins nine times in ten; ours is the longer one three times in four."""
     own = [300, 300, 300, 100] * 30
     wins = [0.9, 0.9, 0.9, 0.1] * 30
-    found = win_rates(rows(wins, own, [200] * len(own)))
+    found = win_rates(wins, list(zip(own, [200] * len(own), strict=True)))
     assert found["win_rate"].value == pytest.approx(70)
     assert found["lc_win_rate"].value == pytest.approx(50, abs=0.2)
 
 
 def test_without_any_difference_in_length_control_changes_nothing() -> None:
-    found = win_rates(rows([0.6, 0.4, 0.8, 0.6] * 10, [200] * 40, [200] * 40))
+    found = win_rates([0.6, 0.4, 0.8, 0.6] * 10, list(zip([200] * 40, [200] * 40, strict=True)))
     assert found["lc_win_rate"].value == pytest.approx(found["win_rate"].value) == pytest.approx(60)
 
 
-def test_the_regression_is_the_packages_own() -> None:
-    """0.564935 is what alpaca_eval 0.6.6 with scikit-learn 1.9.1 gives for this case (see the slow test)."""
+def test_the_regression_finds_the_maximum_of_the_likelihood() -> None:
     wins, lengths = seeded_case()
-    assert wins.mean() == pytest.approx(0.554862, abs=1e-6)
-    assert at_equal_length(wins, lengths) == pytest.approx(0.564935, abs=1e-5)
+    found = at_equal_length(wins, lengths)
+    assert found == pytest.approx(0.564935, abs=1e-5)  # so says scikit-learn's regression without a penalty, too
+
+    def likelihood(constant: float, slope: float) -> float:
+        rates = 1 / (1 + np.exp(-constant - slope * np.tanh(lengths)))
+        return float((wins * np.log(rates) + (1 - wins) * np.log(1 - rates)).sum())
+
+    constant = float(np.log(found / (1 - found)))
+    best = max(likelihood(constant, slope) for slope in np.linspace(-3, 1, 401))
+    for other in (constant - 0.05, constant + 0.05):
+        assert max(likelihood(other, slope) for slope in np.linspace(-3, 1, 401)) < best
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("alpaca_eval") is None, reason='needs "pasta-decoding[eval]"')
-def test_by_the_package() -> None:
-    wins, lengths = seeded_case()
-    assert by_alpaca_eval(wins, lengths) == pytest.approx(0.564935, abs=1e-6)
+def test_a_small_difference_is_not_drawn_to_a_draw_and_lies_in_its_own_interval() -> None:
+    """As a penalty would: with one, a win rate can be exactly 50 while its interval lies beside it."""
+    draw = np.random.default_rng(3)
+    own, other = draw.integers(100, 900, 400), draw.integers(100, 900, 400)
+    wins = np.clip(0.5 + 0.0003 * (own - other) + draw.normal(-0.01, 0.1, 400), 0.01, 0.99)
+    found = win_rates(list(wins), list(zip(own, other, strict=True)))["lc_win_rate"]
+    assert found is not None and found.value != 50 and found.low < found.value < found.high
 
 
 def test_extreme_wins_do_not_break_the_regression() -> None:
-    found = win_rates(rows([1.0] * 20, list(range(100, 120)), [100] * 20))
+    found = win_rates([1.0] * 20, list(zip(list(range(100, 120)), [100] * 20, strict=True)))
     assert 99 < found["lc_win_rate"].value <= 100
-    assert win_rates(rows([1.0] * 3, [1, 2, 3], [1, 1, 1]))["lc_win_rate"] is None
+    assert win_rates([1.0] * 3, list(zip([1, 2, 3], [1, 1, 1], strict=True)))["lc_win_rate"] is None
 
 
 def test_intervals_cover_what_they_should() -> None:

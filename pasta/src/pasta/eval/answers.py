@@ -14,11 +14,11 @@ from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine
 from pasta.eval.methods import answering
-from pasta.eval.question import Question
 from pasta.eval.questions import QuestionSet
+from pasta.tasks.question import Question
 
 SLOTS = 2048  # of the KV pool for each question at once; a short answer leaves room for a long one
-SKELETON_ROOM = 2  # a skeleton's points are requests of their own: so many times the room of one answer
+SEVERAL_ROOM = 2  # requests of an answer that asks several: so many times the room of one
 PROGRESS_S = 10.0
 
 Say = Callable[[str], None]
@@ -46,6 +46,9 @@ def run_answers(
                 left = [question for question in questions if question.id not in done]
                 if not left or time.monotonic() > end:
                     continue
+                if contestant.method == "separate" and not all(question.row.get("apart") for question in left):
+                    say(f"{contestant.name} leaves {name} out: it does not say what to ask apart")
+                    continue
                 if engine is None:
                     engine = decoding.open(model, at_once * SLOTS)
                 answer_set(folder, engine, contestant, name, left, at_once, decoding.max_tokens, end, say)
@@ -65,17 +68,17 @@ def answer_set(
     end: float,
     say: Say,
 ) -> None:
-    if contestant.method == "skeleton":
-        at_once = max(1, at_once // SKELETON_ROOM)
+    if contestant.asks_several:
+        at_once = max(1, at_once // SEVERAL_ROOM)
 
     def maker(question: Question) -> Callable[[], Any]:
-        return lambda: answering(engine, contestant, question.prompt, max_tokens)
+        return lambda: answering(engine, contestant, question, max_tokens)
 
     asked = [(question, maker(question)) for question in questions]
     label = f"{contestant.name} on {name}"
     begun = told = time.monotonic()
     count = 0
-    for question, outcome in ask_all(engine, asked, at_once, watched=contestant.method == "skeleton"):
+    for question, outcome in ask_all(engine, asked, at_once, watched=contestant.asks_several):
         if outcome.answer is None:
             say(f"{label}: prompt {question.id}: {outcome.error}")
             continue

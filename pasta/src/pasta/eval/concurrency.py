@@ -18,9 +18,9 @@ from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
-from pasta.eval.question import Question
 from pasta.eval.questions import QuestionSet
 from pasta.eval.timing import drawn
+from pasta.tasks.question import Question
 
 SLOTS = 2048  # for each user
 USERS = (1, 2, 4, 8, 16, 32, 64)
@@ -86,7 +86,7 @@ def under_load(
     """All the questions, `users` at a time: the outcome of each, and the seconds of the whole."""
 
     def maker(question: Question) -> Callable[[], Any]:
-        return lambda: answering(engine, contestant, question.prompt, max_tokens)
+        return lambda: answering(engine, contestant, question, max_tokens)
 
     begun = time.perf_counter()
     outcomes = {q.id: outcome for q, outcome in ask_all(engine, ((q, maker(q)) for q in questions), users)}

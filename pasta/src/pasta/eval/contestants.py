@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pasta.errors import UsageError
 
-METHODS = ("parallel", "sequential", "plain", "skeleton")
+METHODS = ("parallel", "sequential", "plain", "skeleton", "separate")
 DIAL = "parallelism:"
 
 
@@ -15,7 +15,8 @@ class Contestant:
     """`NAME=MODEL[@METHOD]`.
 
     Methods: `parallel` (as the model was trained; a model without tags decodes in one thread), `sequential` (the same
-    answer, one thread at a time), `plain` (without tags), `skeleton` (Skeleton-of-Thought), `parallelism:B` (parallel,
+    answer, one thread at a time), `plain` (without tags), `skeleton` (Skeleton-of-Thought), `separate` (each problem
+    of a task as a request of its own, all at once: a bound, since it is told how to split), `parallelism:B` (parallel,
     with a bias of B on opening a promise).
     """
 
@@ -23,6 +24,11 @@ class Contestant:
     model: str
     method: str = "parallel"
     parallelism: float = 0.0
+
+    @property
+    def asks_several(self) -> bool:
+        """Whether an answer is made of several requests."""
+        return self.method in ("skeleton", "separate")
 
     @classmethod
     def parse(cls, text: str) -> Contestant:

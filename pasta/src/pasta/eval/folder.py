@@ -3,7 +3,8 @@
 run.json                         models, prompts, settings, machines
 answers/SET/MODEL.jsonl          a row for each answer
 timing.jsonl  concurrency.jsonl  seconds of answers decoded one at a time, and in company
-judged/SET/MODEL.jsonl           how a judge compares each answer with the reference's
+marks/SET/MODEL.jsonl            which parts of each answer are right, where there is a right one
+judged/JUDGE/SET/MODEL.jsonl     how a judge compares each answer with the reference's
 summary.json  report/            all figures, and what people look at
 """
 
@@ -50,6 +51,9 @@ class RunFolder:
     def judged(self, judge: str, questions: str, model: str) -> dict[str, Row]:
         return {row["id"]: row for row in read_lines(self.judged_path(judge, questions, model))}
 
+    def marks(self, questions: str, model: str) -> dict[str, Row]:
+        return {row["id"]: row for row in read_lines(self.marks_path(questions, model))}
+
     def timings(self) -> list[Row]:
         return list(read_lines(self.path / "timing.jsonl"))
 
@@ -57,6 +61,9 @@ class RunFolder:
 
     def answers_path(self, questions: str, model: str) -> Path:
         return self.path / "answers" / questions / f"{model}.jsonl"
+
+    def marks_path(self, questions: str, model: str) -> Path:
+        return self.path / "marks" / questions / f"{model}.jsonl"
 
     def judged_path(self, judge: str, questions: str, model: str) -> Path:
         return self.path / "judged" / judge / questions / f"{model}.jsonl"

@@ -47,3 +47,14 @@ def statistic_of(count: int, statistic: Callable[[np.ndarray], float], times: in
     every = [statistic(chosen) for chosen in draws(count, times)]
     low, high = np.quantile(every, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Figure(float(statistic(np.arange(count))), float(low), float(high), count)
+
+
+def ratio_of(parts: Sequence[tuple[float, float]]) -> Figure | None:
+    """The sum of the first over the sum of the second, where each prompt gives both; None of nothing."""
+    if not parts:
+        return None
+    above, below = (np.array(column, dtype=np.float64) for column in zip(*parts, strict=True))
+    chosen = draws(len(parts))
+    ratios = above[chosen].sum(axis=1) / below[chosen].sum(axis=1)
+    low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Figure(float(above.sum() / below.sum()), float(low), float(high), len(parts))

@@ -12,6 +12,7 @@ from pasta.errors import UsageError
 from pasta.eval.answers import Say
 from pasta.eval.folder import RunFolder
 from pasta.judge.base import Comparison
+from pasta.judge.kin import Lineage, in_common, judge_of
 from pasta.judge.open import open_judge
 
 CHUNK = 32  # prompts; all models' answers to them go to the judge together, so that it reads the reference once
@@ -41,6 +42,11 @@ def run_judging(
     if not reference:
         raise UsageError(f"{against} has no answers on {questions}", hint="run: pasta eval answers")
     folder.remember_judge(name, {"judge": spec, "against": against})
+    own = Lineage.of(spec)
+    for contestant in folder.contestants():
+        scorer = judge_of(contestant.model)
+        if contestant.name in chosen and scorer and (reason := in_common(own, Lineage.of(scorer))):
+            say(f"warning: stage two of {contestant.name} was scored by {scorer}, and {reason}: no witness for it")
     answers = {model: folder.answers(questions, model) for model in chosen}
     done = {model: folder.judged(name, questions, model) for model in chosen}
     judge = open_judge(spec)

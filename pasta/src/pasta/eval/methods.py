@@ -15,6 +15,7 @@ from pasta.engine.base import Engine
 from pasta.eval.answer import Answer, ThreadLine, in_runs, of_result
 from pasta.eval.contestants import Contestant
 from pasta.lang import escape
+from pasta.tasks.question import Question
 
 Method = Generator[list[Request], list[Result], Answer]
 
@@ -32,11 +33,13 @@ ASK_POINT = (
 )
 
 
-def answering(engine: Engine, contestant: Contestant, prompt: str, max_tokens: int) -> Method:
-    """How this contestant answers a prompt."""
+def answering(engine: Engine, contestant: Contestant, question: Question, max_tokens: int) -> Method:
+    """How this contestant answers a question."""
     if contestant.method == "skeleton":
-        return by_skeleton(engine, prompt, max_tokens)
-    return as_trained(engine, prompt, max_tokens, contestant.method, contestant.parallelism)
+        return by_skeleton(engine, question.prompt, max_tokens)
+    if contestant.method == "separate":
+        return separately(engine, question, max_tokens)
+    return as_trained(engine, question.prompt, max_tokens, contestant.method, contestant.parallelism)
 
 
 def as_trained(engine: Engine, prompt: str, max_tokens: int, method: str, parallelism: float) -> Method:
@@ -81,6 +84,31 @@ def by_skeleton(engine: Engine, prompt: str, max_tokens: int) -> Method:
     for thread, ((number, point), result) in enumerate(zip(points.items(), results, strict=True), start=1):
         parts += [(0, ("\n" if parts else "") + f"{number}. {point}:"), (thread, result.text.rstrip())]
     return _joined(engine, plan, results, parts)
+
+
+def separately(engine: Engine, question: Question, max_tokens: int) -> Method:
+    """What a client could do that knows the parts: a request for each, all at once, and headings between."""
+    prompts = question.row["apart"]
+    results = yield [make_request(engine, prompt, max_tokens=max_tokens, plain=True) for prompt in prompts]
+    parts: list[tuple[int, str]] = []
+    for number, result in enumerate(results, start=1):
+        heading = f"**{question.row['noun']} {number}**\n"
+        parts += [(0, ("\n\n" if parts else "") + heading), (number, result.text.strip())]
+    text = "".join(part for _, part in parts)
+    lines = [ThreadLine(None, "", 0, 0, ())]
+    lines += [
+        ThreadLine(0, f"request {n}", 0, result.tokens_total, in_runs(range(1, result.critical_path + 1)))
+        for n, result in enumerate(results, start=1)
+    ]
+    return Answer(
+        tuple(parts),
+        escape(text),
+        tuple(lines),
+        sum(result.tokens_total for result in results),
+        sum(result.content_tokens for result in results),
+        max(result.critical_path for result in results),
+        "stop" if all(result.finish_reason == "stop" for result in results) else "length",
+    )
 
 
 def read_points(skeleton: str) -> dict[int, str]:

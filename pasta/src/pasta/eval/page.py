@@ -11,8 +11,8 @@ from importlib import resources
 from typing import Any
 
 from pasta.eval.folder import RunFolder
-from pasta.eval.question import Question
 from pasta.eval.timing import drawn
+from pasta.tasks.question import Question
 
 
 def make_page(

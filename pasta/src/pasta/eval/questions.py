@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,19 @@ from typing import Any
 from pasta.data.fields import prompt_of
 from pasta.data.rows import open_text, read_rows
 from pasta.errors import UsageError
-from pasta.eval.question import Question
 from pasta.eval.tasks import built_in
+from pasta.tasks.question import Question
 
 BUILT_IN = ("constraints", "arithmetic")
+TASK = re.compile(r"(?P<task>several|gather|chain|plain):(?P<size>\d+):(?P<parts>\d+):(?P<file>.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """Prompts under a name: `NAME=FILE`, a file by itself, or a set that ships with PASTA."""
+    """Prompts under a name: `NAME=FILE`, a file by itself, a set that ships with PASTA, or problems put together.
+
+    Problems put together (`pasta.tasks`) are `TASK:SIZE:PARTS:FILE`.
+    """
 
     name: str
     source: str
@@ -33,9 +38,40 @@ class QuestionSet:
             return cls(name, source)
         return cls(Path(text).name.split(".")[0], text)
 
+    @classmethod
+    def of_task(cls, name: str | None, task: str, source: str, size: int, parts: int) -> QuestionSet:
+        file = Path(source).name.split(".")[0]
+        return cls(name or f"{task}{size or ''}-{file}", f"{task}:{size}:{parts}:{source}")
+
+    @property
+    def is_task(self) -> bool:
+        return TASK.fullmatch(self.source) is not None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether answers can be scored by looking at them; marks of tasks are kept."""
+        return not self.is_task
+
     def read(self, limit: int = 0) -> list[Question]:
-        questions = built_in(self.source) if self.source in BUILT_IN else read_questions(self.source)
+        if self.source in BUILT_IN:
+            questions = built_in(self.source)
+        elif self.is_task:
+            questions = read_task(self.source)
+        else:
+            questions = read_questions(self.source)
         return questions[:limit] if limit else questions
+
+
+def read_task(source: str) -> list[Question]:
+    """Problems put together, in an order of which every beginning is a fair sample."""
+    from pasta.tasks.drawing import draw_bundles
+    from pasta.tasks.problem import read_problems
+
+    found = TASK.fullmatch(source)
+    assert found is not None
+    size, parts = int(found["size"]), int(found["parts"])
+    bundles = draw_bundles(found["task"], read_problems(found["file"]), size=size, parts=parts)  # type: ignore[arg-type]
+    return [bundle.question(str(number)) for number, bundle in enumerate(bundles)]
 
 
 def read_questions(source: str) -> list[Question]:

@@ -8,6 +8,7 @@ from pasta.data.lines import write_json
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.page import make_page
+from pasta.eval.rows import collect, write
 from pasta.eval.summary import summarise
 
 
@@ -25,6 +26,7 @@ def make_report(
     rows = table_rows(summary, judge)
     place = folder.path / "report"
     write_json(folder.path / "summary.json", summary)
+    write(collect(folder), str(folder.path / "rows.jsonl.xz"))
     write_json(place / "table.json", rows)
     drawings = {}
     for name, made in (("pareto", pareto(summary, judge)), ("concurrency", concurrency(summary))):
@@ -50,6 +52,7 @@ def table_rows(summary: dict[str, Any], judge: str | None) -> list[dict[str, Any
             "win rate": "50" if reference else interval(judged.get("win_rate"), 1),
             "realised": interval(figures["realised_speedup"]),
             "theoretical": interval(figures["theoretical_speedup"]),
+            "length factor": interval(figures["length_factor"]),
             "parallelism": interval(figures["theoretical_parallelism"]),
             "forking": percent(figures["forking"]),
             "tokens": whole(figures["content_tokens"]),
@@ -72,6 +75,11 @@ def interval(figure: dict[str, Any] | None, digits: int = 2) -> str:
 
 def percent(figure: dict[str, Any] | None) -> str:
     return "–" if figure is None else f"{100 * figure['value']:.0f}%"
+
+
+def points(figure: dict[str, Any] | None) -> str:
+    """A share, or a difference of shares, in per cent with its interval."""
+    return "–" if figure is None else interval({key: 100 * figure[key] for key in ("value", "low", "high")}, 1)
 
 
 def whole(figure: dict[str, Any] | None) -> str:

@@ -19,7 +19,12 @@ from pasta.eval.table import table
 from pasta.judge.open import KINDS
 
 PROGRAM = "pasta eval"
-MODEL_HELP = "a folder, an adapter, a name; METHOD: plain, sequential, skeleton, parallelism:B; once for each model"
+MODEL_HELP = "a folder, an adapter, a name; METHOD: plain, sequential, skeleton, separate, parallelism:B; once a model"
+TASKS = ("several", "gather", "chain", "plain")
+TASK_HELP = (
+    "several: 2 to 6 problems; gather: and then what needs all of them; chain: the second needs the first's answer; "
+    "plain: one by one"
+)
 PROMPTS_HELP = "AlpacaEval, MT-bench, Vicuna, any JSON (lines) of prompts; or: constraints, arithmetic"
 
 
@@ -58,6 +63,22 @@ def answers(options: argparse.Namespace) -> list[dict[str, Any]]:
         folder, contestants_of(options, folder), sets_of(options, folder), say=say, limit=options.limit,
         at_once=options.batch, decoding=decoding(options, folder),
     )  # fmt: skip
+
+
+def task(options: argparse.Namespace) -> Any:
+    from pasta.eval.marks import run_task, task_rows
+    from pasta.eval.summary import summarise
+
+    folder = RunFolder(options.dir)
+    questions = QuestionSet.of_task(options.name, options.task, options.data, options.size, options.parts)
+    run_task(
+        folder, contestants_of(options, folder), questions, say=say, run_code=options.run_code, limit=options.limit,
+        at_once=options.batch, decoding=decoding(options, folder),
+    )  # fmt: skip
+    summary = summarise(folder, options.against, questions.name)
+    if options.json:
+        return {model: figures["tasks"].get(questions.name) for model, figures in summary["models"].items()}
+    return task_rows(summary, questions.name)
 
 
 def timing(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -131,7 +152,8 @@ def contestants_of(options: argparse.Namespace, folder: RunFolder) -> list[Conte
 
 
 def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]:
-    given = [QuestionSet.parse(text) for text in options.prompts] or folder.sets()
+    known = {questions.name: questions for questions in folder.sets()}
+    given = [known.get(text) or QuestionSet.parse(text) for text in options.prompts] or [*known.values()]
     if not given:
         raise UsageError("no prompts were given", hint="--prompts FILE, or constraints, or arithmetic")
     return given
@@ -163,11 +185,12 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--json", action="store_true", help="print JSON in place of a table")
         return made
 
-    def decodes(made: argparse.ArgumentParser, limit: int, limit_help: str) -> None:
+    def decodes(made: argparse.ArgumentParser, limit: int, limit_help: str, prompts: bool = True) -> None:
         made.add_argument("dir", metavar="DIR", help="folder of the evaluation; made if it is not there")
         repeated: dict[str, Any] = {"action": "append", "default": []}
         made.add_argument("--model", metavar="NAME=MODEL[@METHOD]", help=MODEL_HELP, **repeated)
-        made.add_argument("--prompts", metavar="[NAME=]FILE", help=PROMPTS_HELP, **repeated)
+        if prompts:
+            made.add_argument("--prompts", metavar="[NAME=]FILE", help=PROMPTS_HELP, **repeated)
         made.add_argument("--limit", type=int, default=limit, help=limit_help)
         made.add_argument(
             "--max-tokens", "--max-new-tokens", type=int, help=f"tokens an answer (the folder's, or {MAX_TOKENS})"
@@ -181,8 +204,19 @@ def parser() -> argparse.ArgumentParser:
     decodes(made, 0, "the first so many prompts of each file")
     made.add_argument("--batch", type=int, default=128, help="prompts at once (%(default)s)")
 
+    made = stage("task", task, "Mark answers to problems with right answers, put together in one prompt.")
+    made.add_argument("task", choices=TASKS, metavar="TASK", help=TASK_HELP)
+    decodes(made, 0, "the first so many prompts", prompts=False)
+    made.add_argument("--data", required=True, metavar="FILE", help="problems: rows as GSM8K's or MBPP's")
+    made.add_argument("--size", type=int, default=0, help="problems in one prompt (2 to 6, in turn)")
+    made.add_argument("--parts", type=int, default=1000, help="problems in all, at the least (%(default)s)")
+    made.add_argument("--name", help="of these prompts in the folder (TASK and FILE)")
+    made.add_argument("--run-code", action="store_true", help="run what was answered where functions are asked for")
+    made.add_argument("--batch", type=int, default=128, help="prompts at once (%(default)s)")
+    made.add_argument("--against", default="baseline", metavar="MODEL", help="the reference (%(default)s)")
+
     made = stage("timing", timing, "Time prompts one at a time, the models taking turns.")
-    decodes(made, 64, "so many prompts, drawn from the whole file (%(default)s)")
+    decodes(made, 0, "so many prompts, drawn from the whole file (all)")
 
     made = stage("concurrency", concurrency, "Time answers against the number of concurrent users.")
     decodes(made, 16, "prompts at the least; twice the users where that is more (%(default)s)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pasta.data.lines import Row, read_lines
@@ -9,33 +10,39 @@ from pasta.eval.folder import RunFolder
 from pasta.eval.intervals import Figure, mean_of
 
 
-def theoretical(rows: dict[str, Row], rival: dict[str, Row]) -> dict[str, Figure | None]:
-    """Ratios on the prompts that both have answered, over the tokens that each decodes one after another."""
+def theoretical(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, Figure | None]:
+    """Ratios on the prompts that both have answered, over the tokens that each decodes one after another.
+
+    The length factor is the rival's tokens of text over the model's: the part of a speedup that is a shorter answer.
+    """
     both = [id for id in rows if id in rival]
-    speedup = [max(1, rival[id]["content_tokens"]) / max(1, rows[id]["critical_path"]) for id in both]
-    parallelism = [max(1, row["content_tokens"]) / max(1, row["critical_path"]) for row in rows.values()]
+    speedup = [content(rival[id]) / max(1, rows[id]["critical_path"]) for id in both]
+    parallelism = [content(row) / max(1, row["critical_path"]) for row in rows.values()]
     return {
         "theoretical_speedup": mean_of(speedup, "geometric"),
         "theoretical_speedup_arithmetic": mean_of(speedup, "arithmetic"),
         "theoretical_parallelism": mean_of(parallelism, "geometric"),
         "theoretical_parallelism_arithmetic": mean_of(parallelism, "arithmetic"),
+        "length_factor": mean_of([content(rival[id]) / content(rows[id]) for id in both], "geometric"),
     }
 
 
-def realised(timings: list[Row], model: str, rival: str, questions: str) -> dict[str, Figure | None]:
+def realised(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, Figure | None]:
     """Ratios of the clock on the prompts that were timed with both."""
-    timed: dict[str, dict[str, Row]] = {model: {}, rival: {}}
-    for row in timings:
-        if row["prompts"] == questions and row["model"] in timed:
-            timed[row["model"]][row["id"]] = row
-    both = [id for id in timed[model] if id in timed[rival]]
-    ratios = [timed[rival][id]["seconds"] / timed[model][id]["seconds"] for id in both]
-    steps = [max(1, timed[rival][id]["content_tokens"]) / max(1, timed[model][id]["critical_path"]) for id in both]
+    own, other = ({id: row["timed"] for id, row in every.items() if "timed" in row} for every in (rows, rival))
+    both = [id for id in own if id in other]
+    ratios = [other[id]["seconds"] / own[id]["seconds"] for id in both]
+    steps = [content(other[id]) / max(1, own[id]["critical_path"]) for id in both]
     return {
         "realised_speedup": mean_of(ratios, "geometric"),
         "realised_speedup_arithmetic": mean_of(ratios, "arithmetic"),
         "theoretical_speedup_of_timed": mean_of(steps, "geometric"),  # what the realised one can be held against
+        "length_factor_of_timed": mean_of([content(other[id]) / content(own[id]) for id in both], "geometric"),
     }
+
+
+def content(row: Row) -> int:
+    return max(1, int(row["content_tokens"]))
 
 
 def of_concurrency(folder: RunFolder, rival: str) -> list[dict[str, Any]]:

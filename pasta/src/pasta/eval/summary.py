@@ -2,103 +2,114 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pasta.data.lines import Row
 from pasta.data.redundancy import REPEATS
 from pasta.errors import UsageError
 from pasta.eval.folder import RunFolder, short
-from pasta.eval.intervals import Figure, mean_of
-from pasta.eval.questions import BUILT_IN, QuestionSet
+from pasta.eval.intervals import Figure, mean_of, ratio_of
+from pasta.eval.lengths import of_promises, off_by
+from pasta.eval.questions import BUILT_IN
+from pasta.eval.rows import Rows, answered, collect
 from pasta.eval.speed import of_concurrency, realised, theoretical
-from pasta.eval.tasks import score
 from pasta.eval.winrate import win_rates
 
 
 def summarise(
     folder: RunFolder, against: str = "baseline", questions: str | None = None, beside: str = "sft"
 ) -> dict[str, Any]:
-    """A plain object, ready for JSON.
-
-    `questions`: the prompts that quality and speed are measured on. `beside`: the model of stage one, if it took part;
-    how far each other model is ahead of it is also measured, prompt by prompt.
-    """
+    """The figures of an evaluation's folder: see `of_rows`."""
     record = folder.require()
     if against not in record["models"]:
         raise UsageError(f"no model {against} took part", hint=f"there are {', '.join(record['models'])}")
-    questions = questions or main_set(folder)
-    rival = folder.answers(questions, against)
-    timings = folder.timings()
-    models = {}
-    for name, spec in record["models"].items():
-        rows = folder.answers(questions, name)
-        if not rows:
-            continue
-        figures: dict[str, Any] = {
-            "spec": short(spec),
-            **of_answers(rows),
-            **theoretical(rows, rival),
-            **realised(timings, name, against, questions),
-            "judged": {
-                judge: judged_by(folder, judge, questions, name)
-                for judge in record.get("judges", {})
-                if name != against
-            },
-            "over_stage_one": ahead(folder, questions, name, beside) if name not in (against, beside) else None,
-            "tasks": {
-                each.name: on_task(folder, each, name, against)
-                for each in folder.sets()
-                if each.name != questions and folder.answers(each.name, name)
-            },
-        }
-        models[name] = figures
-    for judge in record.get("judges", {}):
-        mark_dominated(models, judge, against)
-    return plain(
-        {
-            "prompts": questions,
-            "against": against,
-            "beside": beside if beside in models else None,
-            "settings": record["settings"],
-            "machines": record["machines"],
-            "judges": {
-                name: {key: short(value) for key, value in about.items()}
-                for name, about in record.get("judges", {}).items()
-            },
-            "commands": record.get("commands", []),
-            "models": models,
-            "concurrency": of_concurrency(folder, against),
-        }
+    return of_rows(
+        collect(folder),
+        about(record, against, questions or main_set(folder), beside),
+        of_concurrency(folder, against),
     )
+
+
+def about(record: Mapping[str, Any], against: str, questions: str, beside: str) -> dict[str, Any]:
+    """What an evaluation's figures do not say themselves."""
+    return {
+        "prompts": questions,
+        "against": against,
+        "beside": beside,
+        "settings": record["settings"],
+        "machines": record["machines"],
+        "judges": {
+            name: {key: short(value) for key, value in told.items()} for name, told in record.get("judges", {}).items()
+        },
+        "commands": record.get("commands", []),
+        "specs": {name: short(spec) for name, spec in record["models"].items()},
+    }
+
+
+def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, Any]]) -> dict[str, Any]:
+    """A plain object, ready for JSON.
+
+    `prompts` of `about`: those that quality and speed are measured on. `beside`: the model of stage one, if it took
+    part; how far each other model is ahead of it is also measured, prompt by prompt.
+    """
+    questions, against, beside = about["prompts"], about["against"], about["beside"]
+    clocked = rows.get(questions, {})
+    main = {name: answered(found) for name, found in clocked.items()}
+    rival = main.get(against, {})
+    models = {}
+    for name, spec in about["specs"].items():
+        own = main.get(name)
+        if not own:
+            continue
+        models[name] = {
+            "spec": spec,
+            **of_answers(own),
+            **theoretical(own, rival),
+            **realised(clocked[name], clocked.get(against, {})),
+            "judged": {judge: judged_by(own, rival, judge) for judge in about["judges"] if name != against},
+            "over_stage_one": (
+                ahead(own, main.get(beside, {}), list(about["judges"])) if name not in (against, beside) else None
+            ),
+            "tasks": {
+                task: found
+                for task, of_task in rows.items()
+                if (found := on_task(of_task.get(name, {}), of_task.get(against, {})))
+            },
+        }
+    for judge in about["judges"]:
+        mark_dominated(models, judge, against)
+    told = {key: value for key, value in about.items() if key != "specs"}
+    told["beside"] = beside if beside in models else None
+    return plain({**told, "models": models, "concurrency": concurrency})
 
 
 def main_set(folder: RunFolder) -> str:
     """The prompts that quality and speed are measured on: the first file, not a set of tasks."""
-    names = [each.name for each in folder.sets()]
-    return next((name for name in names if name not in BUILT_IN), names[0])
+    sets = folder.sets()
+    files = [each.name for each in sets if each.source not in BUILT_IN and not each.is_task]
+    return files[0] if files else sets[0].name
 
 
 def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
     every = list(rows.values())
-    forking = [row for row in every if len(row["threads"]) > 1]
+    forking = [row for row in every if row["threads"] > 1]
     parted = [row for row in every if row["kind"] != "plain"]  # a list, or several paragraphs
-    off = [error for row in every for error in row["length_errors"]]
 
     def mean(of: list[Row], value: Callable[[Row], float]) -> Figure | None:
         return mean_of([float(value(row)) for row in of])
 
+    promises = of_promises(pair for row in every for pair in zip(row["promised"], row["written"], strict=True))
     return {
         "answers": len(every),
         "well_formed": mean(every, lambda row: not row["errors"]),
         "ended": mean(every, lambda row: row["finish_reason"] == "stop"),
-        "forking": mean(every, lambda row: len(row["threads"]) > 1),
-        "forking_of_lists_and_paragraphs": mean(parted, lambda row: len(row["threads"]) > 1),
+        "forking": mean(every, lambda row: row["threads"] > 1),
+        "forking_of_lists_and_paragraphs": mean(parted, lambda row: row["threads"] > 1),
         "parallelism_of_forking": mean_of(
             [row["content_tokens"] / row["critical_path"] for row in forking if row["content_tokens"]], "geometric"
         ),
-        "threads_of_forking": mean(forking, lambda row: len(row["threads"])),
+        "threads_of_forking": mean(forking, lambda row: row["threads"]),
         "syncs": sum(row["syncs"] for row in every),
         "content_tokens": mean(every, lambda row: row["content_tokens"]),
         "critical_path": mean(every, lambda row: row["critical_path"]),
@@ -109,28 +120,36 @@ def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
             "blocks_repeat": mean(forking, lambda row: row["overlap"] > REPEATS),
             "topics_repeat": mean(forking, lambda row: row["topics_repeat"]),
         },
-        "length_within_one": sum(abs(error) <= 1 for error in off) / len(off) if off else None,
-        "length_off_by": {str(error): count for error, count in sorted(Counter(off).items())},
+        "promises": promises,
+        "length_within_one": promises["within_one"] if promises else None,
+        "length_off_by": off_by(every),
     }
 
 
-def judged_by(folder: RunFolder, judge: str, questions: str, model: str) -> dict[str, Any] | None:
-    rows = list(folder.judged(judge, questions, model).values())
-    return win_rates(rows) if rows else None
+def judged_by(rows: Mapping[str, Row], rival: Mapping[str, Row], judge: str) -> dict[str, Any] | None:
+    both = [id for id, row in rows.items() if judge in row.get("wins", {}) and id in rival]
+    if not both:
+        return None
+    return win_rates(
+        [rows[id]["wins"][judge] for id in both], [(rows[id]["characters"], rival[id]["characters"]) for id in both]
+    )
 
 
-def ahead(folder: RunFolder, questions: str, model: str, beside: str) -> dict[str, Any] | None:
+def ahead(own: Mapping[str, Row], other: Mapping[str, Row], judges: Sequence[str]) -> dict[str, Any] | None:
     """The differences to another model on the prompts of both: win rates in points, and what is said twice."""
-    own, other = folder.answers(questions, model), folder.answers(questions, beside)
     both = [id for id in own if id in other]
     if not both:
         return None
-    wins = {}
-    for judge in folder.record.get("judges", {}):
-        mine, theirs = folder.judged(judge, questions, model), folder.judged(judge, questions, beside)
-        wins[judge] = mean_of(
-            [100 * (mine[id]["win"] - theirs[id]["win"]) for id in both if id in mine and id in theirs]
+    wins = {
+        judge: mean_of(
+            [
+                100 * (own[id]["wins"][judge] - other[id]["wins"][judge])
+                for id in both
+                if judge in own[id].get("wins", {}) and judge in other[id].get("wins", {})
+            ]
         )
+        for judge in judges
+    }
     return {
         "win_rate": wins,
         "repeated": mean_of([own[id]["repeated"] - other[id]["repeated"] for id in both]),
@@ -141,25 +160,41 @@ def ahead(folder: RunFolder, questions: str, model: str, beside: str) -> dict[st
     }
 
 
-def on_task(folder: RunFolder, task: QuestionSet, model: str, against: str) -> dict[str, Any]:
-    """How many conditions are met (or numbers right), and the difference to the reference, prompt by prompt."""
-    own, other = folder.answers(task.name, model), folder.answers(task.name, against)
-    right: dict[str, float] = {}
-    lead: list[float] = []
-    for question in task.read():
-        if question.id in own:
-            points = score(question, own[question.id]["text"])
-            if points is None:
-                continue
-            right[question.id] = points
-            if question.id in other:
-                lead.append(points - (score(question, other[question.id]["text"]) or 0.0))
+def on_task(own: Mapping[str, Row], other: Mapping[str, Row]) -> dict[str, Any] | None:
+    """How much is right, and the difference to the reference, prompt by prompt; None where nothing is marked.
+
+    A prompt counts as much as it has parts, and prompts are drawn whole: `score` is over parts.
+    """
+    marked = {id: row for id, row in own.items() if "marks" in row or "score" in row}
+    if not marked:
+        return None
+    answers = answered(other)
+    both = [id for id in marked if id in answers and right_of(answers[id])]
+    ends = [row["marks"]["end"] for row in marked.values() if row.get("marks", {}).get("end") is not None]
     return {
-        "score": mean_of(list(right.values())),
-        "all_right": mean_of([float(points == 1) for points in right.values()]),
-        "over_reference": mean_of(lead),
-        "forking": mean_of([float(len(own[id]["threads"]) > 1) for id in right]),
+        "parts": sum(len(right_of(row)) for row in marked.values()),
+        "score": ratio_of([(sum(right_of(row)), len(right_of(row))) for row in marked.values()]),
+        "all_right": mean_of([float(all(part == 1 for part in right_of(row))) for row in marked.values()]),
+        "end": mean_of(list(map(float, ends))),
+        "over_reference": ratio_of(
+            [(sum(right_of(own[id])) - sum(right_of(other[id])), len(right_of(own[id]))) for id in both]
+        ),
+        "forking": mean_of([float(row["threads"] > 1) for row in marked.values()]),
+        "syncing": mean_of([float(row["syncs"] > 0) for row in marked.values()]),
+        "ended": mean_of([float(row["finish_reason"] == "stop") for row in marked.values()]),
+        "promises": of_promises(
+            pair for row in marked.values() for pair in zip(row["promised"], row["written"], strict=True)
+        ),
+        **theoretical(marked, answers),
+        **realised(own, other),
     }
+
+
+def right_of(row: Row) -> list[float]:
+    """What is right of an answer's parts (the end apart), or the one score of an answer without parts."""
+    if "marks" in row:
+        return [float(part) for part in row["marks"]["parts"]]
+    return [row["score"]] if "score" in row else []
 
 
 def mark_dominated(models: dict[str, dict[str, Any]], judge: str, against: str) -> None:

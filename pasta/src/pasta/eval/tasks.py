@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any
 
 from pasta.errors import UsageError
-from pasta.eval.question import Question
+from pasta.tasks.question import Question
 
 Check = Callable[..., bool]
 BULLET = re.compile(r"^[ \t]*[-*•][ \t]+\S", re.MULTILINE)

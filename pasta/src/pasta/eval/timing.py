@@ -22,8 +22,8 @@ from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.machine import describe_machine, name_of
 from pasta.eval.methods import answering
-from pasta.eval.question import Question
 from pasta.eval.questions import QuestionSet
+from pasta.tasks.question import Question
 
 SLOTS = 16_384  # one question alone, also one with ten points that each hold the prompt
 TRIES = 4
@@ -37,7 +37,7 @@ def run_timing(
     questions: QuestionSet,
     *,
     say: Say,
-    limit: int = 64,
+    limit: int = 0,
     decoding: Decoding,
 ) -> list[dict[str, Any]]:
     """Into `timing.jsonl`, prompt by prompt; stops by itself, and goes on where it stopped."""
@@ -84,10 +84,10 @@ def timed(engine: Any, contestant: Contestant, question: Question, max_tokens: i
     """Decodes a prompt until nothing had to be compiled or captured for it."""
 
     def decode(tokens: int) -> tuple[Answer, float]:
-        return ask_one(engine, answering(engine, contestant, question.prompt, tokens))
+        return ask_one(engine, answering(engine, contestant, question, tokens))
 
     # The prompt runs outside of any graph. Where shapes are not to be seen, a whole decode must do.
-    decode(max_tokens if captured(engine) is None or contestant.method == "skeleton" else WARM_TOKENS)
+    decode(max_tokens if captured(engine) is None or contestant.asks_several else WARM_TOKENS)
     decodes, fresh = 0, 1
     while fresh and decodes < TRIES:
         before = captured(engine) or 0

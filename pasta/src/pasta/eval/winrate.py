@@ -1,42 +1,39 @@
-"""Win rates, plain and length-controlled.
+"""Win rates, plain and length-controlled, each with its interval by the same estimator.
 
-AlpacaEval's default length control (`length_controlled_v1`) also uses the difficulty of each instruction for its own
-reference, GPT-4 Turbo, and that model's answers made longer and shorter; both are files on a hub, and neither says
-anything of another reference. So this is its `length_controlled_minimal`: the package's own design matrix and its own
-regression, with the terms that any reference has. Where the package is not installed, and for the intervals, which
-need thousands of fits, the same regression is fitted here, without the package's very weak penalty.
+Length-controlled: a logistic regression of the judge's probabilities on tanh of the difference in length (in its
+standard deviations) and a constant, by maximum likelihood, read off where the lengths are equal. These are the terms
+of AlpacaEval's `length_controlled_minimal`; its package fits them with an L1 penalty that it chooses by
+cross-validation, which draws small differences to exactly 50 % and is not what is done here. The interval fits
+the same regression to prompts drawn again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from pasta.eval.intervals import Figure, mean_of, statistic_of
 
-MINIMAL = "length_controlled_minimal"
 FITS = 500  # draws of the interval
 FEW = 10  # prompts: below, a regression says nothing
 
 
-def win_rates(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """In per cent, over judged rows (`win`, `characters`, `reference_characters`)."""
-    wins = np.array([row["win"] for row in rows], dtype=np.float64)
+def win_rates(wins: Sequence[float], characters: Sequence[tuple[int, int]]) -> dict[str, Figure | None]:
+    """In per cent: of the judge's probabilities, and of the characters of each answer and of the reference's."""
+    rates = np.array(wins, dtype=np.float64)
     # AlpacaEval's sign: the reference's length less the answer's.
-    lengths = np.array([row["reference_characters"] - row["characters"] for row in rows], dtype=np.float64)
-    plain = mean_of(list(100 * wins))
-    if len(wins) < FEW:
-        return {"win_rate": plain, "lc_win_rate": None, "lc_by": None}
-    spread = lengths.std(ddof=1)
-    scaled = lengths / spread if spread > 0 else lengths
-    controlled = statistic_of(len(wins), lambda chosen: 100 * at_equal_length(wins[chosen], scaled[chosen]), FITS)
-    packaged = by_alpaca_eval(wins, scaled)
-    if packaged is None:
-        return {"win_rate": plain, "lc_win_rate": controlled, "lc_by": "pasta"}
-    point = Figure(100 * packaged, controlled.low, controlled.high, controlled.prompts)
-    return {"win_rate": plain, "lc_win_rate": point, "lc_by": "alpaca_eval"}
+    lengths = np.array([reference - own for own, reference in characters], dtype=np.float64)
+    plain = mean_of(list(100 * rates))
+    if len(rates) < FEW:
+        return {"win_rate": plain, "lc_win_rate": None}
+
+    def controlled(chosen: np.ndarray) -> float:
+        spread = lengths[chosen].std(ddof=1)
+        scaled = lengths[chosen] / spread if spread > 0 else lengths[chosen]
+        return 100 * at_equal_length(rates[chosen], scaled)
+
+    return {"win_rate": plain, "lc_win_rate": statistic_of(len(rates), controlled, FITS)}
 
 
 def at_equal_length(wins: np.ndarray, lengths: np.ndarray) -> float:
@@ -51,22 +48,3 @@ def at_equal_length(wins: np.ndarray, lengths: np.ndarray) -> float:
         if np.abs(step).max() < 1e-9:
             break
     return float(1 / (1 + np.exp(-weights[1])))
-
-
-def by_alpaca_eval(wins: np.ndarray, lengths: np.ndarray) -> float | None:
-    """The same by the package's own code; None where it is not installed."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its dependencies, about versions to come
-        try:
-            import pandas
-            from alpaca_eval.metrics.glm_winrate import GLM_INFO, fit_LogisticRegressionCV, make_dmatrix_for_model
-        except ImportError:
-            return None
-        train = pandas.DataFrame({"preference": wins, "std_delta_len": lengths, "not_gamed_baseline": True})
-        equal = train[["not_gamed_baseline"]].assign(std_delta_len=0)
-        about = GLM_INFO[MINIMAL]
-        fitted, asked = make_dmatrix_for_model(train, equal, formula=about["formula"])
-        model = fit_LogisticRegressionCV(fitted, "preference", is_ytrue_proba=True, **about["kwargs"])
-        return float(model.predict_proba(asked)[:, 1].mean())

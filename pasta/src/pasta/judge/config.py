@@ -25,6 +25,7 @@ class JudgeConfig(Settings):
     reference: str = told(REFERENCE, "The generator that all others were compared with.")
     folds: int = told(2, "Parts of the prompts; each part is scored by a model that was trained on the others.")
     limit: int = told(0, "Use so many prompts at most; 0: all.")
+    part: str = told("0/1", "Use this part of the prompts: 0/2 for one judge and 1/2 for another share none.")
     method: Method = told("lora", "lora: low-rank updates, a small file a fold; full: all weights.")
     lora_rank: int = told(24, "Rank of the updates.")
     learning_rate: float | None = told(None, "Peak learning rate; by default 5e-4 (lora) or 5e-5 (full).")
@@ -48,6 +49,9 @@ class JudgeConfig(Settings):
             raise UsageError(f"folds is {self.folds}, expected 2 or more", "a judge must not score what it was taught")
         self.check_positive("group", "prompts", "lora_rank")
         self.check_choices("method")
+        number, _, parts = self.part.partition("/")
+        if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
+            raise UsageError(f"part is {self.part!r}", hint="write 0/2 for the first of two parts")
         if self.max_length < 64 or self.tokens < self.max_length:
             raise UsageError(f"max_length is {self.max_length}, expected 64 to tokens ({self.tokens})")
 

@@ -79,3 +79,9 @@ def _answer(row: dict[str, object], where: str) -> Answer:
         raise UsageError(f"{where}: preference is {preference}, expected 1 (reference is better) to 2 (this is)")
     prompt, model, text = map(str, texts)
     return Answer(prompt, model, text, float(preference) - 1)
+
+
+def part_of(contests: Sequence[Contest], part: str) -> list[Contest]:
+    """A part of the prompts, as `1/2`: by the prompt, so that it is the same whatever else there is."""
+    number, _, parts = part.partition("/")
+    return [contest for contest in contests if int(prompt_key(contest.prompt), 16) % int(parts) == int(number)]

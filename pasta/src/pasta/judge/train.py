@@ -19,7 +19,7 @@ from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair
 from pasta.judge.features import FeatureJudge, fit
 from pasta.judge.groups import sigmoid
-from pasta.judge.preferences import Answer, Contest, deal, prompt_key, read_contests
+from pasta.judge.preferences import Answer, Contest, deal, part_of, prompt_key, read_contests
 from pasta.judge.report import compose, markdown
 from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
 from pasta.judge.trials import Trial, run_trials, summarise
@@ -36,7 +36,7 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     begun = time.monotonic()
     out = Path(config.out)
     out.mkdir(parents=True, exist_ok=True)
-    contests = read_contests(config.data, config.reference, config.limit)
+    contests = part_of(read_contests(config.data, config.reference, config.limit), config.part)
     if len(contests) < 2 * config.folds:
         raise UsageError(f"{config.data} has {len(contests)} prompts, expected {2 * config.folds} or more")
     prompts = deal(contests, config.folds)

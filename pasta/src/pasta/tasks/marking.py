@@ -1,0 +1,146 @@
+"""Which parts of an answer are right: final numbers, and functions by their tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from pasta.tasks.numbers import final_number, stated_numbers
+from pasta.tasks.sandbox import Limits, runs_all
+
+FENCE = re.compile(r"^[ \t]*```[ \t]*\w*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+NEAR = 1e-4  # GSM8K's answers are whole numbers; an answer may have been rounded on the way
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """`parts`: for each problem, whether it is right. `end`: what needed all of them; None where nothing did."""
+
+    parts: tuple[bool, ...]
+    end: bool | None = None
+
+    @property
+    def share(self) -> float:
+        """Of the parts, the end among them."""
+        every = [*self.parts, *([] if self.end is None else [self.end])]
+        return sum(every) / len(every)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"parts": [int(part) for part in self.parts], "end": None if self.end is None else int(self.end)}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Marks:
+        return cls(tuple(map(bool, row["parts"])), None if row["end"] is None else bool(row["end"]))
+
+
+def is_task(row: Mapping[str, Any]) -> bool:
+    return isinstance(row.get("parts"), Sequence) and "task" in row
+
+
+def runs_code(row: Mapping[str, Any]) -> bool:
+    """Whether marking runs what was answered."""
+    return any("tests" in part for part in (*row["parts"], row.get("end") or {}))
+
+
+def mark_all(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], limits: Limits | None = None) -> list[Marks]:
+    """Answers to tasks, marked together: programs of all of them run beside each other."""
+    asked = [programs_of(row, text) if runs_code(row) else [] for row, text in zip(rows, texts, strict=True)]
+    ran = iter(runs_all([program for programs in asked for program in programs], limits))
+    marks = []
+    for row, text, programs in zip(rows, texts, asked, strict=True):
+        right = [next(ran) for _ in programs] if programs else right_numbers(row, text)
+        has_end = row.get("end") is not None
+        marks.append(Marks(tuple(right[:-1] if has_end else right), right[-1] if has_end else None))
+    return marks
+
+
+def mark(row: Mapping[str, Any], text: str, limits: Limits | None = None) -> Marks:
+    return mark_all([row], [text], limits)[0]
+
+
+# -- numbers -------------------------------------------------------------------------------------------------
+
+
+def right_numbers(row: Mapping[str, Any], text: str) -> list[bool]:
+    """Under each heading the number that is stated last; without headings, the stated numbers in their order."""
+    wanted = [part["answer"] for part in row["parts"]]
+    end = row.get("end")
+    found = [final_number(text)] if row["task"] == "plain" else numbers_of(row, text)
+    if end is not None:
+        under = under_heading(text, end["heading"])
+        found.append(final_number(under) if under is not None else None)
+        wanted.append(end["answer"])
+    return [number is not None and abs(number - right) <= NEAR for number, right in zip(found, wanted, strict=True)]
+
+
+def numbers_of(row: Mapping[str, Any], text: str) -> list[float | None]:
+    sections = sections_of(text, row["noun"])
+    count = len(row["parts"])
+    if sections:
+        return [final_number(sections[n]) if n in sections else None for n in range(1, count + 1)]
+    stated: list[float | None] = [*stated_numbers(text)[:count]]
+    return stated + [None] * (count - len(stated))
+
+
+def sections_of(text: str, noun: str) -> dict[int, str]:
+    """What stands under `Problem N`, by N; of a number that comes again, the first."""
+    heading = rf"^\W{{0,8}}{noun}\s+(\d+)\b|^\W{{0,8}}\*\*\w+\*\*\W*$"
+    heads = list(re.finditer(heading, text, re.MULTILINE | re.IGNORECASE))
+    sections: dict[int, str] = {}
+    for head, after in zip_longest(heads, heads[1:]):
+        if head[1]:
+            sections.setdefault(int(head[1]), text[head.end() : after.start() if after else len(text)])
+    return sections
+
+
+def under_heading(text: str, heading: str) -> str | None:
+    """What stands under the last heading of that name."""
+    pattern = rf"^\W{{0,8}}{heading}\b\W*?$|^\W{{0,8}}{heading}\W*:"
+    heads = list(re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE))
+    return text[heads[-1].end() :] if heads else None
+
+
+# -- functions -----------------------------------------------------------------------------------------------
+
+
+def programs_of(row: Mapping[str, Any], text: str) -> list[str]:
+    """For each part, and for the end: the answer's code with that part's tests behind it."""
+    whole = code_of(text)
+    sections = sections_of(text, row["noun"])
+    programs = []
+    for number, part in enumerate(row["parts"], start=1):
+        code, tests = whole, list(part["tests"])
+        if part.get("free"):
+            own = code_of(sections.get(number, ""))
+            name = last_function(own)
+            tests = [re.sub(rf"\b{re.escape(part['name'])}\b", name, test) for test in tests] if name else ["assert 0"]
+            code = own
+        programs.append("\n\n".join([part.get("setup", ""), code, *tests]))
+    end = row.get("end")
+    if end is not None:
+        programs.append("\n\n".join([whole, *end["tests"]]))
+    return programs
+
+
+def code_of(text: str) -> str:
+    """The blocks of code that can be read as Python; where there is no block, the text itself."""
+    blocks = FENCE.findall(text) or [text]
+    return "\n\n".join(block for block in blocks if is_python(block))
+
+
+def is_python(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def last_function(code: str) -> str:
+    """The name of the last function that is defined at the top: helpers come before it."""
+    names = [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)] if is_python(code) else []
+    return names[-1] if names else ""

@@ -1,0 +1,37 @@
+"""Numbers in answers."""
+
+from __future__ import annotations
+
+import re
+
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+#: The line that an answer is to end with.
+STATED = re.compile(r"^\W*answer[^\w\n-]*(?P<stated>-?[^\w\n]*\d.*)$", re.MULTILINE | re.IGNORECASE)
+
+
+def last_number(text: str) -> float | None:
+    """What an answer comes to: as GSM8K is scored, its last number."""
+    found = NUMBER.findall(text)
+    return value_of(found[-1]) if found else None
+
+
+def stated_numbers(text: str) -> list[float]:
+    """The numbers of all lines `Answer: N`, in order; of `Answer: 3 * 4 = 12`, what it comes to."""
+    lines = (line.rpartition("=")[2] for line in STATED.findall(text))
+    found = (NUMBER.search(line.replace("$", "")) for line in lines)
+    return [value_of(number[0]) for number in found if number]
+
+
+def final_number(text: str) -> float | None:
+    """The last number that is stated as the answer; where none is, the last of all."""
+    stated = stated_numbers(text)
+    return stated[-1] if stated else last_number(text)
+
+
+def value_of(digits: str) -> float:
+    return float(digits.replace(",", ""))
+
+
+def spelled(value: float) -> str:
+    """As a person would write it: 72, 0.5."""
+    return str(int(value)) if value == int(value) else f"{value:g}"

@@ -1,0 +1,86 @@
+"""Runs code that a model wrote, in a process of its own: a limit on time, memory and files, and no network.
+
+This keeps mistakes in (a loop without end, a file overwritten), and is no wall against malice: where answers are not
+trusted, run the whole evaluation in a container that you can lose.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pasta.errors import UsageError
+
+WARNING = "marking these answers runs code that models wrote"
+
+# Reads a program from its standard input. What it may not do raises; the hook cannot be taken away again.
+GUARD = """
+import contextlib, os, resource, sys
+for what, most in (("AS", {memory}), ("CPU", {seconds}), ("FSIZE", 0), ("NOFILE", 32), ("CORE", 0)):
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(getattr(resource, "RLIMIT_" + what), (most, most))
+with contextlib.suppress(Exception):  # a network of its own, without any device, where the system allows that
+    import ctypes
+    ctypes.CDLL(None).unshare(0x10000000 | 0x40000000)
+program = sys.stdin.read()
+refused = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.kill",
+           "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
+           "os.chown", "os.putenv", "shutil.", "ctypes.", "urllib.", "ftplib.", "http.", "smtplib.")
+def guard(event, given):
+    if event.startswith(refused) or (event == "open" and isinstance(given[1], str) and set(given[1]) & set("wax+")):
+        raise PermissionError("not allowed here: " + event)
+sys.addaudithook(guard)
+exec(compile(program, "<answer>", "exec"), {{"__name__": "__main__"}})
+sys.stdout.write("\\n" + {token!r})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    seconds: float = 5.0
+    memory: int = 1 << 30
+
+
+def require_consent(given: bool) -> None:
+    if not given:
+        raise UsageError(WARNING, hint="pass --run-code to allow it, best in a container without network")
+
+
+def runs(program: str, limits: Limits | None = None) -> bool:
+    """Whether a program comes to its end without an error, within the limits."""
+    limits = limits or Limits()
+    # The program is told nothing of the token that says that its end was reached, so it cannot say so itself.
+    token = os.urandom(16).hex()
+    guard = GUARD.format(memory=limits.memory, seconds=max(1, round(limits.seconds)), token=token)
+    with tempfile.TemporaryDirectory() as place:
+        command = [sys.executable, "-I", "-S", "-B", "-c", guard]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env={"PYTHONHASHSEED": "0"}, cwd=place, start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                said, _ = process.communicate(program, timeout=limits.seconds)
+            except (subprocess.TimeoutExpired, UnicodeDecodeError):
+                said = ""
+            finally:
+                _end(process)
+    return process.returncode == 0 and said.endswith(token)
+
+
+def runs_all(programs: Sequence[str], limits: Limits | None = None) -> list[bool]:
+    """Several programs beside each other, on all cores."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda program: runs(program, limits), programs))
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends what still runs, the program's own children too."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

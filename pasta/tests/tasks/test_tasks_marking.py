@@ -1,0 +1,132 @@
+"""Problems put together, composed and marked: what was made right is right, and what is wrong is seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tasks_texts import FUNCTIONS, SUMS, write_problems
+
+from pasta.errors import UsageError
+from pasta.lang import Promise, Sync, check, plain, print_response
+from pasta.tasks.bundle import Bundle, links_of, plain_prompt
+from pasta.tasks.compose import body_of, compose
+from pasta.tasks.drawing import draw_bundles
+from pasta.tasks.marking import mark, right_numbers, sections_of
+from pasta.tasks.numbers import final_number, stated_numbers
+from pasta.tasks.problem import Problem, read_problems
+
+
+def problems(tmp_path: Path, rows: list[dict]) -> list[Problem]:
+    return read_problems(write_problems(tmp_path, rows))
+
+
+def tokens(text: str) -> int:
+    return len(text.split())
+
+
+@pytest.mark.parametrize("task", ["several", "gather", "chain", "plain"])
+@pytest.mark.parametrize("kind", ["numbers", "functions"])
+def test_what_is_composed_of_right_answers_is_right(tmp_path: Path, task: str, kind: str) -> None:
+    if (task, kind) == ("chain", "functions"):
+        return
+    given = problems(tmp_path, SUMS if kind == "numbers" else FUNCTIONS)
+    for bundle in draw_bundles(task, given, parts=8):
+        response = compose(bundle, [problem.solution for problem in bundle.problems], tokens)
+        assert not [it for it in check(print_response(response)) if it.is_error]
+        row = bundle.question("0").row
+        assert mark(row, plain(response)).share == 1, plain(response)
+        promised = [node for node in response.nodes if isinstance(node, Promise)]
+        assert len(promised) == (len(bundle.problems) if task in ("several", "gather") else 0)
+        assert sum(isinstance(node, Sync) for node in response.nodes) == (task == "gather")
+        wrong = plain(response).replace("Answer: ", "Answer: 1").replace("return", "return None or not")
+        assert mark(row, wrong).share == 0
+
+
+def test_one_wrong_part_and_one_missing_part_are_seen(tmp_path: Path) -> None:
+    given = problems(tmp_path, SUMS)
+    bundle = Bundle("gather", tuple(given[:3]), "total")
+    text = plain(compose(bundle, [problem.solution for problem in given[:3]], tokens))
+    row = bundle.question("0").row
+    assert mark(row, text.replace("Answer: 7\n", "Answer: 8\n")).parts == (True, False, True)
+    gone = text.replace("**Problem 2**", "**Something**")
+    assert mark(row, gone).parts == (True, False, True) and mark(row, gone).end
+    assert mark(row, text.partition("**Total**")[0]).end is False
+    assert mark(row, "Answer: 12\nAnswer: 7").parts == (True, True, False), "without headings, in their order"
+
+
+def test_other_ways_to_write_headings_and_numbers() -> None:
+    text = "### Problem 1:\nso 3 + 4\n**Answer: $1,207.00**\n\nproblem 2.\nIt is 5 and then 6"
+    row = {"task": "several", "noun": "Problem", "parts": [{"answer": 1207}, {"answer": 6}]}
+    assert right_numbers(row, text) == [True, True]
+    assert sections_of("nothing", "Problem") == {}
+    assert stated_numbers("the answer is 4\nAnswer: -3.5\nANSWER = 2") == [-3.5, 2]
+    assert stated_numbers("**Answer:** 3 * 4 = **$12**\nAnswer: -$5 in 2 days\nAnswer: none") == [12, -5]
+    assert final_number("Answer: 3, not 4") == 3 and final_number("3 or 4") == 4 and final_number("none") is None
+
+
+def test_a_chain_cannot_be_solved_without_its_first_answer(tmp_path: Path) -> None:
+    given = problems(tmp_path, SUMS)
+    chains = draw_bundles("chain", given, parts=6)
+    for chain in chains:
+        first, second = chain.problems
+        [text] = chain.links
+        assert text.count("X") == second.text.count("X") + 1
+        assert text.replace("X", str(int(first.answer or 0)), 1) == second.text
+        assert "(X is the answer to Problem 1)" in chain.prompt and second.text not in chain.prompt
+    assert body_of(chains[0], 2, chains[0].problems[1].solution).startswith("X is ")
+
+
+def test_only_a_number_that_is_used_once_can_be_left_out() -> None:
+    def links(text: str, solution: str) -> list[float]:
+        return list(links_of(Problem("0", text, solution, 1.0)))
+
+    assert links("Ann has $12 and 5 hats.", "12 - 5 = 7") == [12, 5]
+    assert links("Ann has 12 hats and 12 caps.", "12 + 12") == []
+    assert links("Ann has 12 hats.", "none of them") == []
+    assert links("It grew 12% in 2 years, by 1/4, to 1,012 or 3.5, in week-6.", "12 2 4 1012 3 5 6") == []
+
+
+def test_draws_are_the_same_in_every_run_even_and_never_twice_in_a_prompt(tmp_path: Path) -> None:
+    given = problems(tmp_path, SUMS)
+    bundles = draw_bundles("several", given, parts=60)
+    assert bundles == draw_bundles("several", list(reversed(given)), parts=60)
+    assert {len(bundle.problems) for bundle in bundles} == {2, 3, 4, 5, 6}
+    ids = [problem.id for bundle in bundles for problem in bundle.problems]
+    uses = [ids.count(problem.id) for problem in given]
+    assert max(uses) - min(uses) <= 2
+    assert all(len(set(bundle.problems)) == len(bundle.problems) for bundle in bundles)
+    assert {len(bundle.problems) for bundle in draw_bundles("several", given, size=4, parts=9)} == {4}
+    with pytest.raises(UsageError, match="99 problems in one prompt"):
+        draw_bundles("several", given, size=99)
+    with pytest.raises(UsageError, match="answers are numbers"):
+        draw_bundles("chain", problems(tmp_path, FUNCTIONS))
+
+
+def test_main_needs_the_names_that_the_blocks_chose(tmp_path: Path) -> None:
+    given = problems(tmp_path, FUNCTIONS)
+    bundle = Bundle("gather", tuple(given[:2]), "main")
+    names = [problem.name for problem in given[:2]]
+    assert not any(name in bundle.prompt for name in names)
+    text = plain(compose(bundle, [problem.solution for problem in given[:2]], tokens))
+    row = bundle.question("0").row
+    renamed = text.replace(names[0], "helper_of_mine")
+    assert mark(row, renamed).share == 1
+    head, main = renamed.split("**Main**")
+    blind = head + "**Main**" + main.replace("helper_of_mine", "another_name")
+    assert mark(row, blind).parts == (True, True) and mark(row, blind).end is False
+
+
+def test_rows_of_gsm8ks_own_form_and_rows_of_no_form(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, [{"question": "2 + 2?", "answer": "2 + 2 = 4\n#### 4"}])
+    assert problem.answer == 4 and problem.solution == "2 + 2 = 4"
+    assert plain_prompt(problem).startswith("2 + 2?")
+    with pytest.raises(UsageError, match="row 0 is no problem"):
+        problems(tmp_path, [{"question": "Why?"}])
+    with pytest.raises(UsageError, match="mixes numbers and functions"):
+        problems(tmp_path, [SUMS[0], FUNCTIONS[0]])
+    (tmp_path / "none.jsonl").write_text("")
+    with pytest.raises(UsageError, match="holds no problem"):
+        read_problems(str(tmp_path / "none.jsonl"))
+    assert json.loads(json.dumps(SUMS[0])) == SUMS[0]
