@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from pasta.decoding.events import StepOutput
     from pasta.decoding.model import Model, connect, load
     from pasta.decoding.results import Result
+    from pasta.structured.extract import Extracting, extract, extract_stream
 
 # Looked up on first use: `import pasta.lang` needs no torch.
 _HOMES = {
+    "Extracting": "pasta.structured.extract",
     "Model": "pasta.decoding.model",
     "Result": "pasta.decoding.results",
     "SamplingParams": "pasta.core.params",
@@ -28,6 +30,8 @@ _HOMES = {
     "agenerate": "pasta.decoding.api",
     "astream": "pasta.decoding.api",
     "connect": "pasta.decoding.model",
+    "extract": "pasta.structured.extract",
+    "extract_stream": "pasta.structured.extract",
     "generate": "pasta.decoding.api",
     "generate_all": "pasta.decoding.api",
     "load": "pasta.decoding.model",
@@ -36,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Extracting",
     "Model",
     "PastaError",
     "Result",
@@ -46,6 +51,8 @@ __all__ = [
     "agenerate",
     "astream",
     "connect",
+    "extract",
+    "extract_stream",
     "generate",
     "generate_all",
     "load",

@@ -57,7 +57,7 @@ def test_errors_have_their_types(client):
         client.chat.completions.create(model=MODEL, messages=ASK, temperature=9)
     assert bad.value.param == "temperature"
     with pytest.raises(openai.BadRequestError, match="response_format"):
-        client.chat.completions.create(model=MODEL, messages=ASK, response_format={"type": "json_object"})
+        client.chat.completions.create(model=MODEL, messages=ASK, response_format={"type": "grammar"})
 
 
 def test_keys_and_queues():

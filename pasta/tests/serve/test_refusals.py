@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serve_support import ASK, CHAT, TEXT, serving
 
-from pasta.serve.protocol import NEUTRAL
+from pasta.serve.protocol import NEUTRAL, STRUCTURED
 from support import tiny_engine
 
 
@@ -20,6 +20,9 @@ def refused(response, status=400, param=None, code=None, saying=""):
     assert saying in error["message"], error
     assert param is None or error["param"] == param, error
     assert code is None or error["code"] == code, error
+
+
+TOOL = {"type": "function", "function": {"name": "f"}}
 
 
 @pytest.mark.parametrize(
@@ -63,8 +66,21 @@ def refused(response, status=400, param=None, code=None, saying=""):
         ({"logprobs": 3}, "logprobs"),
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"response_format": {"type": "grammar"}}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "json_object"}, "stop": "x"}, "stop"),
+        ({"response_format": {"type": "json_object"}, "logprobs": True}, "logprobs"),
+        ({"pasta": {"mode": "parallel"}}, "pasta.mode"),
+        ({"functions": [{"name": "f"}]}, "functions"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools[0]"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
+        ({"tools": [TOOL, TOOL]}, "tools"),
+        ({"tools": [TOOL], "parallel_tool_calls": True}, "parallel_tool_calls"),
+        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
+        ({"tools": [TOOL], "logprobs": True}, "logprobs"),
+        ({"tool_choice": "required"}, "tool_choice"),
         ({"logit_bias": {"5": 101}}, "logit_bias.5"),
         ({"logit_bias": {"x": 1}}, "logit_bias.x.[key]"),
         ({"logit_bias": {"100000": 1}}, "logit_bias"),
@@ -101,6 +117,7 @@ def test_wrong_prompts(tiny, fields, saying):
 
 def test_what_asks_for_nothing_is_let_through(tiny):
     neutral = {name: values[0] for name, values in NEUTRAL.items() if values}
+    assert neutral.keys() >= STRUCTURED
     fields = {**neutral, **dict.fromkeys(("audio", "prediction", "stop", "seed", "top_p", "n")), "user": "me"}
     assert tiny.chat(max_tokens=1, **fields).status_code == 200
 

@@ -162,11 +162,14 @@ class Vocabulary:
         lost = self.decode(self._encode(SPACE)) == " " and all(f"<0x{octet:02X}>" in known for octet in SPACE.encode())
         return SPACE if lost else None
 
-    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    def encode_chat(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> list[int]:
         """Encodes a conversation with the model's own chat template, ready for the answer.
 
         Where a message spells a special token, its content is encoded apart from the template, so that
-        the template's control tokens are tokens and the message's are characters.
+        the template's control tokens are tokens and the message's are characters. `tools` are functions that the model
+        may call, for templates that show them.
         """
         if self.tokenizer.chat_template is None:
             text = "\n\n".join(message["content"] for message in messages)
@@ -180,11 +183,15 @@ class Vocabulary:
                 for text in _texts(value)
             ):
                 raise UsageError(f"a message spells a special token outside its content: {dict(message)!r:.80}")
+        for tool in tools or ():
+            if any(self._spells_special(text) for text in _texts(tool)):
+                raise UsageError(f"a tool spells a special token: {dict(tool)!r:.80}")
         if not any(self._spells_special(message["content"]) for message in messages):
-            return self._apply_template(messages, tokenize=True)
+            return self._apply_template(messages, tools, tokenize=True)
         marks = [f"@{uuid.uuid4().hex}@" for _ in messages]
         rendered = self._apply_template(
             [{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)],
+            tools,
             tokenize=False,
         )
         ids: list[int] = []
@@ -198,11 +205,43 @@ class Vocabulary:
             ids += self._encode_template(before, begins=not ids) + self.encode(message["content"])
         return ids + self._encode_template(rendered, begins=False)
 
-    def _apply_template(self, messages: Sequence[Mapping[str, Any]], *, tokenize: bool) -> Any:
+    def opening_of_a_call(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, str] | None:
+        """What the chat template writes where an answer calls a tool: before its quoted name, and before its arguments.
+
+        None where the template writes no such thing.
+        """
+        name, argument = (f"a{uuid.uuid4().hex}" for _ in range(2))
+        function = {"name": name, "arguments": {argument: 0}}
+        call = {"id": "call00000", "type": "function", "function": function}
+        try:
+            before = self._apply_template(messages, tools, tokenize=False)
+            answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+            after = self._apply_template([*messages, answer], tools, tokenize=False, prompt=False)
+        except UsageError:
+            return None
+        opening, named, rest = after.removeprefix(before).partition(f'"{name}"')
+        between, filled, _ = rest.partition(f'{{"{argument}"')
+        return (opening, between) if after.startswith(before) and named and filled else None
+
+    def encode_opening(self, text: str) -> list[int]:
+        """Encodes what a template writes in an answer: its control tokens are tokens."""
+        return self._encode_template(text, begins=False)
+
+    def _apply_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        tokenize: bool,
+        prompt: bool = True,
+    ) -> Any:
+        given: dict[str, Any] = {} if tools is None else {"tools": list(tools)}
         try:
             with self._lock:
                 out = self.tokenizer.apply_chat_template(
-                    list(messages), tokenize=tokenize, add_generation_prompt=True, return_dict=False
+                    list(messages), tokenize=tokenize, add_generation_prompt=prompt, return_dict=False, **given
                 )
         except Exception as error:  # jinja raises its own types, and so do templates
             raise UsageError(f"the model's chat template refuses these messages: {error}") from error

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 from pasta.decoding.events import StepOutput
-from pasta.decoding.request import Request
 from pasta.decoding.results import Result
 from pasta.errors import PastaError
+from pasta.serve.course import Course
 from pasta.serve.dispatcher import Dispatcher, News
 from pasta.serve.metrics import Metrics
 from pasta.serve.tracing import AnswerSpan
@@ -37,14 +37,15 @@ class Answer:
         self,
         dispatcher: Dispatcher,
         metrics: Metrics,
-        requests: Sequence[Request],
+        courses: Sequence[Course],
         visit: Visit,
         *,
         choices: int = 1,
         answered: Callable[[Result], None] = lambda result: None,
         begin_span: Callable[[], AnswerSpan] | None = None,
     ):
-        self.results: dict[int, Result] = {}
+        self.courses = courses
+        self.results: dict[int, Result] = {}  # of each choice, of its last request
         self.created = int(time.time())
         self._dispatcher = dispatcher
         self._metrics = metrics
@@ -60,7 +61,8 @@ class Answer:
             loop.call_soon_threadsafe(self._updates.put_nowait, (index, update))
 
         self._span = None if begin_span is None else begin_span()
-        self._states = dispatcher.submit(requests, tell)
+        self._tell = tell
+        self._states = dispatcher.submit([course.first for course in courses], tell)
 
     def __len__(self) -> int:
         return len(self._states)
@@ -84,6 +86,8 @@ class Answer:
             except TimeoutError:
                 yield None
                 continue
+            if isinstance(update, Result) and self._follow(index, update):
+                continue
             if self._span is not None:
                 self._span.take(index, update)
             if isinstance(update, PastaError):
@@ -92,7 +96,18 @@ class Answer:
                 self._finish(index, update)
             else:
                 self._time(index, update)
-            yield index, update
+            if isinstance(update, Result) or self.courses[index].answering:
+                yield index, update
+
+    def _follow(self, index: int, result: Result) -> bool:
+        """Goes on with the choice's next request, where there is one."""
+        request = self.courses[index].follow(result)
+        if request is not None:
+            tell = self._tell
+            (self._states[index],) = self._dispatcher.submit(
+                [request], lambda _, update: tell(index, update), follows=True
+            )
+        return request is not None
 
     async def finished(self) -> list[Result]:
         """The results of all choices, in their order."""
@@ -102,23 +117,32 @@ class Answer:
 
     def usage(self) -> dict[str, Any]:
         """Token counts, and how the answer came about. Of several choices: sums, and the longest path."""
-        results = list(self.results.values())
+        chains = [[*self.courses[index].earlier, result] for index, result in self.results.items()]
+        results = [result for chain in chains for result in chain]
         # Choices of one prompt share it, and it counts once.
-        firsts = [self.results[index] for index in range(0, len(self), self._choices)]
-        prompt = sum(len(result.prompt_ids) for result in firsts)
+        firsts = range(0, len(self), self._choices)
+        prompts = [len(self.courses[index].prompt) for index in firsts]
+        cached = [min(self.results[index].cached_tokens, size) for index, size in zip(firsts, prompts, strict=True)]
+        prompt = sum(prompts)
         completion = sum(result.decoded_tokens for result in results)
         content = sum(result.content_tokens for result in results)
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
-            "prompt_tokens_details": {"cached_tokens": sum(result.cached_tokens for result in firsts)},
+            "prompt_tokens_details": {"cached_tokens": sum(cached)},
             "content_tokens": content,
-            "critical_path": max(result.critical_path for result in results),
-            "steps": max(result.steps for result in results),
+            "critical_path": max(sum(result.critical_path for result in chain) for chain in chains),
+            "steps": max(sum(result.steps for result in chain) for chain in chains),
             "threads": sum(len(result.threads) for result in results),
             "speedup": round(content / max(1, sum(result.critical_path for result in results)), 4),
         }
+
+    def finish_reason(self, index: int) -> str:
+        """Why a choice ended, in OpenAI's words."""
+        if self.results[index].finish_reason == "length":
+            return "length"
+        return "stop" if self.courses[index].called is None else "tool_calls"
 
     # -- for the operator ---------------------------------------------------------------------------------
 
@@ -142,12 +166,8 @@ class Answer:
             visit.prompt_tokens, visit.completion_tokens = usage["prompt_tokens"], usage["completion_tokens"]
             visit.cached_tokens = usage["prompt_tokens_details"]["cached_tokens"]
             visit.threads, visit.critical_path = usage["threads"], usage["critical_path"]
-            visit.finish = ",".join(sorted({finish_reason(each) for each in self.results.values()}))
+            visit.finish = ",".join(sorted({self.finish_reason(each) for each in self.results}))
             visit.queue_s = max(state.record.queued_s for state in self._states)
-
-
-def finish_reason(result: Result) -> str:
-    return "length" if result.finish_reason == "length" else "stop"
 
 
 def sse(value: Any, event: str | None = None) -> bytes:

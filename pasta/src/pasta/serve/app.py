@@ -17,12 +17,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pasta._version import __version__
-from pasta.decoding.request import Request
 from pasta.decoding.results import Result
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
 from pasta.serve.answer import Answer, Shape
 from pasta.serve.completions import Completions
+from pasta.serve.course import Course
 from pasta.serve.dispatcher import Dispatcher
 from pasta.serve.errors import ApiError, from_pasta
 from pasta.serve.front import Front
@@ -80,7 +80,7 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
         with dispatcher.place():
             return await while_connected(http.receive, work())
 
-    async def complete(http: HttpRequest, requests: Sequence[Request], body: Options) -> Response:
+    async def complete(http: HttpRequest, courses: Sequence[Course], body: Options) -> Response:
         visit: Visit = http.state.visit
         visit.stream = bool(body.stream)
 
@@ -96,7 +96,7 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
         answer = Answer(
             dispatcher,
             metrics,
-            requests,
+            courses,
             visit,
             choices=body.n or 1,
             answered=answered,
@@ -116,18 +116,18 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
 
     @app.post("/v1/chat/completions", response_model=None, openapi_extra=takes(ChatBody))
     async def chat_completions(http: HttpRequest) -> Response:
-        body, requests = await read(http, ChatBody, front.chat)
-        return await complete(http, requests, body)
+        body, courses = await read(http, ChatBody, front.chat)
+        return await complete(http, courses, body)
 
     @app.post("/v1/completions", response_model=None, openapi_extra=takes(CompletionBody))
     async def completions(http: HttpRequest) -> Response:
-        body, requests = await read(http, CompletionBody, front.completion)
-        return await complete(http, requests, body)
+        body, courses = await read(http, CompletionBody, front.completion)
+        return await complete(http, courses, body)
 
     @app.post("/v1/responses", response_model=None, openapi_extra=takes(ResponsesBody))
     async def responses(http: HttpRequest) -> Response:
-        body, requests = await read(http, ResponsesBody, front.chat)
-        return await complete(http, requests, body)
+        body, courses = await read(http, ResponsesBody, front.chat)
+        return await complete(http, courses, body)
 
     def describe(name: str) -> dict[str, Any]:
         """As OpenAI lists a model, and whether it can fork at all."""

@@ -9,7 +9,7 @@ from typing import Any
 from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.errors import PastaError
-from pasta.serve.answer import HEARTBEAT, Answer, finish_reason, sse
+from pasta.serve.answer import HEARTBEAT, Answer, sse
 from pasta.serve.errors import from_pasta
 from pasta.serve.events import to_json
 from pasta.serve.logprobs import Chosen, as_chat, as_text
@@ -26,6 +26,7 @@ class Completions:
         self._chosen = chosen
         self._chat = isinstance(body, ChatBody)
         self._name = f"{'chatcmpl' if self._chat else 'cmpl'}-{uuid.uuid4().hex}"
+        self._opened: set[int] = set()  # choices of a stream whose call of a tool was told
 
     async def whole(self) -> dict[str, Any]:
         choices = [self._choice(index, result) for index, result in enumerate(await self._answer.finished())]
@@ -42,11 +43,13 @@ class Completions:
                     continue
                 index, update = news
                 if isinstance(update, Result):
+                    if self._answer.courses[index].called is not None and index not in self._opened:
+                        yield self._event(index, self._delta(index, ""))  # cut before its first argument
                     yield self._last(index, update)
                     continue
                 events = to_json(update.events) if self._body.extension.events else []
                 if update.text or events:
-                    yield self._event(index, {"content": update.text} if update.text else {}, update, events)
+                    yield self._event(index, self._delta(index, update.text), update, events)
             if self._body.wants_usage:
                 yield sse({**self._head(".chunk"), "choices": [], "usage": self._answer.usage()})
         except PastaError as error:
@@ -61,8 +64,25 @@ class Completions:
     def _choice(self, index: int, result: Result) -> dict[str, Any]:
         content: dict[str, Any] = {"text": result.text}
         if self._chat:
-            content = {"message": {"role": "assistant", "content": result.text, "refusal": None}}
-        return {"index": index, **content, **self._end(result)}
+            message: dict[str, Any] = {"role": "assistant", "content": result.text, "refusal": None}
+            if (name := self._answer.courses[index].called) is not None:
+                message = {**message, "content": None, "tool_calls": [self._call(index, name, result.text)]}
+            content = {"message": message}
+        return {"index": index, **content, **self._end(index, result)}
+
+    def _delta(self, index: int, text: str) -> dict[str, Any]:
+        """Text that a choice goes on with: of its content, or of the arguments of the tool that it calls."""
+        name = self._answer.courses[index].called
+        if name is None:
+            return {"content": text} if text else {}
+        if index in self._opened:
+            return {"tool_calls": [{"index": 0, "function": {"arguments": text}}]} if text else {}
+        self._opened.add(index)
+        return {"tool_calls": [{"index": 0, **self._call(index, name, text)}]}
+
+    def _call(self, index: int, name: str, arguments: str) -> dict[str, Any]:
+        identity = f"call_{self._name[-24:]}{index:02d}"
+        return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
     def _event(self, index: int, delta: dict[str, Any], output: StepOutput | None = None, events: Any = ()) -> bytes:
         content = {"delta": delta} if self._chat else {"text": delta.get("content", "")}
@@ -76,12 +96,12 @@ class Completions:
 
     def _last(self, index: int, result: Result) -> bytes:
         content: dict[str, Any] = {"delta": {}} if self._chat else {"text": ""}
-        return sse({**self._head(".chunk"), "choices": [{"index": index, **content, **self._end(result)}]})
+        return sse({**self._head(".chunk"), "choices": [{"index": index, **content, **self._end(index, result)}]})
 
-    def _end(self, result: Result) -> dict[str, Any]:
+    def _end(self, index: int, result: Result) -> dict[str, Any]:
         """What is known of a choice when it has ended. Threads write out of order: logprobs come here, in order."""
         told: dict[str, Any] | None = None
         if self._body.likeliest is not None:
             told = (as_chat if self._chat else as_text)(self._chosen(result))
-        end = {"logprobs": told, "finish_reason": finish_reason(result)}
+        end = {"logprobs": told, "finish_reason": self._answer.finish_reason(index)}
         return {**end, "pasta": {"annotated": result.annotated}} if self._body.extension.annotated else end

@@ -112,12 +112,15 @@ class Dispatcher:
         if self._entering + len(self._tells) + more > self._limit:
             raise QueueFull(math.ceil(self._seconds))
 
-    def submit(self, requests: Sequence[Request], tell: Tell) -> list[RequestState]:
-        """Takes all of the requests or none. `tell(index, news)` is called in the runner's thread."""
+    def submit(self, requests: Sequence[Request], tell: Tell, *, follows: bool = False) -> list[RequestState]:
+        """Takes all of the requests or none. `tell(index, news)` is called in the runner's thread.
+
+        A request that `follows` takes the place of one that has just ended.
+        """
         if len(requests) > self._limit:
             raise UsageError(f"{len(requests)} answers are asked for, and the server takes {self._limit} at the most")
         with self._lock:
-            self._check_room(len(requests))
+            self._check_room(0 if follows else len(requests))
             self.runner.cancel(self._prefetching)
 
             def listen(index: int, update: Update) -> None:

@@ -17,7 +17,10 @@ from pasta.serve.keys import TooMany
 
 log = logging.getLogger("pasta.serve")
 
-BRANCHES = frozenset(("as text", "as list", "as tokens", "as texts", "as lists of tokens"))  # of unions in a body
+# Of unions in a body.
+BRANCHES = frozenset(
+    f"as {kind}" for kind in ("text", "list", "tokens", "texts", "lists of tokens", "object", "schema", "name")
+)
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 

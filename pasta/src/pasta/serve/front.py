@@ -9,28 +9,34 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.program import Program
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request
 from pasta.decoding.results import Result
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
+from pasta.serve.asked import Asked, MakeProgram, encode_messages, read_chat
+from pasta.serve.course import Course, ToolCourse
 from pasta.serve.errors import ApiError, from_validation
 from pasta.serve.logprobs import Chosen, chosen_tokens
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
 from pasta.serve.settings import Settings
 from pasta.serve.shape import check_shape
+from pasta.structured.matcher import Grammars
+from pasta.structured.planner import compile_schema
+from pasta.structured.request import program
 
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
 SHORT = 1 << 15  # bytes of a body that takes no time worth speaking of
 MAX_FIELDS = 100
-EXTRAS = {"name", "tool_calls", "tool_call_id"}  # of a message: not every template knows them
 
 
 class Lane:
@@ -84,11 +90,13 @@ class Front:
             message = f"The model {name[:200]!r} does not exist; this server has {self.engine.name!r}"
             raise ApiError(404, message, param="model", code="model_not_found")
 
-    async def chat(self, body: ChatBody | ResponsesBody, owner: str | None) -> list[Request]:
+    async def chat(self, body: ChatBody | ResponsesBody, owner: str | None) -> list[Course]:
         self.check_model(body.model)
         param = "messages" if isinstance(body, ChatBody) else "input"
-        ids = await self._encode_chat(body.conversation(), param)
-        return self._requests(body, [ids], param, owner)
+        size = sum(len(message["content"]) for message in body.conversation()) + body.schema_size
+        self._check_characters(size, param)
+        asked = await self._encode(size, lambda vocabulary: read_chat(body, vocabulary, self._program_maker(body)))
+        return self._courses(body, [asked], param, owner)
 
     def prefetch(
         self, body: ChatBody | ResponsesBody, salt: str, result: Result, prefetch: Callable[[Request], None]
@@ -97,7 +105,7 @@ class Front:
 
         Only where it forked: otherwise its keys and values are those of a prompt, and are there already.
         """
-        if len(result.threads) > 1:
+        if len(result.threads) > 1 and not body.structured:
             answer = {"role": "assistant", "content": result.text}
             messages = [*body.conversation(), answer]
 
@@ -108,10 +116,10 @@ class Front:
 
             self._long.thread.submit(encode)
 
-    async def completion(self, body: CompletionBody, owner: str | None) -> list[Request]:
+    async def completion(self, body: CompletionBody, owner: str | None) -> list[Course]:
         self.check_model(body.model)
-        prompts = [await self._encode_prompt(prompt) for prompt in body.prompts()]
-        return self._requests(body, prompts, "prompt", owner)
+        asked = [Asked(await self._encode_prompt(prompt)) for prompt in body.prompts()]
+        return self._courses(body, asked, "prompt", owner)
 
     async def tokenize(self, body: TokenizeBody, owner: str | None) -> list[int]:
         self.check_model(body.model)
@@ -155,7 +163,7 @@ class Front:
         self._check_characters(len(prompt), "prompt")
         return await self._encode(len(prompt), lambda vocabulary: vocabulary.encode_text(prompt))
 
-    async def _encode(self, size: int, encode: Callable[[Vocabulary], list[int]]) -> list[int]:
+    async def _encode(self, size: int, encode: Callable[[Vocabulary], T]) -> T:
         try:
             return await self.lane(size).run(encode)
         except PastaError as error:  # whatever it is, it is about what the client sent
@@ -169,29 +177,37 @@ class Front:
 
     # -- limits -----------------------------------------------------------------------------------------
 
-    def _requests(self, body: Options, prompts: Sequence[list[int]], param: str, owner: str | None) -> list[Request]:
-        """A request for each answer: `n` of them to each prompt."""
+    def _courses(self, body: Options, asked: Sequence[Asked], param: str, owner: str | None) -> list[Course]:
+        """The way to each answer: `n` of them to each prompt."""
         salt = body.salt(owner)
-        return [self._request(body, prompt, choice, param, salt) for prompt in prompts for choice in range(body.n or 1)]
+        return [self._course(body, each, choice, param, salt) for each in asked for choice in range(body.n or 1)]
 
-    def _request(self, body: Options, prompt: list[int], choice: int, param: str, salt: str) -> Request:
+    def _course(self, body: Options, asked: Asked, choice: int, param: str, salt: str) -> Course:
+        request = self._request(body, asked, choice, param, salt)
+        if asked.calls is None:
+            return Course(request)
+        assert isinstance(body, ChatBody)
+        return ToolCourse(request, asked.calls, must_call=body.must_call)
+
+    def _request(self, body: Options, asked: Asked, choice: int, param: str, salt: str) -> Request:
+        prompt = asked.prompt
         if not prompt:
             raise ApiError(400, "the prompt is empty", param=param)
-        most = self._most_tokens(len(prompt))
+        most = self._most_tokens(asked.longest)
         if most < 1:
             message = f"the prompt is {len(prompt)} tokens long, and no answer fits beside it"
             hint = f"the model's context is {self.engine.context}, the server's memory {self._slots} tokens"
             raise ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
-        field, asked = body.limit
-        if asked is not None and asked > self._settings.max_tokens:
-            message = f"{field} is too large: {asked}; this server decodes at most {self._settings.max_tokens}"
+        field, wanted = body.limit
+        if wanted is not None and wanted > self._settings.max_tokens:
+            message = f"{field} is too large: {wanted}; this server decodes at most {self._settings.max_tokens}"
             raise ApiError(400, message, param=field)
         seed = secrets.randbits(48) if body.seed is None else body.seed
         extension = body.extension
-        return make_request(
+        request = make_request(
             self.engine,
             prompt,
-            max_tokens=min(most, asked or most),
+            max_tokens=min(most, wanted or most),
             max_threads=extension.max_threads,
             sequential=extension.sequential,
             temperature=body.temperature or 0.0,
@@ -207,6 +223,17 @@ class Front:
             stop=body.stop or (),
             cache_salt=salt,
         )
+        return replace(request, program=asked.program)
+
+    def _program_maker(self, body: ChatBody | ResponsesBody) -> MakeProgram:
+        """Compiles schemas. The grammars are the engine's own, which the worker asks too, and take a moment to make."""
+        vocabulary, mode = self.engine.vocabulary, body.extension.mode or "parallel"
+
+        def make(schema: Mapping[str, Any], prompt: Sequence[int]) -> Program:
+            plan = compile_schema(schema, mode=mode)
+            return program(plan, Grammars.of(vocabulary), vocabulary.lead(prompt))
+
+        return make
 
     def _biases(self, body: Options) -> list[tuple[int, float]]:
         size = len(self.engine.vocabulary)
@@ -219,19 +246,6 @@ class Front:
     def _most_tokens(self, prompt: int) -> int:
         """The longest answer that is taken on beside a prompt."""
         return min(self._settings.max_tokens, self.engine.context - 1 - prompt, self._slots - prompt)
-
-
-def encode_messages(vocabulary: Vocabulary, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """A conversation's tokens. What the model's template leaves out is refused, not lost."""
-    ids = vocabulary.encode_chat(messages)
-    for index, message in enumerate(messages):
-        for field in EXTRAS & message.keys():
-            without = {name: value for name, value in message.items() if name != field}
-            if vocabulary.encode_chat([*messages[:index], without, *messages[index + 1 :]]) == ids:
-                what = f"messages[{index}].{field}"
-                why = f"the model's chat template leaves {what} out: put what matters into the content"
-                raise ApiError(400, why, param=what, code="unsupported_parameter")
-    return ids
 
 
 def known(ids: list[int], size: int) -> list[int]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from pasta.serve.formats import Calling, FlatFormat, ResponseFormat
 from pasta.serve.messages import (
     MAX_MESSAGES,
     Body,
@@ -64,6 +65,8 @@ class Extension(Body):
     parallelism: Annotated[float, Field(ge=-100, le=100)] = 0.0
     sequential: bool = False
     plain: bool = False
+    mode: Literal["parallel", "sequential"] | None = None  # of an answer with a schema: how its fields are decoded
+    show_schema: bool = True  # tell the model the schema, in a message of its own
 
 
 class StreamOptions(Lenient):
@@ -152,20 +155,45 @@ class Options(Body):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-class ChatBody(Options):
+STRUCTURED = frozenset("response_format tools tool_choice parallel_tool_calls".split())
+
+
+class ChatBody(Options, Calling):
     """`POST /v1/chat/completions`."""
 
     messages: Messages
+    response_format: ResponseFormat | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        name: values for name, values in NEUTRAL.items() if name not in STRUCTURED
+    }
 
     @model_validator(mode="after")
     def check_logprobs(self) -> ChatBody:
         if self.top_logprobs and not self.logprobs:
             name = "top_logprobs"
             raise PydanticCustomError("unsupported_parameter", "{name} needs logprobs to be true", {"name": name})
+        if self.logprobs and self.callable:
+            raise not_together("logprobs", "tools")
+        check_structured(self, "response_format")
         return self
+
+    @property
+    def schema_size(self) -> int:
+        """The characters of all schemas, which a prompt may show."""
+        return size_of(self.schema_of) + sum(size_of(tool.model_dump(exclude_none=True)) for tool in self.tools or ())
+
+    @property
+    def structured(self) -> bool:
+        """Whether the answer is anything but free text."""
+        return self.schema_of is not None or bool(self.callable)
+
+    @property
+    def schema_of(self) -> Mapping[str, Any] | None:
+        """What the answer's text has to be like; None: anything."""
+        return None if self.response_format is None else self.response_format.schema_of
 
     @property
     def limit(self) -> tuple[str, int | None]:
@@ -181,15 +209,29 @@ class ChatBody(Options):
         return [message.plain() for message in self.messages]
 
 
-class TextFormat(Lenient):
-    format: dict[str, Any] | None = None
-    verbosity: Literal["medium"] | None = None
+def size_of(value: Any) -> int:
+    return 0 if value is None else len(json.dumps(value))
 
-    @model_validator(mode="after")
-    def check_format(self) -> TextFormat:
-        if self.format is not None and self.format.get("type") != "text":
-            raise PydanticCustomError("unsupported_parameter", "{name} is not supported here", {"name": "text.format"})
-        return self
+
+def not_together(name: str, other: str) -> PydanticCustomError:
+    told = {"name": name, "other": other}
+    return PydanticCustomError("unsupported_parameter", "{name} is not supported together with {other}", told)
+
+
+def check_structured(body: ChatBody | ResponsesBody, name: str) -> None:
+    """What an answer with a schema cannot have, and what only such an answer can."""
+    if body.schema_of is not None:
+        for other, asked in (("logprobs", body.likeliest is not None), ("stop", bool(body.stop))):
+            if asked:
+                raise not_together(other, name)
+    elif body.extension.mode is not None and not getattr(body, "tools", None):
+        told = {"name": "pasta.mode"}
+        raise PydanticCustomError("unsupported_parameter", "{name} is of answers with a JSON schema", told)
+
+
+class TextFormat(Lenient):
+    format: FlatFormat | None = None
+    verbosity: Literal["medium"] | None = None
 
 
 class ResponsesBody(Options):
@@ -225,7 +267,20 @@ class ResponsesBody(Options):
             if name != LOGPROBS:
                 told = {"name": f"include {name[:80]}"}
                 raise PydanticCustomError("unsupported_parameter", "{name} is not supported here", told)
+        check_structured(self, "text.format")
         return self
+
+    @property
+    def schema_size(self) -> int:
+        return size_of(self.schema_of)
+
+    @property
+    def structured(self) -> bool:
+        return self.schema_of is not None
+
+    @property
+    def schema_of(self) -> Mapping[str, Any] | None:
+        return None if self.text is None or self.text.format is None else self.text.format.schema_of
 
     @property
     def limit(self) -> tuple[str, int | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pasta.decoding.results import Result
 from pasta.errors import PastaError
-from pasta.serve.answer import HEARTBEAT, Answer, finish_reason, sse
+from pasta.serve.answer import HEARTBEAT, Answer, sse
 from pasta.serve.errors import from_pasta
 from pasta.serve.events import to_json
 from pasta.serve.logprobs import Chosen, as_chat
@@ -92,7 +92,7 @@ class Responses:
             "previous_response_id": None,
             "store": False,
             "temperature": body.temperature or 0.0,
-            "text": {"format": {"type": "text"}},
+            "text": {"format": self._format()},
             "tool_choice": "auto",
             "tools": [],
             "top_p": 1.0 if body.top_p is None else body.top_p,
@@ -101,8 +101,12 @@ class Responses:
             "user": body.user,
         }
 
+    def _format(self) -> dict[str, Any]:
+        asked = None if self._body.text is None else self._body.text.format
+        return {"type": "text"} if asked is None else asked.model_dump(by_alias=True)
+
     def _ended(self, result: Result) -> dict[str, Any]:
-        whole = finish_reason(result) == "stop"
+        whole = self._answer.finish_reason(0) == "stop"
         status = "completed" if whole else "incomplete"
         logprobs = [] if self._body.likeliest is None else as_chat(self._chosen(result))["content"]
         response = {

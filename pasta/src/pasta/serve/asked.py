@@ -1,0 +1,118 @@
+"""What a conversation asks for, in tokens and plans: its prompt, the shape of its answer, and the tools it may call.
+
+All of it is the work of a thread beside the event loop, with a vocabulary of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.program import Program
+from pasta.errors import UsageError
+from pasta.serve.course import Calls
+from pasta.serve.errors import ApiError
+from pasta.serve.protocol import ChatBody, ResponsesBody
+from pasta.structured.errors import SchemaError
+from pasta.structured.instructions import show_schema, show_tools, without_system
+
+EXTRAS = {"name", "tool_calls", "tool_call_id"}  # of a message: not every template knows them
+OPENING = ('{"name": ', ', "arguments": ')  # of a call, where the model's template has no way of its own
+
+Messages = Sequence[Mapping[str, Any]]
+MakeProgram = Callable[[Mapping[str, Any], Sequence[int]], Program]  # of a schema, for an answer to a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    prompt: list[int]
+    program: Program | None = None  # of the answer's text; None: any text
+    calls: Calls | None = None
+
+    @property
+    def longest(self) -> int:
+        """The tokens of the longest prompt that comes of it."""
+        openings = () if self.calls is None else self.calls.openings.values()
+        return len(self.prompt) + max(map(len, openings), default=0)
+
+
+def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_program: MakeProgram) -> Asked:
+    given: Messages = body.conversation()
+    schema, messages = body.schema_of, given
+    if schema is not None and body.extension.show_schema:
+        messages = _fitting(vocabulary, given, show_schema(given, schema))
+    opening, tools = None, None
+    if isinstance(body, ChatBody) and body.tools:
+        tools = [tool.model_dump(exclude_none=True) for tool in body.tools]
+        if vocabulary.encode_chat(messages, tools) == vocabulary.encode_chat(messages):  # the template leaves them out
+            messages, tools = _fitting(vocabulary, given, show_tools(messages, tools)), None
+        else:
+            opening = vocabulary.opening_of_a_call(messages, tools)
+    prompt = encode_messages(vocabulary, messages, tools)
+    program = None
+    if schema is not None:
+        place = "response_format.json_schema.schema" if isinstance(body, ChatBody) else "text.format.schema"
+        program = _program(schema, prompt, place, make_program)
+    calls = None
+    if isinstance(body, ChatBody) and body.callable:
+        calls = _calls(body, opening or OPENING, vocabulary, make_program)
+        if program is not None and not body.must_call and calls.opening_text.lstrip().startswith("{"):
+            why = "the model's template does not tell a call of a tool from an answer in JSON: set tool_choice"
+            raise ApiError(400, why, param="response_format", code="unsupported_parameter")
+    return Asked(prompt, program, calls)
+
+
+def _fitting(vocabulary: Vocabulary, given: Messages, shown: Messages) -> Messages:
+    """What we say to the model in a system message; in the question, where its template takes no system message."""
+    if given[0]["role"] != "system":
+        try:
+            vocabulary.encode_chat(shown)
+        except UsageError:
+            return without_system(shown)
+    return shown
+
+
+def encode_messages(
+    vocabulary: Vocabulary, messages: Messages, tools: Sequence[Mapping[str, Any]] | None = None
+) -> list[int]:
+    """A conversation's tokens. What the model's template leaves out is refused, not lost."""
+
+    def encode(messages: Messages) -> list[int]:
+        return vocabulary.encode_chat(messages, tools)
+
+    ids = encode(messages)
+    for index, message in enumerate(messages):
+        for field in EXTRAS & message.keys():
+            without = {name: value for name, value in message.items() if name != field}
+            if encode([*messages[:index], without, *messages[index + 1 :]]) == ids:
+                what = f"messages[{index}].{field}"
+                why = f"the model's chat template leaves {what} out: put what matters into the content"
+                raise ApiError(400, why, param=what, code="unsupported_parameter")
+    return ids
+
+
+def _calls(body: ChatBody, opening: tuple[str, str], vocabulary: Vocabulary, make_program: MakeProgram) -> Calls:
+    before, between = opening
+    encode = vocabulary.encode_opening
+    places = {tool.function.name: f"tools[{index}].function.parameters" for index, tool in enumerate(body.tools or ())}
+    openings = {tool.name: encode(f"{before}{json.dumps(tool.name)}{between}") for tool in body.callable}
+    return Calls(
+        tuple(encode(before)),
+        before,
+        {name: tuple(ids) for name, ids in openings.items()},
+        make_program({"enum": list(openings)}, encode(before)),
+        {
+            tool.name: _program(tool.schema_of, openings[tool.name], places[tool.name], make_program)
+            for tool in body.callable
+        },
+    )
+
+
+def _program(schema: Mapping[str, Any], prompt: Sequence[int], place: str, make_program: MakeProgram) -> Program:
+    try:
+        return make_program(schema, prompt)
+    except SchemaError as error:
+        raise ApiError(400, f"{place}: {error}", param=place, code="invalid_schema") from None

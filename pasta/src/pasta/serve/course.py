@@ -1,0 +1,108 @@
+"""The requests that make up one choice, one after another.
+
+Mostly it is one. Where tools may be called, the model first shows whether it begins a call, then chooses the name of
+a tool, and then fills in all of its arguments at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pasta.decoding.program import Program
+from pasta.decoding.request import Request
+from pasta.decoding.results import Result
+
+NAME_TOKENS = 128  # a tool's name has no more
+
+
+class Course:
+    """A single request."""
+
+    called: str | None = None  # the tool whose arguments the answer's text is
+
+    def __init__(self, first: Request):
+        self.first = first
+        self.prompt = first.prompt  # as the client knows it
+        self.earlier: list[Result] = []  # of what was decoded before the last request, and belongs to the answer
+
+    @property
+    def answering(self) -> bool:
+        """Whether what is decoded now is told to the client."""
+        return True
+
+    def follow(self, result: Result) -> Request | None:
+        """What comes after a request's result; None: it was the last."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How the tools of a request are called, for all of its choices."""
+
+    opening: tuple[int, ...]  # what the model writes before a tool's name
+    opening_text: str
+    openings: Mapping[str, tuple[int, ...]]  # by tool: what it writes before the arguments
+    names: Program  # one of the names
+    arguments: Mapping[str, Program]
+
+    def begun_by(self, result: Result) -> bool:
+        """Whether the first token of an answer is the first of a call."""
+        written = result.threads[0].token_ids[:1]
+        spelled = result.text.strip()
+        return written == self.opening[:1] or (spelled != "" and self.opening_text.startswith(spelled))
+
+
+class ToolCourse(Course):
+    """A call of a tool; or a text, where no tool must be called and the model does not begin a call."""
+
+    def __init__(self, text: Request, calls: Calls, *, must_call: bool):
+        self._text = text
+        self._calls = calls
+        self._stage = self._look
+        super().__init__(self._name() if must_call else self._probe())
+        self.prompt = text.prompt
+
+    @property
+    def answering(self) -> bool:
+        return self._stage == self._done
+
+    def follow(self, result: Result) -> Request | None:
+        return self._stage(result)
+
+    # -- requests -------------------------------------------------------------------------------------------
+
+    def _probe(self) -> Request:
+        """The first token of an answer as the model would begin it, to see where it leads."""
+        params = replace(self._text.params, max_tokens=1, plain=True)
+        return replace(self._text, params=params, program=None)
+
+    def _name(self) -> Request:
+        if len(self._calls.openings) == 1:
+            return self._fill(next(iter(self._calls.openings)))
+        self._stage = self._named
+        params = replace(self._text.params, max_tokens=NAME_TOKENS)
+        return replace(
+            self._text, prompt=(*self._text.prompt, *self._calls.opening), params=params, program=self._calls.names
+        )
+
+    def _fill(self, name: str) -> Request:
+        self._stage, self.called = self._done, name
+        prompt = (*self._text.prompt, *self._calls.openings[name])
+        return replace(self._text, prompt=prompt, program=self._calls.arguments[name])
+
+    # -- what a result leads to -------------------------------------------------------------------------------
+
+    def _look(self, result: Result) -> Request | None:
+        if self._calls.begun_by(result):
+            return self._name()
+        self._stage = self._done
+        return self._text
+
+    def _named(self, result: Result) -> Request | None:
+        self.earlier.append(result)
+        return self._fill(json.loads(result.text))
+
+    def _done(self, result: Result) -> Request | None:
+        return None

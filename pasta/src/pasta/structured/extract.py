@@ -1,0 +1,283 @@
+"""`extract`: an answer as an object of a given shape, its fields decoded at the same time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
+
+from pasta.core.commands import MAIN
+from pasta.core.params import Options, SamplingParams
+from pasta.decoding.api import HasEngine, Several, Stream, engine_of, run
+from pasta.decoding.events import Ended, Forked, TextWritten
+from pasta.decoding.prompts import Prompt, are_several
+from pasta.errors import PastaError, UsageError
+from pasta.structured.instructions import show_schema, without_system
+from pasta.structured.planner import After, compile_schema
+from pasta.structured.request import Extraction, make_structured_request
+from pasta.structured.result import Field, StructuredResult
+
+if TYPE_CHECKING:
+    from pasta.decoding.request import Request
+    from pasta.engine.base import Engine
+
+T = TypeVar("T")
+
+
+class Incomplete(PastaError):
+    """A limit cut the answer before all of its values were there. `result` holds those that were."""
+
+    def __init__(self, result: StructuredResult):
+        names = ", ".join(pointer or "the whole" for pointer in result.missing[:5])
+        more = "" if len(result.missing) <= 5 else f" and {len(result.missing) - 5} more"
+        super().__init__(f"a limit cut the answer: {names}{more} missing", hint="raise max_tokens")
+        self.result = result
+
+
+class Invalid(PastaError):
+    """The answer follows the schema, and the type's own checks refuse it."""
+
+    def __init__(self, result: StructuredResult, why: Exception):
+        said = " ".join(str(why).split())
+        super().__init__(
+            f"the answer {result.text:.200} is refused: {said:.300}", hint="ask again, or loosen the checks"
+        )
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[T]):
+    """What an answer must be: a JSON schema, and what makes a Python object of its value."""
+
+    schema: Any
+    read: Callable[[StructuredResult], T]
+
+    @classmethod
+    def of(cls, schema: Any) -> Shape[Any]:
+        """Of a JSON schema, whose answers stay as they are, or of a type that pydantic knows."""
+        if isinstance(schema, Mapping | bool):
+            return Shape(schema, lambda result: result.value)
+        try:
+            from pydantic import TypeAdapter, ValidationError
+            from pydantic.errors import PydanticUserError
+        except ImportError:
+            raise UsageError(
+                f"a schema is a mapping, or a type that pydantic knows, not {schema!r:.80}", "pip install pydantic"
+            ) from None
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(schema)
+            told = adapter.json_schema()
+        except PydanticUserError as error:
+            raise UsageError(f"pydantic has no JSON schema for {schema!r:.80}: {str(error).splitlines()[0]}") from None
+
+        def read(result: StructuredResult) -> Any:
+            try:
+                return adapter.validate_json(result.text)
+            except ValidationError as error:
+                raise Invalid(result, error) from error
+
+        return Shape(told, read)
+
+    def value(self, result: StructuredResult) -> T:
+        if not result.complete:
+            raise Incomplete(result)
+        return self.read(result)
+
+
+@overload
+def extract(
+    model: HasEngine | Engine,
+    prompt: Several,
+    schema: type[T],
+    params: SamplingParams | None = None,
+    *,
+    mode: str = "parallel",
+    after: After | None = None,
+    show: bool = True,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> list[T]: ...
+@overload
+def extract(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    schema: type[T],
+    params: SamplingParams | None = None,
+    *,
+    mode: str = "parallel",
+    after: After | None = None,
+    show: bool = True,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> T: ...
+@overload
+def extract(
+    model: HasEngine | Engine,
+    prompt: Prompt | Several,
+    schema: Any,
+    params: SamplingParams | None = None,
+    *,
+    mode: str = "parallel",
+    after: After | None = None,
+    show: bool = True,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Any: ...
+def extract(
+    model: HasEngine | Engine,
+    prompt: Prompt | Several,
+    schema: Any,
+    params: SamplingParams | None = None,
+    *,
+    mode: str = "parallel",
+    after: After | None = None,
+    show: bool = True,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Any:
+    """Answers a prompt with an object, or each prompt of a list, in the same steps.
+
+    Args:
+        model: From `load`. Any model: nothing has to be trained.
+        prompt: A text, a conversation (a list of `role` and `content`), token ids, or a list of these.
+        schema: A pydantic model, or any type that pydantic knows: then the answer is an object of it. A JSON schema, as
+            a mapping: then it is what JSON gives.
+        params: How to decode; the options, fields of `SamplingParams` by name, override it.
+        mode: `parallel` decodes fields at the same time; `sequential` one after another, each seeing those before it.
+        after: By field: others that it needs, waits for and sees. `{"tax": ["total"]}`; or `x-after` in the schema.
+        show: Tell the model the schema, in a system message. Token ids and raw text are taken as they stand.
+        raw: Take a text to the letter, without the model's chat template.
+        cache_salt: Requests of one salt share the keys and values of what their prompts begin with.
+
+    Example:
+        >>> pasta.extract(model, "Ada is 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
+    """
+    engine = engine_of(model)
+    shape = Shape.of(schema)
+    plan = compile_schema(shape.schema, mode=mode, after=after)
+    several = are_several(prompt)
+    prompts = cast(Sequence[Prompt], prompt if several else [prompt])
+    requests = [
+        make_structured_request(
+            engine,
+            _shown(engine, each, shape, show and not raw),
+            plan,
+            params,
+            raw=raw,
+            cache_salt=cache_salt,
+            **options,
+        )
+        for each in prompts
+    ]
+    values = [shape.value(cast(StructuredResult, result)) for result in run(engine, requests)]
+    return values if several else values[0]
+
+
+def extract_stream(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    schema: Any,
+    params: SamplingParams | None = None,
+    *,
+    mode: str = "parallel",
+    after: After | None = None,
+    show: bool = True,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Extracting:
+    """`extract`, field by field as they are done.
+
+    Example:
+        >>> answer = pasta.extract_stream(model, "Ada is 36, from London.", Person)
+        >>> for field in answer:
+        ...     print(field.pointer, field.value)
+        >>> answer.value, answer.result.steps
+    """
+    engine = engine_of(model)
+    shape = Shape.of(schema)
+    request = make_structured_request(
+        engine,
+        _shown(engine, prompt, shape, show and not raw),
+        compile_schema(shape.schema, mode=mode, after=after),
+        params,
+        raw=raw,
+        cache_salt=cache_salt,
+        **options,
+    )
+    return Extracting(engine, request, shape)
+
+
+class Extracting:
+    """An object on its way: iterate over its fields, in the order in which they are done.
+
+    `steps` has the same step by step, for those who want to watch. Ending the iteration early, or leaving the object's
+    context, cancels the request.
+    """
+
+    def __init__(self, engine: Engine, request: Request, shape: Shape[Any]):
+        assert isinstance(request.program, Extraction)
+        self.steps = Stream(engine, request)
+        self._shape = shape
+        self._values = {value.pointer: value for value in request.program.plan.values}
+
+    @property
+    def result(self) -> StructuredResult:
+        """How it came about: steps, tokens, seconds, threads, and every field. Waits for the end."""
+        return cast(StructuredResult, self.steps.result)
+
+    @property
+    def value(self) -> Any:
+        """The whole, checked. Waits for the end."""
+        return self._shape.value(self.result)
+
+    def __iter__(self) -> Iterator[Field]:
+        for value in self._values.values():
+            if value.text is not None:  # the schema says it
+                yield Field(value.pointer, value.text, json.loads(value.text), None, 0, True)
+        pointers, texts, tokens = {MAIN: ""}, defaultdict[int, str](str), Counter[int]()
+        for output in self.steps:
+            for event in output.events:
+                match event:
+                    case Forked(_, thread, pointer):
+                        pointers[thread] = pointer
+                    case TextWritten(thread, text, count):
+                        texts[thread] += text
+                        tokens[thread] += count
+                    case Ended(thread, "stop") if thread in texts:
+                        value, text = self._values[pointers[thread]], texts[thread].strip()
+                        said = None if value.optional and text == "null" else text
+                        found = None if said is None else json.loads(said)
+                        yield Field(value.pointer, said, found, thread, tokens[thread], True)
+
+    def __enter__(self) -> Extracting:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.steps.close()
+
+
+def _shown(engine: Engine, prompt: Prompt, shape: Shape[Any], show: bool) -> Prompt:
+    """The prompt with the schema, as far as it is words."""
+    if isinstance(prompt, str):
+        if not show or not prompt.strip():
+            return prompt
+        prompt = [{"role": "user", "content": prompt}]
+    if not show or not prompt or not isinstance(prompt[0], Mapping):
+        return prompt
+    messages = show_schema(cast(Sequence[Mapping[str, Any]], prompt), shape.schema)
+    if prompt[0]["role"] != "system":
+        try:
+            engine.vocabulary.encode_chat(messages)
+        except UsageError:  # a template without a place for it
+            messages = without_system(messages)
+    return messages

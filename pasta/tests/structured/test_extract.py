@@ -1,0 +1,161 @@
+"""`pasta.extract`: objects of a type, batches, fields as they are done, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field, field_validator
+
+import pasta
+from pasta.structured.extract import Incomplete, Invalid
+from pasta.structured.instructions import show_schema, show_tools, without_system
+from support import tiny_engine
+
+Short = Annotated[str, Field(max_length=6)]
+
+
+class Place(BaseModel):
+    city: Short
+    zip_code: Annotated[int, Field(ge=0, le=99)]
+
+
+class Person(BaseModel):
+    name: Short
+    mood: Literal["good", "bad"]
+    kind: Literal["person"] = "person"
+    home: Place
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "boolean"}, "b": {"enum": [1, 2, 3]}, "c": {"type": "boolean"}},
+    "required": ["a", "b"],
+}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return tiny_engine(slots=16384)
+
+
+def test_an_object_of_a_type(engine):
+    person = pasta.extract(engine, "Ada lives in London.", Person, max_tokens=200)
+    assert isinstance(person, Person) and person.mood in ("good", "bad") and len(person.home.city) <= 6
+
+
+def test_a_plain_schema_gives_what_json_gives(engine):
+    value = pasta.extract(engine, "Yes or no?", SCHEMA)
+    assert isinstance(value["a"], bool) and value["b"] in (1, 2, 3)
+
+
+def test_types_that_are_no_models(engine):
+    assert pasta.extract(engine, "Which?", Literal["x", "y"]) in ("x", "y")
+
+
+def test_a_batch_is_its_prompts_one_by_one(engine):
+    prompts = ["Ada lives in London.", "Bob.", "Nobody at all."]
+    together = pasta.extract(engine, prompts, Person, max_tokens=200)
+    assert together == [pasta.extract(engine, prompt, Person, max_tokens=200) for prompt in prompts]
+
+
+def test_fields_come_as_they_are_done(engine):
+    answer = pasta.extract_stream(engine, "Ada lives in London.", Person, max_tokens=200)
+    fields = {field.pointer: field for field in answer}
+    assert {"/name", "/mood", "/kind"} <= set(fields)
+    assert answer.value == pasta.extract(engine, "Ada lives in London.", Person, max_tokens=200)
+    assert {pointer: field.value for pointer, field in fields.items()} == {
+        field.pointer: field.value for field in answer.result.fields
+    }
+    assert answer.result.steps < answer.result.decoded_tokens and len(answer.result.threads) > 3
+    assert json.loads(answer.result.text) == answer.value.model_dump(exclude_unset=True)
+
+
+def test_optional_fields_that_are_left_out_are_none(engine):
+    answer = pasta.extract_stream(engine, "Yes or no?", SCHEMA)
+    told = {field.pointer: field.text for field in answer}
+    assert (told["/c"] is None) == ("c" not in answer.value)
+
+
+def test_a_stream_may_be_left(engine):
+    with pasta.extract_stream(engine, "Ada lives in London.", Person, max_tokens=200) as answer:
+        next(iter(answer.steps))
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_modes_and_dependence(engine):
+    text = "Ada lives in London."
+    alone, waiting, sequential = (
+        pasta.extract_stream(engine, text, Person, max_tokens=200, **how).result
+        for how in ({}, {"after": {"home": ["name"]}}, {"mode": "sequential"})
+    )
+    assert alone.critical_path < waiting.critical_path < sequential.critical_path
+    with pytest.raises(pasta.PastaError, match="unknown mode 'fast'"):
+        pasta.extract(engine, text, Person, mode="fast")
+    with pytest.raises(pasta.PastaError, match="/age is no field"):
+        pasta.extract(engine, text, Person, after={"mood": ["age"]})
+
+
+def test_a_limit_that_cuts_is_an_error(engine):
+    with pytest.raises(Incomplete, match=r"/home.* missing .raise max_tokens") as cut:
+        pasta.extract(engine, "Ada lives in London.", Person, max_tokens=5)
+    assert cut.value.result.finish_reason == "length"
+
+
+def test_checks_that_no_schema_says(engine):
+    class Odd(BaseModel):
+        mood: Literal["good", "bad"]
+
+        @field_validator("mood")
+        @classmethod
+        def never(cls, value: str) -> str:
+            raise ValueError("not in the mood")
+
+    with pytest.raises(Invalid, match="not in the mood"):
+        pasta.extract(engine, "How?", Odd)
+
+
+@pytest.mark.parametrize("schema", [3, "person.json"])
+def test_what_is_no_schema_is_named(engine, schema):
+    with pytest.raises(pasta.PastaError, match=r"3|person\.json"):
+        pasta.extract(engine, "How?", schema)
+
+
+def test_the_model_is_told_the_schema(engine):
+    shown = pasta.extract_stream(engine, "How?", Person, max_tokens=200).result.prompt_ids
+    text = engine.vocabulary.decode(shown)
+    assert '"zip_code": {"maximum": 99' in text and text.index("zip_code") < text.index("How?")
+    assert "title" not in text
+    hidden = pasta.extract_stream(engine, "How?", Person, show=False, max_tokens=200).result.prompt_ids
+    assert "zip_code" not in engine.vocabulary.decode(hidden)
+    raw = pasta.extract_stream(engine, "How?", Person, raw=True, max_tokens=200).result.prompt_ids
+    assert engine.vocabulary.decode(raw).endswith("How?")
+
+
+def test_a_template_without_a_system_message():
+    engine = tiny_engine(slots=4096)
+    template = engine.vocabulary.tokenizer.chat_template
+    refuse = "{% if messages[0].role == 'system' %}{{ raise_exception('no system here') }}{% endif %}"
+    engine.vocabulary.tokenizer.chat_template = refuse + template
+    ids = pasta.extract_stream(engine, "How?", SCHEMA).result.prompt_ids
+    text = engine.vocabulary.decode(ids)
+    assert "follows this schema" in text and text.index("schema") < text.index("How?")
+
+
+def test_instructions():
+    ask = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    told = show_schema(ask, {"title": "T", "properties": {"title": {"type": "string", "title": "Title"}}})
+    assert told[0]["content"].startswith("Be brief.\n\nAnswer with JSON")
+    assert '{"properties": {"title": {"type": "string"}}}' in told[0]["content"]
+    assert ask[0]["content"] == "Be brief."
+    assert '{"name": "f"}\n' in show_tools(ask[1:], [{"name": "f"}])[0]["content"]
+    assert without_system(ask) == [{"role": "user", "content": "Be brief.\n\nHi"}]
+    assert without_system(ask[1:]) == ask[1:]
+
+
+def test_the_package_alone_imports_no_torch():
+    code = "import sys, pasta.lang, pasta; assert 'torch' not in sys.modules and 'pydantic' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
