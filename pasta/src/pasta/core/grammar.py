@@ -35,6 +35,10 @@ class Expect(IntEnum):
     TOPIC = 10  # more of it, or the length
     LENGTH = 11  # the length
 
+    @property
+    def is_text(self) -> bool:
+        return self < Expect.TOPIC_START
+
     @classmethod
     def text(cls, *, child: bool, promise: bool, sync: bool) -> Expect:
         return _TEXTS[promise | sync << 1 | child << 2]

@@ -18,7 +18,7 @@ from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Pu
 from pasta.core.cut import close, drop_from, trim
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.positions import Positions
-from pasta.core.thread import WANTS_TURN, Limits, Status, Thread
+from pasta.core.thread import DECODES, WANTS_TURN, Limits, Status, Thread
 from pasta.core.tree import Block, Item, Tree, flatten
 from pasta.lang import MAX_DEPTH
 
@@ -70,9 +70,9 @@ class Interpreter:
         return []
 
     def feed(self, thread_id: int, token: int) -> list[Command]:
-        """Takes a token that the thread decoded."""
+        """Takes a token that the thread decoded; one after another where a step decoded several."""
         thread = self.threads[thread_id]
-        if self.finish_reason is not None or not (thread.decodes or thread.status is Status.HALTED):
+        if self.finish_reason is not None or thread.status not in DECODES:
             raise ValueError(f"thread {thread_id} decodes nothing now, but was fed token {token}")
         out: list[Command] = []
         if thread.status is Status.RUNNING:
@@ -80,8 +80,9 @@ class Interpreter:
             if self._turns_change or self._cut is not None or self.sampled >= self.limits.max_tokens:
                 self._settle(out)
         elif thread.status is Status.SUSPENDED:
-            thread.held = token
-            out.append(Suspend(thread_id))
+            if not thread.held:
+                out.append(Suspend(thread_id))
+            thread.held.append(token)
         return out  # of a halted thread, the token that was under way is dropped
 
     def cut(self, reason: str) -> list[Command]:
@@ -326,9 +327,11 @@ class Interpreter:
             self._put(thread, self.tags.open, out, inserted=True)
         elif before is Status.READY:
             self._join(thread, out)
-        elif thread.held is not None:
-            token, thread.held = thread.held, None
-            self._take(thread, token, out)
+        else:
+            held, thread.held = thread.held, []
+            for token in held:
+                if thread.status is Status.RUNNING:
+                    self._take(thread, token, out)
 
     def _join(self, thread: Thread, out: list[Command]) -> None:
         assert self.tags is not None

@@ -30,6 +30,7 @@ class Status(Enum):
 
 
 WANTS_TURN = frozenset({Status.QUEUED, Status.SUSPENDED, Status.READY})
+DECODES = frozenset({Status.RUNNING, Status.SUSPENDED, Status.HALTED})  # the engine may have a token of it under way
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +50,7 @@ class Thread:
     blocks: dict[int, int] = field(default_factory=dict)  # index of a promise's last token -> child
     open: list[int] = field(default_factory=list)  # children not yet joined
     sampled: int = 0  # tokens decoded
-    held: int | None = None  # a token that it decoded when it had no turn any more
+    held: list[int] = field(default_factory=list)  # tokens that it decoded when it had no turn any more
     promise: int | None = None  # index of the promise tag being written
     ended: bool = False  # put its last token; with open children it waits all the same
     closed: bool = False  # a cut put its closing tag
@@ -67,4 +68,4 @@ class Thread:
     @property
     def decodes(self) -> bool:
         """Whether the engine owes it a token."""
-        return self.held is None and (self.status is Status.RUNNING or self.status is Status.SUSPENDED)
+        return not self.held and (self.status is Status.RUNNING or self.status is Status.SUSPENDED)

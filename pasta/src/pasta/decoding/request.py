@@ -16,6 +16,7 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.thread import Limits
 from pasta.core.tree import Tree, threads_of
+from pasta.decoding.drafts import Drafter
 from pasta.decoding.events import (
     Ended,
     Event,
@@ -81,6 +82,8 @@ class RequestState:
         self._held = len(request.prompt)  # slots that what was carried out takes
         self.growth = _slots(self._journal)  # that the engine must have for what is not carried out yet
         self._told: Teller = _Teller(self) if request.program is None else request.program.teller(self)
+        self._drafter = _drafter(request, engine)
+        self._deciding: list[Put] = []  # after which the next step decides
         self._script = None if request.script is None else _play(request.script, min(engine.vocabulary.eos))
 
     @property
@@ -127,6 +130,10 @@ class RequestState:
         for command in journal[begun:]:
             if isinstance(command, Put):
                 record.spans.setdefault(command.thread, [record.steps, 0])[1] = record.steps
+                if self._drafter is not None:
+                    self._drafter.put(command.thread, command.token)
+            elif isinstance(command, Fork) and self._drafter is not None:
+                self._drafter.fork(command.parent, command.child)
         self.growth += _slots(journal[begun:])
         record.steps += 1
         record.seconds = time.perf_counter() - self.begun
@@ -137,10 +144,28 @@ class RequestState:
 
     def carry_out(self) -> None:
         """Feeds the engine for the next step."""
-        for command in self._journal[self._carried_out :]:
-            self._carry_out(command)
-        self._prefetch(self._journal[self._carried_out :])
+        commands = self._journal[self._carried_out :]
+        if self._drafter is None:
+            for command in commands:
+                self._carry_out(command)
+        else:  # a step may have decided several tokens of a thread: after all but the last of them it is decided
+            last = {command.thread: command for command in commands if isinstance(command, Put)}
+            for command in commands:
+                self._carry_out(command, decode=not isinstance(command, Put) or last[command.thread] is command)
+            self._deciding = [put for put in last.values() if put.expect is not None and put.expect.is_text]
+        self._prefetch(commands)
         self._settle()
+
+    def draft(self, least_odds: float) -> None:
+        """Guesses how its threads go on, as far as the odds are better than these."""
+        if self._drafter is None or not self.handles:
+            return
+        left = self.request.params.max_tokens - self.interpreter.sampled
+        for put in self._deciding:
+            position = self.interpreter.threads[put.thread].position
+            guess = self._drafter.draft(put.thread, min(left, self.engine.context - position), least_odds)
+            if guess:
+                self.engine.draft(self.handles[put.thread], position, guess)
 
     def _carry_out(self, command: Command, *, decode: bool = True) -> None:
         engine, handles = self.engine, self.handles
@@ -221,6 +246,17 @@ def _interpreter(request: Request, engine: Engine) -> Conductor:
         promises=not request.params.plain,
         ends=frozenset(request.params.stop_token_ids) - engine.vocabulary.eos,
     )
+
+
+def _drafter(request: Request, engine: Engine) -> Drafter | None:
+    """Where drafts are wanted and can be. A penalty on repetition leaves nothing to guess by repetition."""
+    params = request.params
+    wanted = engine.drafts if params.drafts is None else params.drafts
+    own_words = request.script is None and request.program is None and params.repetition_penalty == 1
+    if not (wanted and own_words) or engine.row_cost is None:
+        return None
+    tags = engine.vocabulary.tags
+    return Drafter(request.prompt, engine.vocabulary.eos | (tags.all if tags is not None else frozenset()))
 
 
 def _slots(commands: Sequence[Command]) -> int:

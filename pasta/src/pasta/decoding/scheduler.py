@@ -67,6 +67,7 @@ class Scheduler:
                 self._grow(state)
             if state.finished:
                 self._end(state)
+        self._draft(decoded)
         self.engine.launch()
         return [(state, self._report(state)) for state in (*failed, *decoded)]
 
@@ -95,6 +96,17 @@ class Scheduler:
             self.cost.learn(rows, now - self._stepped)
         self._opened.difference_update(decoded)
         self._stepped = now if self.running else None
+
+    def _draft(self, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
+        """Lets requests guess ahead: a guess must be likelier than what its row costs, in tokens of the step."""
+        cost = self.engine.row_cost
+        if cost is None or (self.slowdown is not None and len(self.running) > 1):
+            return
+        rows = sum(len({thread for thread, _ in tokens}) for tokens in decoded.values())
+        least_odds = cost * rows / (1 + cost * (rows - 1)) if rows else 0.0
+        for state in decoded:
+            if state in self.running:
+                state.draft(least_odds)
 
     # -- places in the engine -----------------------------------------------------------------------------
 

@@ -72,6 +72,8 @@ class Engine(Protocol):
     max_requests: int  # that may be open at once
     max_segments: int  # of one answer: a fork makes two, a join or a rewrite makes one
     lockstep: bool  # whether a step decodes a token of every thread that wants one
+    row_cost: float | None  # what one token more in a step adds to a step of one token; None: it checks no drafts
+    drafts: bool  # whether drafts pay here, for whoever does not say
     runner: Any  # of the requests that share it; None until the first, and whoever drives it sets it
 
     @property
@@ -112,11 +114,20 @@ class Engine(Protocol):
     def prefetch(self, thread: Any, position: int, tokens: Sequence[int]) -> None:
         """Layout `stitched`: how the thread's next `rewrite` will begin, for an engine that can work ahead."""
 
+    def draft(self, thread: Any, position: int, tokens: Sequence[int]) -> None:
+        """A guess, after a token was fed with `expect`, of what the thread says next from this position on: no tags.
+
+        The next step also decides after each of these, as long as they are what was decided. `feed` then finds them.
+        """
+
     def launch(self) -> None:
         """Starts the next step where that can go on beside the host's work."""
 
     def step(self) -> list[Decoded]:
-        """Runs what was fed, as far as fits into one step: a token for each thread that came to decide."""
+        """Runs what was fed, as far as fits into one step: a token for each thread that came to decide.
+
+        A thread whose draft was right has several, in their order: those of its draft, and the one after them.
+        """
 
     def check(self) -> None:
         """Raises where the engine cannot decode now, as far as it knows without decoding."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ class NativeEngine:
     lockstep = True
     max_requests = UNLIMITED
     max_segments = UNLIMITED
+    row_cost: float | None = 0.25
+    drafts = False
     coarse = False  # whether weights were rounded: it is then not quite the model
 
     def __init__(
@@ -67,6 +70,7 @@ class NativeEngine:
         slot_bytes = sum(call.slot_bytes for call in self.calls)
         self.pool = KvPool(slots or affordable_slots(slot_bytes, model.device), model.device)
         self._waiting: dict[Request, None] = {}  # those with tokens that have not run, in the order in which they came
+        self._checking: list[Request] = []  # those with drafts in the step at hand
         tags = vocabulary.tags.all if vocabulary.tags else frozenset()
         self._repetition = RepetitionPenalty(vocabulary.eos | tags, model.device)
         size = int(model.get_output_embeddings().weight.shape[0])
@@ -78,7 +82,8 @@ class NativeEngine:
     def can_allocate(self, tokens: int, thread: Handle | None = None) -> bool:
         if thread is None:
             return BlockTable(self.pool).can_hold(tokens)
-        return thread.request.blocks.can_hold(len(thread.request.tokens) + tokens)
+        request = thread.request
+        return request.blocks.can_hold(len(request.tokens) - request.unconfirmed + tokens)
 
     def open(
         self, prompt: Sequence[int], expect: Expect | None, params: SamplingParams, cache_salt: str | None = None
@@ -105,7 +110,15 @@ class NativeEngine:
 
     def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
         request, segment = thread.request, thread.thread.segment
-        place = request.append(token, position, segment)
+        if request.ahead and request.confirm(thread, token, position):
+            return
+        try:
+            place = request.append(token, position, segment)
+        except OutOfSlots:
+            if not request.ahead:
+                raise
+            self._forget_ahead(request)
+            place = request.append(token, position, segment)
         if expect is not None:
             request.deciding.append(Row(thread, expect, place, token, position, segment))
         self._waiting[request] = None
@@ -139,8 +152,12 @@ class NativeEngine:
     def prefetch(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         """Nothing: this layout is here for comparison, plain rather than fast."""
 
+    def draft(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        thread.request.guesses[thread] = (position, tokens)
+
     def close(self, thread: Handle) -> None:
         self._waiting.pop(thread.request, None)
+        thread.request.drafts.clear()
         thread.request.blocks.free()
 
     def check(self) -> None:
@@ -166,15 +183,20 @@ class NativeEngine:
         batch = gather(chunks)
         logits = self._forward(batch, self._groups(chunks))
         self._cache_prefixes(chunks)
-        return self._decide(logits, batch.rows)
+        return self._accept(self._decide(logits, batch.rows))
 
     def _take(self) -> list[Chunk]:
         """What the next step runs: every token that decides, and a chunk of those before them that do not."""
         self._repetition.begin_step()
         waiting, self._waiting = self._waiting, {}
         chunks = []
+        for request in waiting:
+            if request.ahead:  # decided, and then nobody wanted it: its thread lost its turn, or met a limit
+                self._forget_ahead(request)
         for request, backlog in zip(waiting, self._shares(list(waiting)), strict=True):
             chunk = request.take(backlog)
+            if request.drafts:
+                self._checking.append(request)
             if request.ran < len(request.tokens):
                 self._waiting[request] = None
             if chunk.end > chunk.start:
@@ -190,7 +212,8 @@ class NativeEngine:
         for request, start, _, _ in chunks:
             if request.cache_salt is not None and request.segments[start] == 0:
                 full = request.plain // BLOCK_SIZE
-                if full > start // BLOCK_SIZE:
+                if full > request.offered:
+                    request.offered = full
                     tokens = request.tokens[: full * BLOCK_SIZE]
                     self.pool.prefix_cache.insert(request.cache_salt, tokens, request.blocks.blocks)
 
@@ -231,6 +254,58 @@ class NativeEngine:
         tokens = self._choose(logits, rows)
         logprobs = token_logprobs(logits, tokens, [row.handle.request.params.logprobs for row in rows])
         return [Decoded(row.handle, token, own) for row, token, own in zip(rows, tokens, logprobs, strict=True)]
+
+    def _accept(self, decoded: list[Decoded]) -> list[Decoded]:
+        """What holds of a step's decisions: those after a draft's tokens, as long as these are what was decided."""
+        requests, self._checking = self._checking, []
+        if not requests:
+            return decoded
+        right: dict[Handle, int] = {}  # tokens of a draft, up to the first that is wrong
+        out: list[Decoded] = []
+        ended: set[Handle] = set()
+        for one in decoded:
+            handle = one.thread
+            draft = handle.request.drafts.get(handle)
+            if draft is not None:
+                if handle in ended:
+                    continue
+                count = right.setdefault(handle, 0)
+                if count < len(draft.tokens) and draft.tokens[count] == one.token:
+                    right[handle] += 1
+                else:
+                    ended.add(handle)
+            out.append(one)
+        for request in requests:
+            self._settle_drafts(request, right)
+        return out
+
+    def _settle_drafts(self, request: Request, right: dict[Handle, int]) -> None:
+        """Keeps of a request's drafts what was right, until it is fed, and gives the other slots back."""
+        gone: list[int] = []
+        drafts, request.drafts = request.drafts, {}
+        for handle, draft in drafts.items():
+            middle = draft.place + right.get(handle, 0)
+            if middle > draft.place:  # those of earlier drafts that went are before it
+                request.ahead[handle] = deque(range(draft.place - len(gone), middle - len(gone)))
+            gone += range(middle, draft.place + len(draft.tokens))
+        if gone:
+            self._remove(request, gone)
+
+    def _forget_ahead(self, request: Request) -> None:
+        """What drafts filled rightly and nobody fed is computed again when it is fed."""
+        ahead, request.ahead = request.ahead, {}
+        self._remove(request, [place for places in ahead.values() for place in places])
+
+    def _remove(self, request: Request, gone: Iterable[int]) -> None:
+        """Gives up places of a request."""
+        origins, targets = request.remove(set(gone))
+        if origins:
+            slots = request.blocks.slots
+            self._move([slots[place] for place in origins], [slots[place] for place in targets])
+
+    def _move(self, origins: list[int], targets: list[int]) -> None:
+        """Moves keys and values from slots to others."""
+        self.pool.move(torch.tensor(origins), torch.tensor(targets))
 
     def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
         params = [row.handle.request.params for row in rows]

@@ -70,6 +70,13 @@ class KvPool:
             self._layers[index] = (self._empty(key), self._empty(value))
         return self._layers[index]
 
+    def move(self, origins: torch.Tensor, targets: torch.Tensor) -> None:
+        """Copies keys and values from slots to others, in all layers at once."""
+        origins, targets = origins.to(self.device), targets.to(self.device)
+        for stored in self._layers.values():
+            for part in stored:
+                part[:, targets] = part[:, origins]
+
     def _empty(self, like: torch.Tensor) -> torch.Tensor:
         _, heads, _, size = like.shape
         # Zeros, not garbage: a masked slot is still multiplied by its weight of 0, and 0 * nan is nan.

@@ -67,6 +67,8 @@ class RemoteEngine:
 
     positions = Positions.parse("stitched")
     lockstep = False
+    row_cost = None
+    drafts = False
     max_requests = UNLIMITED
     max_segments = UNLIMITED
     pool = Elsewhere()
@@ -138,6 +140,9 @@ class RemoteEngine:
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         thread.ids[position:] = tokens
         self._drop(thread)
+
+    def draft(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        """Nothing: the server decodes token by token."""
 
     def prefetch(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         """Has the server read ahead what the sync will write, while other children still decode."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,6 +41,13 @@ class Row(NamedTuple):
     segment: int
 
 
+class Draft(NamedTuple):
+    """Tokens of a thread that nobody has decided yet, and that run in the step at hand as if somebody had."""
+
+    tokens: Sequence[int]
+    place: int  # of the first
+
+
 class Chunk(NamedTuple):
     """What one step runs of one request: the tokens from `start` up to `end`, and those of them that decide."""
 
@@ -62,6 +70,10 @@ class Request:
         self.cached = 0  # places that another request computed
         self.ran = 0  # places whose keys and values are in the pool, those of the step at hand included
         self.deciding: list[Row] = []  # that have not run, in the order of their places
+        self.offered = 0  # blocks that others may have found in the prefix cache
+        self.guesses: dict[Handle, tuple[int, Sequence[int]]] = {}  # drafts for the next step, and where they begin
+        self.drafts: dict[Handle, Draft] = {}  # those that the step at hand checks
+        self.ahead: dict[Handle, deque[int]] = {}  # places that a draft filled rightly, and that nobody fed yet
         self.table = SegmentTable()
         self._sees = np.zeros((8, 8), dtype=bool)  # the table's bit sets, spread out
         self._known = 0
@@ -87,6 +99,24 @@ class Request:
         self.segments.append(segment)
         return place
 
+    def confirm(self, handle: Handle, token: int, position: int) -> bool:
+        """Whether this token of a thread is there already, because it was drafted."""
+        ahead = self.ahead.get(handle)
+        if ahead is None:
+            return False
+        place = ahead[0]
+        if self.tokens[place] != token or self.positions[place] != position:
+            return False
+        ahead.popleft()
+        if not ahead:
+            del self.ahead[handle]
+        return True
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many places drafts filled rightly, ahead of what was fed."""
+        return sum(map(len, self.ahead.values()))
+
     # -- tokens that run -------------------------------------------------------------------------------
 
     @property
@@ -111,20 +141,51 @@ class Request:
     def take(self, backlog: int) -> Chunk:
         """The next to run: so many tokens that decide nothing, and those that decide among and right after them."""
         start, rows, end = self.ran, self.deciding, len(self.tokens)
+        guesses, self.guesses = self.guesses, {}
         if backlog == end - start - len(rows):
-            self.ran, self.deciding = end, []
-            return Chunk(self, start, end, rows)
+            self.deciding = []
+            if guesses:
+                rows = rows + [row for own in rows if own.handle in guesses for row in self._draft(own, guesses)]
+            self.ran = len(self.tokens)
+            return Chunk(self, start, self.ran, rows)
         count = sum(row.place - start - index <= backlog for index, row in enumerate(rows))
         self.ran, self.deciding = start + backlog + count, rows[count:]
         return Chunk(self, start, self.ran, rows[:count])
+
+    def _draft(self, row: Row, guesses: dict[Handle, tuple[int, Sequence[int]]]) -> list[Row]:
+        """Fills places with a guess of what comes after a row, if the pool has room: each decides as the row does."""
+        (first, guess), place = guesses[row.handle], len(self.tokens)
+        if not self.blocks.can_hold(place + len(guess)):
+            return []
+        self.drafts[row.handle] = Draft(guess, place)
+        segment = row.handle.thread.segment  # which is another than the row's if the thread forked after it
+        return [
+            Row(row.handle, row.expect, self.append(token, position, segment), token, position, segment)
+            for position, token in enumerate(guess, first)
+        ]
+
+    def remove(self, gone: Collection[int]) -> tuple[list[int], list[int]]:
+        """Gives up places that ran, and closes the gaps: where the keys and values after them lie, and where to."""
+        first = min(gone)
+        kept = [place for place in range(first, len(self.tokens)) if place not in gone]
+        for column in (self.tokens, self.positions, self.segments):
+            column[first:] = array("i", [column[place] for place in kept])
+        moved = [place for place in kept if place < self.ran]
+        self.ran -= len(gone)
+        self.deciding = [row._replace(place=row.place - len(gone)) for row in self.deciding]
+        return moved, list(range(first, first + len(moved)))
 
     # -- who sees what ---------------------------------------------------------------------------------
 
     @property
     def plain(self) -> int:
-        """How many of the first tokens that ran see all before them and nothing else: those up to the first fork."""
-        if self.ran == 0 or self.segments[self.ran - 1] == 0:
-            return self.ran
+        """How many of the first tokens that ran see all before them and nothing else: those up to the first fork.
+
+        What a draft filled does not count before it is decided.
+        """
+        ran = min((draft.place for draft in self.drafts.values()), default=self.ran)
+        if ran == 0 or self.segments[ran - 1] == 0:
+            return ran
         return int(np.argmax(np.frombuffer(self.segments, dtype=np.int32) != 0))
 
     def visible(self, start: int, end: int) -> np.ndarray:

@@ -48,6 +48,7 @@ class CudaEngine(NativeEngine):
     chunk = PREFILL
     max_requests = MAX_REQUESTS
     max_segments = 32 * WORDS
+    row_cost = 0.01
 
     def __init__(
         self,
@@ -69,15 +70,11 @@ class CudaEngine(NativeEngine):
         self.decoder = FusedDecoder(model, self.context)
         self.pool.blocks_each = min(self.pool.blocks, MAX_BLOCKS)
         self.padding_slot = self.pool.slots  # the first of one block beyond the pool
-        shape = (self.pool.slots + BLOCK_SIZE, self.decoder.kv_heads, self.decoder.size)
-        self.store = [
-            (
-                torch.zeros(shape, dtype=model.dtype, device=device),
-                torch.zeros(shape, dtype=model.dtype, device=device),
-            )
-            for _ in self.decoder.layers
-        ]
-        self.slot_segments = torch.zeros(shape[0], dtype=torch.int32, device=device)
+        slots = self.pool.slots + BLOCK_SIZE
+        shape = (len(self.decoder.layers), 2, slots, self.decoder.kv_heads, self.decoder.size)
+        self.memory = torch.zeros(shape, dtype=model.dtype, device=device)
+        self.store = [(layer[0], layer[1]) for layer in self.memory]
+        self.slot_segments = torch.zeros(slots, dtype=torch.int32, device=device)
         self.block_tables = torch.zeros(MAX_REQUESTS, self.pool.blocks_each, dtype=torch.int32, device=device)
         self._forbidden_bytes = None if self._forbidden is None else self._forbidden.to(torch.uint8)
         self._prefiller = Prefiller(self.decoder, self.store, self.slot_segments)
@@ -166,7 +163,13 @@ class CudaEngine(NativeEngine):
                 out += [Decoded(row.handle, token) for row, token in zip(step.batch.rows, tokens, strict=True)]
             else:
                 out += self._decide(step.graph.logits[step.batch.deciding], step.batch.rows)
-        return out
+        return self._accept(out)
+
+    @torch.inference_mode()
+    def _move(self, origins: list[int], targets: list[int]) -> None:
+        origin, target = torch.tensor([origins, targets]).to(self.model.device, non_blocking=True)
+        self.memory[:, :, target] = self.memory[:, :, origin]
+        self.slot_segments[target] = self.slot_segments[origin]
 
     def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> StepGraph:
         shape, tiles = self._shape(chunks, len(batch.tokens))
