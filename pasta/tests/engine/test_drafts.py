@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ PROMPTS = ["Hello!", "Compare cats and dogs, and say which you like.", "Why?", "
 class Oracle:
     """A drafter that knows the answers, and errs now and then: of what it guesses much is right, and much is wrong."""
 
-    answers: dict[tuple[int, ...], Result] = {}  # by prompt
+    answers: ClassVar[dict[tuple[int, ...], Result]] = {}  # by prompt
 
     def __init__(self, prompt: Sequence[int], ends: Collection[int]):
         answer = self.answers.get(tuple(prompt))

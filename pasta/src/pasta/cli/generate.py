@@ -12,6 +12,7 @@ from pasta.cli.options import (
     Base,
     Context,
     Device,
+    Drafts,
     Dtype,
     EngineUrl,
     MaxThreads,
@@ -61,6 +62,7 @@ def command(
     seed: Seed = 0,
     parallelism: Parallelism = 0.0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be repeated.")] = None,
+    drafts: Drafts = None,
     positions: Scheme = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -88,6 +90,7 @@ def command(
         "seed": seed,
         "parallelism": parallelism,
         "stop": stop or (),
+        "drafts": drafts,
         "positions": positions,
     }
     check_options(question, options, context, trace)

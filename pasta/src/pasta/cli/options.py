@@ -25,6 +25,14 @@ RepetitionPenalty = Annotated[
 ]
 Sequential = Annotated[bool, typer.Option("--sequential", help="The same answer, its threads one at a time.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Decode without tags: one thread of plain text.")]
+Drafts = Annotated[
+    bool | None,
+    typer.Option(
+        "--drafts/--no-drafts",
+        help="Guess several tokens at once; the answer stays the same.",
+        show_default="where it pays",
+    ),
+]
 MaxTokens = Annotated[
     int,
     typer.Option("--max-tokens", "--max-new-tokens", help="The answer is cut after so many tokens, tags included."),

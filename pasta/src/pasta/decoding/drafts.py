@@ -69,7 +69,7 @@ class Odds:
 
 
 class Drafter:
-    """Guesses for the threads of one answer. `ends` are tokens before which a guess stops: tags, and what ends a text."""
+    """Guesses for the threads of one answer. A guess stops before the tokens `ends`: tags, and what ends a text."""
 
     def __init__(self, prompt: Sequence[int], ends: Collection[int]):
         self._ends = ends

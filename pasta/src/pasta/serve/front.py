@@ -220,6 +220,7 @@ class Front:
             seed=seed + choice,
             parallelism=extension.parallelism,
             plain=extension.plain,
+            drafts=extension.drafts,
             stop=body.stop or (),
             cache_salt=salt,
         )

@@ -65,6 +65,7 @@ class Extension(Body):
     parallelism: Annotated[float, Field(ge=-100, le=100)] = 0.0
     sequential: bool = False
     plain: bool = False
+    drafts: bool | None = None
     mode: Literal["parallel", "sequential"] | None = None  # of an answer with a schema: how its fields are decoded
     show_schema: bool = True  # tell the model the schema, in a message of its own
 
