@@ -27,8 +27,8 @@ def problem_sets(path: Path, most: int) -> Iterator[Item]:
             "gsm8k",
             str(number),
             f"Solve these problems.\n\n{texts}\n\nAnswer with one JSON object that has the keys {', '.join(named)}. "
-            'Each is an object with "steps", the calculation in short sentences, and "answer", the number that it '
-            "comes to.",
+            'Each is an object with "steps", the calculation in short sentences such as "48 / 2 = 24 clips in May. '
+            '48 + 24 = 72 clips in both.", and "answer", the number that it comes to.',
             object_of({name: object_of({"steps": STEPS, "answer": {"type": "number"}}) for name in named}),
             {f"/{name}/answer": [final_number(row)] for name, row in named.items()},
             after={f"/{name}/answer": [f"/{name}/steps"] for name in named},

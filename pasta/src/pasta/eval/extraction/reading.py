@@ -109,8 +109,9 @@ def about(
 
 
 def arc(rows: list[dict[str, Any]]) -> Iterator[Item]:
-    """Questions of the easy set that have four choices, eight in one object."""
-    four = [row for row in rows if row["choices"] == ["A", "B", "C", "D"]]
+    """Questions of the easy set that have four choices, eight in one object. The wheel has a row for each choice."""
+    once = {row["id"]: row for row in rows}.values()
+    four = [row for row in once if row["choices"] == ["A", "B", "C", "D"]]
     for first in range(0, len(four) - QUESTIONS + 1, QUESTIONS):
         chosen = {f"q{number}": row for number, row in enumerate(four[first : first + QUESTIONS], start=1)}
         texts = [

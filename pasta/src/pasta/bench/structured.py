@@ -1,0 +1,180 @@
+"""Objects of many short fields on this machine: decoded in parallel and sequentially, one at a time and many at once.
+
+    python -m pasta.bench.structured ITEMS.jsonl --model M [--device cuda] --output FILE.json [--prompts FILE.jsonl]
+
+ITEMS are those of `pasta.eval.extraction make`. The clock runs from the prompt's text to the object; both modes take
+turns, prompts are never cached, grammars are (their first build is told apart). The time of the constraints is of a
+run of its own. `--prompts` writes what was asked, as token ids with schemas, for `benchmarks/structured_vllm.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pasta.bench.clock import Sample, take_turns
+from pasta.decoding.api import run
+from pasta.decoding.request import Request
+from pasta.engine.base import Engine
+from pasta.engine.load import load_engine
+from pasta.eval.extraction.item import Item, read_items
+from pasta.eval.intervals import mean_of
+from pasta.eval.machine import describe_machine
+from pasta.structured import make_structured_request
+from pasta.structured.matcher import Grammars, Matcher
+
+MODES = ("parallel", "sequential")
+FEWEST = 8  # fields of an object
+AT_ONCE = 32
+MAX_TOKENS = 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m pasta.bench.structured")
+    parser.add_argument("items", type=Path)
+    parser.add_argument("--model")
+    parser.add_argument("--device")
+    parser.add_argument("--dtype")
+    parser.add_argument("--context", type=int)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--prompts", type=Path)
+    parser.add_argument("--objects", type=int, default=12, help="of each set, one at a time")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
+    report: dict[str, Any] = {"model": engine.name, "machine": describe_machine(), "at_once": AT_ONCE, "sets": {}}
+    sets = choose(read_items(options.items))
+    if options.prompts is not None:
+        options.prompts.write_text("".join(asked(engine, sets)), "utf-8")
+    for name, items in sets.items():
+        report["sets"][name] = measure(engine, items, options.objects, options.repeats)
+        options.output.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        print(name, json.dumps(brief(report["sets"][name])), file=sys.stderr, flush=True)
+
+
+def choose(items: Sequence[Item]) -> dict[str, list[Item]]:
+    """By set: those of so many independent fields, as many as run at once."""
+    out: dict[str, list[Item]] = {}
+    for item in items:
+        if len(item.answers) >= FEWEST:
+            out.setdefault(item.set, []).append(item)
+    return {name: own[:AT_ONCE] for name, own in out.items() if len(own) >= AT_ONCE}
+
+
+def asked(engine: Engine, sets: dict[str, list[Item]]) -> Iterator[str]:
+    for name, items in sets.items():
+        for item in items:
+            ids = engine.vocabulary.encode_chat([{"role": "user", "content": item.prompt}])
+            yield json.dumps({"set": name, "id": item.id, "prompt_ids": list(ids), "schema": item.schema}) + "\n"
+
+
+# -- one set ---------------------------------------------------------------------------------------------
+
+
+def measure(engine: Engine, items: Sequence[Item], objects: int, repeats: int) -> dict[str, Any]:
+    one: dict[str, list[Sample]] = {mode: [] for mode in MODES}
+    for item in items[:objects]:
+        for mode, sample in take_turns({mode: _case(engine, [item], mode) for mode in MODES}, repeats).items():
+            one[mode].append(sample)
+    many = take_turns({mode: _case(engine, items, mode) for mode in MODES}, repeats)
+    return {
+        "objects": min(objects, len(items)),
+        "fields": statistics.fmean(len(item.answers) for item in items),
+        "prompt_tokens": statistics.fmean(len(r.prompt) for r in requests(engine, items, "parallel")),
+        "one_at_a_time": {mode: _of_one(one[mode]) for mode in MODES} | {"speedup": _speedup(one)},
+        "many_at_once": {mode: _of_many(many[mode], len(items)) for mode in MODES}
+        | {"speedup": many["sequential"].wall_s / many["parallel"].wall_s},
+        "counts": {mode: counts(engine, items, mode) for mode in MODES},
+    }
+
+
+def _case(engine: Engine, items: Sequence[Item], mode: str) -> Any:
+    return lambda: run(engine, list(requests(engine, items, mode)))
+
+
+def requests(engine: Engine, items: Sequence[Item], mode: str) -> Iterator[Request]:
+    for item in items:
+        yield make_structured_request(engine, item.prompt, item.schema, mode=mode, max_tokens=MAX_TOKENS)
+
+
+def _of_one(samples: Sequence[Sample]) -> dict[str, float]:
+    return {"ms_an_object": 1e3 * statistics.fmean(sample.wall_s for sample in samples)}
+
+
+def _speedup(one: dict[str, list[Sample]]) -> dict[str, Any]:
+    pairs = zip(one["sequential"], one["parallel"], strict=True)
+    figure = mean_of([slow.wall_s / fast.wall_s for slow, fast in pairs], "geometric")
+    assert figure is not None
+    return figure.to_dict()
+
+
+def _of_many(sample: Sample, objects: int) -> dict[str, float]:
+    return {"ms_in_all": 1e3 * sample.wall_s, "objects_a_second": objects / sample.wall_s}
+
+
+def counts(engine: Engine, items: Sequence[Item], mode: str) -> dict[str, float]:
+    """Of an object: steps, tokens, and the processor's time in the constraints."""
+    with constraint_clock() as spent:
+        results: list[Any] = run(engine, list(requests(engine, items, mode)))
+    objects = len(items)
+    decoded = sum(result.decoded_tokens for result in results)
+    return {
+        "steps": sum(result.steps for result in results) / objects,
+        "decoded_tokens": decoded / objects,
+        "forced_tokens": sum(result.forced_tokens for result in results) / objects,
+        "critical_path": sum(result.critical_path for result in results) / objects,
+        "incomplete": sum(not result.complete for result in results),
+        "constraint_ms": 1e3 * sum(spent.values()) / objects,
+        "constraint_us_a_token": 1e6 * sum(spent.values()) / max(1, decoded),
+        "mask_us_a_token": 1e6 * spent["fill"] / max(1, decoded),
+    }
+
+
+@contextmanager
+def constraint_clock() -> Iterator[dict[str, float]]:
+    """The seconds spent in each way to ask a constraint, while this is open."""
+    spent: dict[str, float] = {}
+    kept = []
+    for owner, name in ((Matcher, "fill"), (Matcher, "consume"), (Matcher, "forced"), (Matcher, "copy"),
+                        (Matcher, "forced_tokens"), (Grammars, "compile")):  # fmt: skip
+        inner = getattr(owner, name)
+        spent[name] = 0.0
+        kept.append((owner, name, inner))
+        setattr(owner, name, _timed(inner, name, spent))
+    try:
+        yield spent
+    finally:
+        for owner, name, inner in kept:
+            setattr(owner, name, inner)
+
+
+def _timed(inner: Any, name: str, spent: dict[str, float]) -> Any:
+    def timed(*arguments: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return inner(*arguments)
+        finally:
+            spent[name] += time.perf_counter() - began
+
+    return timed
+
+
+def brief(found: dict[str, Any]) -> dict[str, Any]:
+    one, many = found["one_at_a_time"], found["many_at_once"]
+    return {
+        "one": [round(one[mode]["ms_an_object"], 1) for mode in MODES] + [round(one["speedup"]["value"], 2)],
+        "many": [round(many[mode]["ms_in_all"], 1) for mode in MODES] + [round(many["speedup"], 2)],
+        "steps": [round(found["counts"][mode]["steps"], 1) for mode in MODES],
+        "constraint_ms": [round(found["counts"][mode]["constraint_ms"], 2) for mode in MODES],
+    }
+
+
+if __name__ == "__main__":
+    main()
