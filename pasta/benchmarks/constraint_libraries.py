@@ -72,9 +72,8 @@ def main() -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
-    with opened as lines:
-        return [json.loads(line) for line in lines]
+    data = path.read_bytes()
+    return [json.loads(line) for line in (lzma.decompress(data) if path.suffix == ".xz" else data).splitlines()]
 
 
 # -- a library -------------------------------------------------------------------------------------------

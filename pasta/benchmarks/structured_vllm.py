@@ -1,4 +1,4 @@
-"""vLLM's structured output on the prompts of `python -m pasta.bench.structured --prompts FILE`.
+"""vLLM's structured output on the prompts of `python -m pasta.eval.extraction speed … --prompts FILE`.
 
     python benchmarks/structured_vllm.py PROMPTS.jsonl MODEL_FOLDER OUT.json [--backend xgrammar|guidance]
 
@@ -84,7 +84,9 @@ def timed(engine: Any, rows: list[dict[str, Any]], repeats: int) -> tuple[list[f
     for _ in range(repeats + 1):
         began = time.perf_counter()
         params = [
-            SamplingParams(temperature=0.0, max_tokens=1024, structured_outputs=StructuredOutputsParams(json=row["schema"]))
+            SamplingParams(
+                temperature=0.0, max_tokens=1024, structured_outputs=StructuredOutputsParams(json=row["schema"])
+            )
             for row in rows
         ]
         answers = engine.generate(prompts, params, use_tqdm=False)

@@ -55,7 +55,7 @@ def known_dates(source: str) -> list[Date]:
         text, date = node.args[:2]
         if not (isinstance(text, ast.Constant) and isinstance(text.value, str) and isinstance(date, ast.Call)):
             continue
-        parts = [part.value for part in date.args[:3] if isinstance(part, ast.Constant)]
+        parts = [part.value for part in date.args[:3] if isinstance(part, ast.Constant) and isinstance(part.value, int)]
         if getattr(date.func, "id", "") == "datetime" and len(parts) == 3:
             year = re.search(r"(?<!\d)\d{4}(?!\d)", text.value)
             if year and int(year.group()) == parts[0]:

@@ -21,10 +21,10 @@ class Item:
     marking: str = "value"  # how a value is compared: a key of `marks.MARKINGS`
     after: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the fields that need others, if any do
 
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """Every way to decode it. `after`: in parallel, but for the fields that need others."""
-        return ("parallel", "after", "sequential") if self.after else ("parallel", "sequential")
+
+def modes_of(items: Sequence[Item]) -> tuple[str, ...]:
+    """Every way to decode a set. `after`: in parallel, but for the fields that need others."""
+    return ("parallel", "after", "sequential") if any(item.after for item in items) else ("parallel", "sequential")
 
 
 def object_of(properties: Mapping[str, Any]) -> dict[str, Any]:

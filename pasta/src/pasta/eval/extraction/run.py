@@ -1,4 +1,4 @@
-"""The three steps of this evaluation: `make` the items, `run` a model over them, `report` what it comes to."""
+"""The steps of this evaluation: `make` the items, `run` a model over them, `report` it; `speed` times the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pasta.errors import PastaError, UsageError
-from pasta.eval.extraction.item import Item, read_items, write_items
+from pasta.eval.extraction.item import Item, modes_of, read_items, write_items
 from pasta.eval.extraction.marks import MARKINGS
 
 if TYPE_CHECKING:
@@ -58,15 +58,16 @@ def make(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> None:
     from pasta.engine.load import load_engine
 
-    items = [item for item in read_items(options.items) if not options.set or item.set in options.set]
-    if options.limit:
-        items = [item for item in items if [each for each in items if each.set == item.set].index(item) < options.limit]
+    sets: dict[str, list[Item]] = {}
+    for item in read_items(options.items):
+        if not options.set or item.set in options.set:
+            sets.setdefault(item.set, []).append(item)
     engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
     began = time.perf_counter()
     with options.rows.open("w", encoding="utf-8") as rows:
-        for name in dict.fromkeys(item.set for item in items):
-            own = [item for item in items if item.set == name]
-            for mode in own[0].modes if own else ():
+        for name, every in sets.items():
+            own = every[: options.limit]
+            for mode in modes_of(own):
                 took = time.perf_counter()
                 results = decode(engine, own, mode, options.batch)
                 for item, result in zip(own, results, strict=True):
@@ -76,6 +77,17 @@ def run(options: argparse.Namespace) -> None:
                 say(f"{name}, {mode}: {len(own)} prompts in {time.perf_counter() - took:.1f} s")
     say(f"{time.perf_counter() - began:.0f} s in all")
     show([options.rows], None)
+
+
+def speed(options: argparse.Namespace) -> None:
+    from pasta.engine.load import load_engine
+    from pasta.eval.extraction.speed import asked, choose, run_speed
+
+    sets = choose(read_items(options.items))
+    engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
+    if options.prompts is not None:
+        options.prompts.write_text("".join(asked(engine, sets)), "utf-8")
+    run_speed(engine, sets, options.output, objects=options.objects, repeats=options.repeats, say=say)
 
 
 def report(options: argparse.Namespace) -> None:
@@ -189,14 +201,24 @@ def parser() -> argparse.ArgumentParser:
     ran.set_defaults(step=run)
     ran.add_argument("items", type=Path, metavar="ITEMS.jsonl")
     ran.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="written: a line for each prompt and mode")
-    ran.add_argument("--model", help="a name, a folder, a GGUF file; the default model if left out")
-    ran.add_argument("--device")
-    ran.add_argument("--dtype")
-    ran.add_argument("--context", type=int)
     ran.add_argument("--set", action="append", help="only this set; may be given again")
     ran.add_argument("--limit", type=int, help="prompts of a set")
     ran.add_argument("--batch", type=int, default=AT_ONCE, help=f"prompts at the same time ({AT_ONCE})")
     ran.add_argument("--texts", action="store_true", help="keep the answers in the rows, to read them")
+
+    timed = steps.add_parser("speed", help="time the sets of many fields, one object at a time and many at once")
+    timed.set_defaults(step=speed)
+    timed.add_argument("items", type=Path, metavar="ITEMS.jsonl")
+    timed.add_argument("output", type=Path, metavar="OUT.json")
+    timed.add_argument("--prompts", type=Path, help="write what was asked, for benchmarks/structured_vllm.py")
+    timed.add_argument("--objects", type=int, default=12, help="objects of a set that are timed one at a time (12)")
+    timed.add_argument("--repeats", type=int, default=3, help="of each, after one that is not counted (3)")
+
+    for each in (ran, timed):
+        each.add_argument("--model", help="a name, a folder, a GGUF file; the default model if left out")
+        each.add_argument("--device")
+        each.add_argument("--dtype")
+        each.add_argument("--context", type=int)
 
     told = steps.add_parser("report", help="compare the modes, paired by prompt")
     told.set_defaults(step=report)

@@ -43,7 +43,10 @@ def of_set(rows: Rows) -> dict[str, Any]:
         modes.setdefault(row["mode"], {})[row["set"], row["id"]] = row
     shared = sorted(set.intersection(*(set(own) for own in modes.values())))
     chosen = {mode: [own[key] for key in shared] for mode, own in modes.items()}
-    out: dict[str, Any] = {"prompts": len(shared), "fields": sum(len(row["marks"]) for row in next(iter(chosen.values())))}
+    out: dict[str, Any] = {
+        "prompts": len(shared),
+        "fields": sum(len(row["marks"]) for row in next(iter(chosen.values()))),
+    }
     out["modes"] = {mode: of_mode(own) for mode, own in chosen.items()}
     for mode, own in chosen.items():
         if mode != BASELINE and BASELINE in chosen:

@@ -1,20 +1,17 @@
 """Objects of many short fields on this machine: decoded in parallel and sequentially, one at a time and many at once.
 
-    python -m pasta.bench.structured ITEMS.jsonl --model M [--device cuda] --output FILE.json [--prompts FILE.jsonl]
-
-ITEMS are those of `pasta.eval.extraction make`. The clock runs from the prompt's text to the object; both modes take
+The clock runs from the prompt's text to the object; both modes take
 turns, prompts are never cached, grammars are (their first build is told apart). The time of the constraints is of a
-run of its own. `--prompts` writes what was asked, as token ids with schemas, for `benchmarks/structured_vllm.py`.
+run of its own. `asked` tells the prompts as token ids with schemas, for `benchmarks/structured_vllm.py`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,8 +20,7 @@ from pasta.bench.clock import Sample, take_turns
 from pasta.decoding.api import run
 from pasta.decoding.request import Request
 from pasta.engine.base import Engine
-from pasta.engine.load import load_engine
-from pasta.eval.extraction.item import Item, read_items
+from pasta.eval.extraction.item import Item
 from pasta.eval.intervals import mean_of
 from pasta.eval.machine import describe_machine
 from pasta.structured import make_structured_request
@@ -36,27 +32,16 @@ AT_ONCE = 32
 MAX_TOKENS = 1024
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m pasta.bench.structured")
-    parser.add_argument("items", type=Path)
-    parser.add_argument("--model")
-    parser.add_argument("--device")
-    parser.add_argument("--dtype")
-    parser.add_argument("--context", type=int)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--prompts", type=Path)
-    parser.add_argument("--objects", type=int, default=12, help="of each set, one at a time")
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
+def run_speed(
+    engine: Engine, sets: dict[str, list[Item]], output: Path, *, objects: int, repeats: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Every set in turn; the JSON grows with them."""
     report: dict[str, Any] = {"model": engine.name, "machine": describe_machine(), "at_once": AT_ONCE, "sets": {}}
-    sets = choose(read_items(options.items))
-    if options.prompts is not None:
-        options.prompts.write_text("".join(asked(engine, sets)), "utf-8")
     for name, items in sets.items():
-        report["sets"][name] = measure(engine, items, options.objects, options.repeats)
-        options.output.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-        print(name, json.dumps(brief(report["sets"][name])), file=sys.stderr, flush=True)
+        report["sets"][name] = measure(engine, items, objects, repeats)
+        output.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        say(f"{name}: {brief(report['sets'][name])}")
+    return report
 
 
 def choose(items: Sequence[Item]) -> dict[str, list[Item]]:
@@ -139,15 +124,16 @@ def counts(engine: Engine, items: Sequence[Item], mode: str) -> dict[str, float]
 
 @contextmanager
 def constraint_clock() -> Iterator[dict[str, float]]:
-    """The seconds spent in each way to ask a constraint, while this is open."""
+    """The seconds spent in each way to ask a constraint, while this is open. A call within another counts once."""
     spent: dict[str, float] = {}
     kept = []
+    busy = threading.local()
     for owner, name in ((Matcher, "fill"), (Matcher, "consume"), (Matcher, "forced"), (Matcher, "copy"),
                         (Matcher, "forced_tokens"), (Grammars, "compile")):  # fmt: skip
         inner = getattr(owner, name)
         spent[name] = 0.0
         kept.append((owner, name, inner))
-        setattr(owner, name, _timed(inner, name, spent))
+        setattr(owner, name, _timed(inner, name, spent, busy))
     try:
         yield spent
     finally:
@@ -155,26 +141,26 @@ def constraint_clock() -> Iterator[dict[str, float]]:
             setattr(owner, name, inner)
 
 
-def _timed(inner: Any, name: str, spent: dict[str, float]) -> Any:
+def _timed(inner: Any, name: str, spent: dict[str, float], busy: threading.local) -> Any:
     def timed(*arguments: Any) -> Any:
-        began = time.perf_counter()
+        if getattr(busy, "now", False):
+            return inner(*arguments)
+        busy.now, began = True, time.perf_counter()
         try:
             return inner(*arguments)
         finally:
             spent[name] += time.perf_counter() - began
+            busy.now = False
 
     return timed
 
 
-def brief(found: dict[str, Any]) -> dict[str, Any]:
-    one, many = found["one_at_a_time"], found["many_at_once"]
-    return {
-        "one": [round(one[mode]["ms_an_object"], 1) for mode in MODES] + [round(one["speedup"]["value"], 2)],
-        "many": [round(many[mode]["ms_in_all"], 1) for mode in MODES] + [round(many["speedup"], 2)],
-        "steps": [round(found["counts"][mode]["steps"], 1) for mode in MODES],
-        "constraint_ms": [round(found["counts"][mode]["constraint_ms"], 2) for mode in MODES],
-    }
-
-
-if __name__ == "__main__":
-    main()
+def brief(found: dict[str, Any]) -> str:
+    one, many, counted = found["one_at_a_time"], found["many_at_once"], found["counts"]
+    return (
+        f"one at a time {one['parallel']['ms_an_object']:.1f} ms against {one['sequential']['ms_an_object']:.1f} "
+        f"({one['speedup']['value']:.2f}x), {AT_ONCE} at once {many['parallel']['ms_in_all']:.0f} ms against "
+        f"{many['sequential']['ms_in_all']:.0f} ({many['speedup']:.2f}x), steps {counted['parallel']['steps']:.1f} "
+        f"against {counted['sequential']['steps']:.1f}, constraints {counted['parallel']['constraint_ms']:.2f} ms "
+        f"against {counted['sequential']['constraint_ms']:.2f}"
+    )
