@@ -34,8 +34,20 @@ def test_the_log(pasta, default_folder, monkeypatch, tmp_path):
     assert "join   red, blue into main" in text
     assert plain(parse(short)) in text
     assert "times as fast here" in text
-    assert text.count("\n  pasta ") == 3
+    assert text.count("\n  pasta ") == 4
     assert len(json.loads((tmp_path / "t.json").read_bytes())["otherData"]["requests"]) == 2
+
+
+def test_an_object_out_of_a_text(pasta, default_folder):
+    """All fields at once are the fields one after another, in a fraction of the steps; and they are right."""
+    code, out, _ = pasta("demo", "extract", "--json")
+    value = json.loads(out)
+    assert code == 0 and value["same"]
+    assert value["value"] == {
+        "customer": "Maria Gomez", "city": "Lisbon", "order": 4711, "chairs": 3, "day": "Friday", "price": 420,
+        "currency": "euros", "payment": "card", "delivery": "morning",
+    }  # fmt: skip
+    assert 3 * value["steps"] < value["sequential"]["steps"]
 
 
 def test_no_such_example(pasta):

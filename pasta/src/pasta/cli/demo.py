@@ -14,6 +14,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from pasta.cli import demo_extract
+from pasta.cli.demo_extract import NAME as EXTRACT
 from pasta.cli.replay import Comparison
 from pasta.cli.running import load_engine, make_console, patiently, write_json
 from pasta.errors import UsageError
@@ -34,7 +36,8 @@ def command(
     example: Annotated[
         str | None,
         typer.Argument(
-            help=f"Replay an annotated example: {', '.join(EXAMPLES)}. Without one, the model writes its own answer.",
+            help=f"Replay an annotated example: {', '.join(EXAMPLES)}; or {EXTRACT}: an object out of a text. "
+            "Without one, the model writes its own answer.",
             show_default=False,
         ),
     ] = None,
@@ -46,10 +49,13 @@ def command(
     """Watch a model decode several parts of one answer at once, then the same answer one token at a time."""
     from pasta.trace import check_writable, write_trace
 
-    if example is not None and example not in EXAMPLES:
-        raise UsageError(f"no example {example!r}", f"choose one of: {', '.join(EXAMPLES)}")
+    if example is not None and example not in (*EXAMPLES, EXTRACT):
+        raise UsageError(f"no example {example!r}", f"choose one of: {', '.join((*EXAMPLES, EXTRACT))}")
     if trace is not None:
         check_writable(trace)
+    if example == EXTRACT:
+        demo_extract.run(as_json, trace)
+        return
     scripted = example is not None
     chosen = LIVE if example is None else EXAMPLES[example]
     engine = load_engine(None)
@@ -173,6 +179,7 @@ class Stage:
         for line, what in (
             ('pasta generate "How do I prepare for a job interview?"', "any question to the same model"),
             ("pasta demo sorting", "six threads") if nested else ("pasta demo breakfast", "threads within threads"),
+            ("pasta demo extract", "an object, its fields at once"),
             (f"pasta replay {example.name or DEFAULT} --trace trace.json", "a timeline for ui.perfetto.dev"),
         ):
             self.console.print(Text.assemble("  ", (line, "cyan"), (f"  {what}", "dim")), soft_wrap=True)

@@ -23,6 +23,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "demo": Entry("pasta.cli.demo", "Watch a model decode several parts of one answer at once."),
     "generate": Entry("pasta.cli.generate", "Answer a prompt, decoding independent parts at once."),
+    "extract": Entry("pasta.cli.extract", "Answer with JSON of a given schema, its fields decoded at once."),
     "chat": Entry("pasta.cli.chat", "Talk with a model, or with a server."),
     "serve": Entry("pasta.cli.serve", "Serve a model to any client of OpenAI's API."),
     "key": Entry("pasta.cli.key", "Make a key for clients of the server."),

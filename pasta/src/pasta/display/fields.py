@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,10 +15,14 @@ from pasta.display.board import Board, Lane, State
 from pasta.display.flow import harmless
 from pasta.display.panels import Panels, colour, marks
 from pasta.display.screen import MIN_INTERVAL_S
+from pasta.structured.planner import escape, spell
+
+if TYPE_CHECKING:
+    from pasta.structured.result import StructuredResult
 
 
 class Fields:
-    """Shows a board as fields. Use as a context; what stands there at the end stays."""
+    """Shows a board as fields. Use as a context; on leaving it, the rows make room for whatever is printed next."""
 
     def __init__(self, console: Console, board: Board):
         self.board = board
@@ -24,14 +30,16 @@ class Fields:
         self._marks = marks(console)
         self._status = Panels(console).status
         self._next = 0.0
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._live = Live(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
 
     def __enter__(self) -> Fields:
         self._live.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._live.update(Group(*self.rows()), refresh=True)
+        self._live.update(self.draw(), refresh=True)
         self._live.stop()
 
     def take(self, output: StepOutput) -> None:
@@ -65,3 +73,34 @@ class Fields:
         if cell_len(text) > room:
             text = set_cell_size(text, room - 1) + self._marks.more[0]
         return Text.assemble((head, f"{colour(lane.id)} bold"), text, no_wrap=True, overflow="crop")
+
+
+def object_text(result: StructuredResult) -> Text:
+    """The object on several lines, every value in the colour of its thread."""
+    out = Text()
+    threads = {field.pointer: field.thread for field in result.fields}
+
+    def write(value: Any, pointer: str, indent: str, style: str) -> None:
+        style = colour(threads[pointer] or MAIN) if pointer in threads else style
+        if isinstance(value, dict | list) and value:
+            named = isinstance(value, dict)
+            out.append("{\n" if named else "[\n", style)
+            items = list(value.items() if isinstance(value, dict) else enumerate(value))
+            for index, (key, item) in enumerate(items):
+                out.append(f"{indent}  " + (f"{harmless(spell(key))}: " if named else ""), style)
+                write(item, f"{pointer}/{escape(str(key))}", f"{indent}  ", style)
+                out.append(",\n" if index + 1 < len(items) else "\n", style)
+            out.append(indent + ("}" if named else "]"), style)
+        else:
+            out.append(harmless(spell(value)), style)
+
+    write(result.value, "", "", "")
+    return out
+
+
+def figures(result: StructuredResult, console: Console) -> Text:
+    """One line: how the object came about."""
+    symbols = marks(console)
+    tokens = f"{result.decoded_tokens} tokens"
+    parts = [f"{len(result.fields)} fields", tokens, f"{result.steps} steps", f"{result.wall_s:.2f} s"]
+    return Text(f" {symbols.dot} ".join(parts), style="dim")

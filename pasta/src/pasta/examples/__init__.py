@@ -1,4 +1,4 @@
-"""Annotated answers to learn from, to replay and to test with. Each is a file of PASTA-LANG beside this one."""
+"""Annotated answers to learn from, to replay and to test with: files of PASTA-LANG beside this one. And a schema."""
 
 from __future__ import annotations
 
@@ -31,3 +31,4 @@ EXAMPLES = {
     )
 }
 DEFAULT = "cities"
+ORDER = Path(__file__).with_name("order.json")  # a schema, beside it a text that has all of its fields
