@@ -104,6 +104,8 @@ class RequestState:
         decoding = {thread.id for thread in self.interpreter.threads if thread.decodes}
         first = self._first if MAIN in decoding and MAIN not in last else None
         self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
+        if request.script is not None and hasattr(engine, "play"):  # it chooses ahead of the interpreter here
+            engine.play(self.handles[MAIN], _plays(request.script, min(engine.vocabulary.eos)))
         if self.record.steps == 0:
             self.record.queued_s = time.perf_counter() - self.begun
             self.record.cached_tokens = engine.cached_tokens(self.handles[MAIN])
@@ -352,4 +354,8 @@ class _Teller:
 
 def _play(script: Tree, end: int) -> dict[tuple[int, ...], Iterator[int]]:
     """What each thread of a script decodes: all of it, but a child's `<async>`, which the interpreter puts."""
-    return {path: iter(ids[1:]) if path else iter([*ids, end]) for path, ids in threads_of(script).items()}
+    return {path: iter(ids) for path, ids in _plays(script, end).items()}
+
+
+def _plays(script: Tree, end: int) -> dict[tuple[int, ...], tuple[int, ...]]:
+    return {path: tuple(ids[1:]) if path else (*ids, end) for path, ids in threads_of(script).items()}

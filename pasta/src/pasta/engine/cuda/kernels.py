@@ -168,9 +168,9 @@ def _build_mask(
 
 @triton.jit
 def _attend(
-    query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale,
+    query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride,
     TILES: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
-    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
     GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
@@ -199,7 +199,7 @@ def _attend(
         tl.store(peaks + out, tl.full([LANES], NOTHING, tl.float32), mask=real)
         return
     q = tl.load(
-        query + (row * HEADS + q_head)[:, None] * SIZE + column[None, :],
+        query + (row * query_stride + q_head * SIZE)[:, None] + column[None, :],
         mask=real[:, None] & inside[None, :],
         other=0.0,
     )
@@ -215,12 +215,12 @@ def _attend(
         block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
         slot = (block * BLOCK_SIZE + place % BLOCK_SIZE).to(tl.int64)
         k = tl.load(
-            keys + (slot[None, :] * KV_HEADS + head) * SIZE + column[:, None],
+            keys + (slot[None, :] * KV_HEADS + head) * PITCH + column[:, None],
             mask=held[None, :] & inside[:, None],
             other=0.0,
         )
         v = tl.load(
-            values + (slot[:, None] * KV_HEADS + head) * SIZE + column[None, :],
+            values + (slot[:, None] * KV_HEADS + head) * PITCH + column[None, :],
             mask=held[:, None] & inside[None, :],
             other=0.0,
         )
@@ -267,7 +267,7 @@ class Attention:
 
     def __init__(
         self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, block_size: int, max_blocks: int,
-        words: int, device: torch.device, processors: int,
+        words: int, device: torch.device, processors: int, splits: int | None = None,
     ):  # fmt: skip
         self.heads, self.kv_heads, self.size = heads, kv_heads, size
         self.group = heads // kv_heads
@@ -277,7 +277,7 @@ class Attention:
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
         self.mask_words = max_blocks * block_size // 32
         wanted = max(1, 3 * processors // (tiles * kv_heads))  # more than twice: a short answer leaves some idle
-        self.splits = min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
+        self.splits = splits or min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
         self.mask = torch.zeros(rows * self.mask_words, dtype=torch.int32, device=device)
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
@@ -310,11 +310,14 @@ class Attention:
     def __call__(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, out: torch.Tensor, scale: float
     ) -> None:
-        """query and out (rows, heads, size), keys and values (slots, kv heads, size)."""
+        """query and out (rows, heads, size), keys and values (slots, kv heads, size).
+
+        A query's rows may lie apart, and so may the heads of keys and values, all of them alike.
+        """
         _attend[(self.tiles, self.kv_heads, self.splits)](
-            query, keys, values, self.partial, self.peaks, self.sums, *self._step, scale,
+            query, keys, values, self.partial, self.peaks, self.sums, *self._step, scale, query.stride(0),
             TILES=self.tiles, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
-            HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, WIDTH=self.width,
+            HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
             PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
         )  # fmt: skip

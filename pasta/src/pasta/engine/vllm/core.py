@@ -1,0 +1,125 @@
+"""vLLM's own engine, started so that its workers decode in threads."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pasta.core.positions import Positions
+from pasta.engine.connect import read_json, read_vocabulary
+from pasta.engine.vllm import plugin
+from pasta.engine.vllm.engine import VllmEngine
+from pasta.engine.vllm.terms import KEY
+from pasta.errors import PastaError, UnsupportedModel
+
+INSTALL = 'pip install "pasta-decoding[vllm]"'
+GRAPH_ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # of the steps that are CUDA graphs
+
+
+class Output(NamedTuple):
+    request: str
+    tokens: Sequence[int]
+    ended: bool
+
+
+class VllmCore:
+    """One `LLMEngine`. `options` are fields of vLLM's `EngineArgs`, and override what is set here."""
+
+    def __init__(self, folder: Path, **options: Any):
+        try:
+            from vllm import EngineArgs
+            from vllm.v1.engine.exceptions import EngineDeadError
+            from vllm.v1.engine.llm_engine import LLMEngine
+        except ModuleNotFoundError as error:
+            raise PastaError(f"{error.name} is not installed, and this engine needs it", INSTALL) from None
+        plugin.register()
+        self._dead: type[Exception] = EngineDeadError
+        self._ended = False
+        self.llm = LLMEngine.from_engine_args(EngineArgs(**arguments(folder, **options)))
+        self.max_model_len = int(self.llm.model_config.max_model_len)
+
+    def add(self, request: str, prompt: Sequence[int], terms: str, cache_salt: str | None) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        params = SamplingParams(
+            max_tokens=self.max_model_len - len(prompt),
+            temperature=0.0,
+            ignore_eos=True,  # a stream may hold the end of a thread that waits
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+            extra_args={KEY: terms},
+        )
+        inputs: dict[str, Any] = {"prompt_token_ids": list(prompt)}
+        if cache_salt is not None:
+            inputs["cache_salt"] = cache_salt
+        self.llm.add_request(request, inputs, params)  # type: ignore[arg-type]
+
+    def abort(self, request: str) -> None:
+        if not self._ended:
+            self.llm.abort_request([request])
+
+    def step(self) -> list[Output]:
+        self.check()
+        try:
+            outputs = self.llm.step()
+        except self._dead:
+            self._ended = True
+            self.check()
+            raise
+        return [Output(each.request_id, each.outputs[0].token_ids, each.finished) for each in outputs]
+
+    def check(self) -> None:
+        if self._ended:
+            raise PastaError("vLLM's engine has ended", "see its log, and start the server again")
+
+
+def arguments(folder: Path, **options: Any) -> dict[str, Any]:
+    """vLLM's arguments for a model folder that `pasta export` wrote."""
+    architecture = (read_json(folder / "config.json").get("architectures") or [""])[0]
+    known = [f"{family}ForCausalLM" for family in plugin.FAMILIES]
+    if architecture not in known:
+        raise UnsupportedModel(f"{folder} is a {architecture or 'model of no name'}", f"vLLM takes {', '.join(known)}")
+    compilation = {"cudagraph_mode": "FULL", "cudagraph_capture_sizes": list(GRAPH_ROWS)}
+    return {
+        "model": str(folder),
+        "hf_overrides": {"architectures": [f"Pasta{architecture}"]},
+        "attention_backend": "CUSTOM",
+        "scheduler_cls": plugin.SCHEDULER,
+        "async_scheduling": False,  # a step's tokens decide how many rows the next one has
+        "generation_config": "vllm",
+        "disable_log_stats": True,
+        "compilation_config": compilation,
+        **options,
+    }
+
+
+def command_line(folder: Path) -> list[str]:
+    """The same as a command: `vllm serve` with threads for requests that ask for them."""
+    flags = []
+    for name, value in itertools.islice(arguments(folder).items(), 1, None):
+        flag = "--" + name.replace("_", "-")
+        if value is False:
+            flags.append(flag.replace("--", "--no-", 1))
+        elif value is not True:
+            flags += [flag, json.dumps(value) if isinstance(value, dict) else str(value)]
+    return ["vllm", "serve", str(folder), *flags]
+
+
+def start_engine(folder: Path, *, context: int | None = None, **options: Any) -> VllmEngine:
+    """An engine inside vLLM, for a folder that `pasta export` wrote."""
+    vocabulary = read_vocabulary(folder)
+    core = VllmCore(folder, **options)
+    config = read_json(folder / "config.json")
+    known = int(config.get("max_position_embeddings") or core.max_model_len)
+    return VllmEngine(
+        core,
+        vocabulary,
+        size=int(core.llm.model_config.get_vocab_size()),
+        context=min(known, context or known),
+        positions=Positions.parse((config.get("pasta") or {}).get("positions", "predicted")),
+        name=folder.name,
+    )

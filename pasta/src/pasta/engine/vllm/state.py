@@ -1,0 +1,209 @@
+"""What vLLM's model runner asks of a model that decodes in threads: rows, positions, attention, and the sampler."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from vllm.config.compilation import CUDAGraphMode
+from vllm.v1.worker.gpu.model_states.default import DefaultModelState
+from vllm.v1.worker.gpu.sample.output import SamplerOutput
+
+from pasta.engine.connect import read_vocabulary
+from pasta.engine.vllm import kernels
+from pasta.engine.vllm.plan import Span, deciding_rows
+from pasta.engine.vllm.sampler import Answer, Choice, LaneSampler
+from pasta.engine.vllm.step import PlannedStep, to_device
+from pasta.engine.vllm.terms import KEY, Terms
+
+log = logging.getLogger("pasta")
+
+
+class PastaModelState(DefaultModelState):
+    """Requests that come with terms decode in threads; all others are vLLM's as they are."""
+
+    def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device):
+        super().__init__(vllm_config, model, encoder_cache, device)
+        from pathlib import Path
+
+        config, parallel = self.model_config, vllm_config.parallel_config
+        self.sampler = LaneSampler(read_vocabulary(Path(config.tokenizer)), config.get_vocab_size(), device)
+        self.heads = config.get_num_attention_heads(parallel)
+        self.kv_heads = config.get_num_kv_heads(parallel)
+        self.head_size = config.get_head_size()
+        self.answers: dict[str, Answer] = {}
+        self.rows: list[list[tuple[int, int]]] = []  # of the step under way: by request, its lanes that decide
+        self._steps: dict[int, PlannedStep] = {}  # by the number of rows
+        self._slot_segments: torch.Tensor | None = None
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def add_request(self, req_index: int, new_req_data: Any) -> None:
+        super().add_request(req_index, new_req_data)
+        params = new_req_data.sampling_params
+        text = (params.extra_args or {}).get(KEY) if params is not None else None
+        if text is None:
+            return
+        prompt = new_req_data.prompt_token_ids
+        stream = new_req_data.prefill_token_ids[len(prompt) :]
+        try:
+            answer = self.sampler.answer(Terms.read(text), prompt, stream, self.max_model_len)
+        except Exception:  # one request must not end the engine for all
+            log.exception("the terms of request %s cannot be read; it decodes in one thread", new_req_data.req_id)
+        else:
+            self.answers[new_req_data.req_id] = answer
+
+    def remove_request(self, req_id: str) -> None:
+        super().remove_request(req_id)
+        self.answers.pop(req_id, None)
+
+    # -- a step -------------------------------------------------------------------------------------------
+
+    def prepare_attn(
+        self,
+        input_batch: Any,
+        cudagraph_mode: CUDAGraphMode,
+        block_tables: tuple[torch.Tensor, ...],
+        slot_mappings: torch.Tensor,
+        attn_groups: Any,
+        kv_cache_config: Any,
+        for_capture: bool = False,
+    ) -> dict[str, Any]:
+        builder = attn_groups[0][0].get_metadata_builder(0)
+        if self._slot_segments is None:
+            slots = kv_cache_config.num_blocks * kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
+            self._slot_segments = torch.zeros(slots, dtype=torch.int32, device=self.device)
+        spans = self._spans(input_batch)
+        threads = any(span.lanes is not None for span in spans)
+        if for_capture or cudagraph_mode == CUDAGraphMode.FULL or threads or self.dtype == torch.float32:
+            step = self._planned(input_batch.num_tokens_after_padding, block_tables[0], builder.block_size)
+            count = input_batch.num_tokens
+            step.launch(
+                spans,
+                input_batch.input_ids[:count],
+                input_batch.positions[:count],
+                slot_mappings[0],
+                self._slot_segments,
+                block_tables[0],
+            )
+            builder.kernel = step.attention
+        else:
+            kernels.forget(slot_mappings[0], self._slot_segments)
+            builder.kernel = None
+        return super().prepare_attn(
+            input_batch, cudagraph_mode, block_tables, slot_mappings, attn_groups, kv_cache_config, for_capture
+        )
+
+    def prepare_inputs(self, input_batch: Any, req_states: Any) -> dict[str, Any]:
+        self.rows = []
+        if self.answers:
+            spans = self._spans(input_batch)
+            if any(span.lanes is not None for span in spans):
+                self.rows = deciding_rows(spans)
+                self._ask_for_logits(input_batch)
+        return super().prepare_inputs(input_batch, req_states)
+
+    def custom_sampler(self, sampler: Any) -> tuple[Any, Any]:
+        return PastaSampler(sampler, self), None
+
+    def _spans(self, batch: Any) -> list[Span]:
+        answers = (self.answers.get(req_id) for req_id in batch.req_ids)
+        starts, counts = batch.num_computed_tokens_np.tolist(), batch.num_scheduled_tokens.tolist()
+        return [
+            Span(None if answer is None else answer.lanes, start, count)
+            for answer, start, count in zip(answers, starts, counts, strict=True)
+        ]
+
+    def _planned(self, rows: int, block_tables: torch.Tensor, block_size: int) -> PlannedStep:
+        rows = rows if rows <= 32 else -(-rows // 32) * 32 if rows <= 512 else 1 << (rows - 1).bit_length()
+        if rows not in self._steps:
+            self._steps[rows] = PlannedStep(
+                rows, self.heads, self.kv_heads, self.head_size, block_tables, block_size
+            )
+        return self._steps[rows]
+
+    def _ask_for_logits(self, batch: Any) -> None:
+        """A row of logits for each lane that decides; for a request that has none, its last, as vLLM wants it."""
+        last = batch.query_start_loc_np[1 : batch.num_reqs + 1] - 1
+        rows = [[row for _, row in own] or [int(last[index])] for index, own in enumerate(self.rows)]
+        flat = np.array([row for own in rows for row in own], dtype=np.int64)
+        batch.logits_indices = to_device(flat, self.device)
+        batch.cu_num_logits_np = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+
+
+class PastaSampler:
+    """vLLM's sampler for requests as it knows them; lanes choose with ours, and their interpreter says what follows."""
+
+    def __init__(self, base: Any, state: PastaModelState):
+        self._base = base
+        self._state = state
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._base, name)
+
+    def __call__(self, logits: torch.Tensor, batch: Any) -> Any:
+        state, rows = self._state, self._state.rows
+        answers = [state.answers.get(req_id) for req_id in batch.req_ids] if rows else []
+        if not any(answers):
+            return self._base(logits, batch)
+        plain = [index for index, answer in enumerate(answers) if answer is None]
+        starts = batch.cu_num_logits_np.tolist()
+        streams = self._decide(logits, answers, starts)
+        width = max(1, *(len(stream) for stream in streams))
+        sampled = np.zeros((len(answers), width), dtype=np.int64)
+        counts = np.zeros(len(answers), dtype=np.int32)
+        for index, stream in enumerate(streams):
+            sampled[index, : len(stream)] = stream
+            counts[index] = len(stream)
+        tokens = to_device(sampled, logits.device)
+        taken = to_device(counts, logits.device)
+        logprobs = None
+        if plain:
+            own = self._sample_plain(logits, batch, plain, starts)
+            index = torch.tensor(plain, device=logits.device)
+            tokens[index, 0] = own.sampled_token_ids[:, 0].to(tokens.dtype)
+            taken[index] = own.num_sampled
+            logprobs = own.logprobs_tensors
+            if logprobs is not None:
+                before = np.cumsum([0, *(answer is None for answer in answers)])
+                logprobs = logprobs._replace(cu_num_generated_tokens=before.tolist())
+        return SamplerOutput(tokens, logprobs, None, taken, torch.zeros_like(taken))
+
+    def _decide(self, logits: torch.Tensor, answers: list[Answer | None], starts: list[int]) -> list[list[int]]:
+        choices: list[Choice] = []
+        places: list[int] = []
+        for index, (answer, own) in enumerate(zip(answers, self._state.rows, strict=True)):
+            if answer is not None:
+                choices += [Choice(answer, lane) for lane, _ in own]
+                places += range(starts[index], starts[index] + len(own))
+        if not choices:
+            return [[] for _ in answers]
+        if len(places) < logits.shape[0]:
+            logits = logits[torch.tensor(places, device=logits.device)]
+        chosen = iter(self._state.sampler.choose(logits, choices))
+        return [
+            [] if answer is None or not own else answer.take([(lane, next(chosen)) for lane, _ in own])
+            for answer, own in zip(answers, self._state.rows, strict=True)
+        ]
+
+    def _sample_plain(self, logits: torch.Tensor, batch: Any, plain: list[int], starts: list[int]) -> Any:
+        index = torch.tensor(plain, device=logits.device)
+        rows = torch.tensor([starts[each] for each in plain], device=logits.device)
+        requests = batch.idx_mapping[index]
+        part = replace(
+            batch,
+            req_ids=[batch.req_ids[each] for each in plain],
+            num_reqs=len(plain),
+            idx_mapping=requests,
+            idx_mapping_np=batch.idx_mapping_np[plain],
+            expanded_idx_mapping=requests,
+            expanded_local_pos=torch.zeros(len(plain), dtype=torch.int32, device=logits.device),
+            seq_lens=batch.seq_lens[index],
+            logits_indices=batch.logits_indices[rows],
+            cu_num_logits=torch.arange(len(plain) + 1, dtype=torch.int32, device=logits.device),
+            cu_num_logits_np=np.arange(len(plain) + 1, dtype=np.int32),
+        )
+        return self._base(logits[rows], part)

@@ -1,0 +1,63 @@
+"""A step's plan on the device: what attention reads, and what vLLM's own buffers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
+from pasta.engine.vllm import kernels
+from pasta.engine.vllm.lanes import WORDS
+from pasta.engine.vllm.plan import Plan, Span
+
+MOST_SPLITS = 16  # stretches of an answer's slots that are read side by side
+PARTS = 1024  # rows times splits, at the most
+
+
+def to_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
+    """A copy that the host need not wait for."""
+    tensor = torch.from_numpy(values)
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+
+class PlannedStep:
+    """Plans of one number of rows, and the kernel that a CUDA graph of so many rows holds."""
+
+    def __init__(self, rows: int, heads: int, kv_heads: int, size: int, block_tables: torch.Tensor, block_size: int):
+        device = block_tables.device
+        self._host = torch.zeros(Plan.size(rows), dtype=torch.int32, pin_memory=device.type == "cuda")
+        self._device = torch.zeros_like(self._host, device=device)
+        self.plan = Plan(rows, self._host.numpy())
+        self.tile_rows = rows_in_a_tile(rows, heads // kv_heads)
+        self.attention = Attention(
+            rows, rows, heads, kv_heads, size,
+            block_size=block_size, max_blocks=block_tables.stride(0), words=WORDS, device=device, processors=0,
+            splits=min(MOST_SPLITS, max(1, PARTS // rows)),
+        )  # fmt: skip
+        columns = self._device[: 5 * rows].view(5, rows)
+        self._columns = (columns[0], columns[1], columns[2], columns[3])
+        self._places = columns[4]
+        self._sees = self._device[5 * rows : (5 + WORDS) * rows].view(rows, WORDS)
+        self._tiles = self._device[(5 + WORDS) * rows :].view(4, rows)
+
+    def launch(
+        self,
+        spans: Sequence[Span],
+        input_ids: torch.Tensor,
+        positions: torch.Tensor,
+        slots: torch.Tensor,
+        slot_segments: torch.Tensor,
+        block_tables: torch.Tensor,
+    ) -> None:
+        self.plan.fill(spans, self.tile_rows)
+        self._device.copy_(self._host, non_blocking=True)
+        kernels.apply(self._columns, input_ids, positions, slots, slot_segments)
+        self.attention.build_mask(
+            tiles=self._tiles,
+            places=self._places,
+            sees=self._sees,
+            slot_segments=slot_segments,
+            block_tables=block_tables,
+        )
