@@ -18,20 +18,13 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.cuda import reference
-from pasta.engine.vllm.engine import VllmEngine
+from pasta.engine.vllm.engine import Output, VllmEngine
 from pasta.engine.vllm.plan import Plan, Span, deciding_rows
 from pasta.engine.vllm.sampler import Answer, Choice, LaneSampler
 from pasta.engine.vllm.terms import Terms
 
 BLOCK = 16
 NAME = "pasta-simulated-vllm"
-
-
-@dataclass
-class Output:
-    request: str
-    tokens: Sequence[int]
-    ended: bool
 
 
 @dataclass(eq=False)
@@ -122,7 +115,7 @@ class Simulated:
     # -- the worker ---------------------------------------------------------------------------------------
 
     def _forward(self, requests: list[Running], spans: list[Span]) -> torch.Tensor:
-        rows = sum(span.count for span in spans)
+        rows = sum(span.rows for span in spans)
         plan = Plan(rows)
         plan.fill(spans, tile_rows=3)
         pairs = zip(requests, spans, strict=True)
@@ -132,7 +125,7 @@ class Simulated:
         tables = torch.zeros(len(spans), max(len(each.blocks) for each in requests), dtype=torch.int32)
         for index, each in enumerate(requests):
             tables[index, : len(each.blocks)] = torch.tensor(each.blocks)
-        owners = np.repeat(np.arange(len(spans)), [span.count for span in spans])
+        owners = np.repeat(np.arange(len(spans)), [span.rows for span in spans])
         place = torch.from_numpy(plan.places.copy()).long()
         slots = tables[torch.from_numpy(owners), place // BLOCK].long() * BLOCK + place % BLOCK
         self.slot_segments[slots] = torch.from_numpy(plan.segments.copy())

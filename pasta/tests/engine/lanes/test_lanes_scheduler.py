@@ -29,7 +29,12 @@ from support import byte_tokenizer, tiny_engine, tiny_model  # noqa: E402
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
-PROMPTS = ["Compare cats and dogs.", "Hello!", "Why is the sky blue, and the sea too? Say more.", "Compare cats and birds."]
+PROMPTS = [
+    "Compare cats and dogs.",
+    "Hello!",
+    "Why is the sky blue, and the sea too? Say more.",
+    "Compare cats and birds.",
+]
 
 
 class Scheduled(Simulated):
@@ -52,7 +57,9 @@ class Scheduled(Simulated):
         ).create_engine_config()
         config.cache_config.num_gpu_blocks = blocks
         spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=2, head_size=8, dtype=torch.float32)
-        cache = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)])
+        cache = KVCacheConfig(
+            num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
+        )
         self.scheduler: Any = config.scheduler_config.get_scheduler_cls()(
             vllm_config=config,
             kv_cache_config=cache,

@@ -6,23 +6,17 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pasta.core.positions import Positions
 from pasta.engine.connect import read_json, read_vocabulary
 from pasta.engine.vllm import plugin
-from pasta.engine.vllm.engine import VllmEngine
+from pasta.engine.vllm.engine import Output, VllmEngine
 from pasta.engine.vllm.terms import KEY
 from pasta.errors import PastaError, UnsupportedModel
 
 INSTALL = 'pip install "pasta-decoding[vllm]"'
 GRAPH_ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # of the steps that are CUDA graphs
-
-
-class Output(NamedTuple):
-    request: str
-    tokens: Sequence[int]
-    ended: bool
 
 
 class VllmCore:
@@ -56,7 +50,7 @@ class VllmCore:
         inputs: dict[str, Any] = {"prompt_token_ids": list(prompt)}
         if cache_salt is not None:
             inputs["cache_salt"] = cache_salt
-        self.llm.add_request(request, inputs, params)  # type: ignore[arg-type]
+        self.llm.add_request(request, inputs, params)
 
     def abort(self, request: str) -> None:
         if not self._ended:

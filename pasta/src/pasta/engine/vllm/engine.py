@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
@@ -25,7 +25,7 @@ from pasta.errors import PastaError, UsageError
 FULL_HINT = "start vLLM with a larger max_model_len, or lower max_tokens"
 
 
-class Output(Protocol):
+class Output(NamedTuple):
     """What vLLM says of a request: tokens that came, and whether they are the last."""
 
     request: str

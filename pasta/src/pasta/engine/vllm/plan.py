@@ -13,15 +13,15 @@ PLAIN = np.array([1 << ROOT, *[0] * (WORDS - 1)], dtype=np.int32)  # what a requ
 
 
 class Span(NamedTuple):
-    """What a step computes of one request: `count` tokens, from a place on."""
+    """What a step computes of one request: so many rows, from a place on."""
 
     lanes: Lanes | None  # None: a request without threads
     start: int
-    count: int
+    rows: int
 
     @property
     def end(self) -> int:
-        return self.start + self.count
+        return self.start + self.rows
 
 
 class Plan:
@@ -48,7 +48,7 @@ class Plan:
         row = tile = 0
         self.own[:] = 0
         for index, span in enumerate(spans):
-            rows = slice(row, row + span.count)
+            rows = slice(row, row + span.rows)
             self.places[rows] = np.arange(span.start, span.end)
             self.segments[rows] = ROOT
             if span.lanes is not None and span.end > span.lanes.prompt_length:

@@ -48,11 +48,11 @@ class Choice(NamedTuple):
     """A lane that decides in a step."""
 
     answer: Answer
-    index: int  # of the lane, in its answer
+    number: int  # of the lane, in its answer
 
     @property
     def lane(self) -> Lane:
-        return self.answer.lanes.deciding[self.index]
+        return self.answer.lanes.deciding[self.number]
 
 
 class LaneSampler:

@@ -27,7 +27,7 @@ class PastaScheduler(Scheduler):
                 kwargs["delay_cache_blocks"] = True
             return allocate(request, *args, **kwargs)
 
-        self.kv_cache_manager.allocate_slots = allocate_slots  # type: ignore[method-assign]
+        self.kv_cache_manager.allocate_slots = allocate_slots
 
     def _end_of(self, request: Request) -> int | None:
         if request.request_id not in self._ends:

@@ -120,9 +120,7 @@ class PastaModelState(DefaultModelState):
     def _planned(self, rows: int, block_tables: torch.Tensor, block_size: int) -> PlannedStep:
         rows = rows if rows <= 32 else -(-rows // 32) * 32 if rows <= 512 else 1 << (rows - 1).bit_length()
         if rows not in self._steps:
-            self._steps[rows] = PlannedStep(
-                rows, self.heads, self.kv_heads, self.head_size, block_tables, block_size
-            )
+            self._steps[rows] = PlannedStep(rows, self.heads, self.kv_heads, self.head_size, block_tables, block_size)
         return self._steps[rows]
 
     def _ask_for_logits(self, batch: Any) -> None:
@@ -163,9 +161,9 @@ class PastaSampler:
         logprobs = None
         if plain:
             own = self._sample_plain(logits, batch, plain, starts)
-            index = torch.tensor(plain, device=logits.device)
-            tokens[index, 0] = own.sampled_token_ids[:, 0].to(tokens.dtype)
-            taken[index] = own.num_sampled
+            rows_of = torch.tensor(plain, device=logits.device)
+            tokens[rows_of, 0] = own.sampled_token_ids[:, 0].to(tokens.dtype)
+            taken[rows_of] = own.num_sampled
             logprobs = own.logprobs_tensors
             if logprobs is not None:
                 before = np.cumsum([0, *(answer is None for answer in answers)])
