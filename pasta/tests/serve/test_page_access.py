@@ -1,0 +1,97 @@
+"""The page by keyboard alone, and as axe sees it: at every width, in the light and in the dark."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+from page_stage import FORKING, WIDTHS, ask, finish, no_sideways_scroll
+
+AXE = "axe-core@4.10.3"
+
+
+@pytest.mark.slow
+def test_by_keyboard_alone(stage, new_page):
+    page = new_page(stage.url)
+    stage.play(FORKING, steps=90)
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "prompt":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.type("Why?")
+    page.keyboard.press("Enter")
+    page.locator(".part.live").first.wait_for(timeout=60_000)
+    said = page.inner_text("#said")
+    page.keyboard.press("Escape")
+    stage.go()
+    finish(page)
+    assert said == "Answering", "those who listen are not read every word"
+    assert page.inner_text(".headline") == "Stopped"
+    assert page.inner_text("#said").startswith("Stopped")
+    assert page.evaluate("document.activeElement.id") == "prompt", "the focus stays where it was"
+    seen = set()
+    for _ in range(12):
+        page.keyboard.press("Shift+Tab")
+        seen.add(page.evaluate("document.activeElement.textContent"))
+    assert {"Copy", "Link", "A steady routine"} <= seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(stage, new_page, tmp_path, scheme):
+    page = new_page(stage.url, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True)
+    source = fetch_axe(tmp_path)
+    stage.play(FORKING, steps=106)
+    check_axe(page, source)
+    page.click("summary")
+    ask(page)
+    page.locator(".part.live[data-thread='3']").wait_for(timeout=60_000)
+    check_axe(page, source)
+    stage.go()
+    finish(page)
+    page.click("text=Race it")
+    page.locator(".raced p", has_text="Measured on this server").wait_for(timeout=60_000)
+    page.click(".how .label >> text=No distractions")
+    check_axe(page, source)
+
+
+def fetch_axe(folder) -> str:
+    """axe-core's script from npm; it is not ours to keep."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm here to fetch axe-core with")
+    got = subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, capture_output=True, text=True, timeout=300)
+    if got.returncode:
+        pytest.skip(f"npm does not give {AXE}: {got.stderr.strip()[-200:]}")
+    with tarfile.open(folder / got.stdout.split()[-1]) as archive:
+        member = archive.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+def check_axe(page, source: str) -> None:
+    """No rule is broken at any width, and of no text is the contrast undecided."""
+    page.evaluate(source)
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        assert no_sideways_scroll(page), width
+        run_axe(page)
+
+
+def run_axe(page) -> None:
+    found = page.evaluate(
+        "axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })"
+    )
+    told = [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]]
+    assert told == []
+    undecided = [
+        (node["html"], node["any"][0]["message"])
+        for rule in found["incomplete"]
+        if rule["id"] == "color-contrast"
+        for node in rule["nodes"]
+    ]
+    assert undecided == []
+    assert any(rule["id"] == "color-contrast" for rule in found["passes"])
