@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pasta.data.rows import read_rows, write_rows
 from pasta.errors import UsageError
 
 
@@ -38,16 +38,11 @@ def object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_items(items: Iterable[Item], path: Path) -> None:
-    lines = [json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in items]
-    path.write_text("".join(lines), "utf-8")
+    write_rows(str(path), map(asdict, items))
 
 
 def read_items(path: Path) -> list[Item]:
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="`make` writes it") from None
-    try:
-        return [Item(**json.loads(line)) for line in lines]
-    except (TypeError, ValueError) as error:
+        return [Item(**row) for row in read_rows(str(path))]
+    except TypeError as error:
         raise UsageError(f"{path} holds no items: {error}", hint="write it with `make`") from None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import lzma
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pasta.errors import UsageError
+from pasta.data.rows import read_rows
 from pasta.eval.extraction.item import Item, object_of
 
 EACH = 3
@@ -17,7 +15,7 @@ STEPS = {"type": "string", "maxLength": 600}
 
 
 def problem_sets(path: Path, most: int) -> Iterator[Item]:
-    rows = _rows(path)
+    rows = list(read_rows(str(path)))
     random.Random(0).shuffle(rows)
     groups = [rows[first : first + EACH] for first in range(0, len(rows) - EACH + 1, EACH)]
     for number, group in enumerate(groups[:most]):
@@ -39,11 +37,3 @@ def final_number(row: dict[str, Any]) -> float:
     """GSM8K's own rows end in `#### NUMBER`; others name it `final`."""
     text = str(row.get("final") or row["answer"].rpartition("####")[2])
     return float(text.replace(",", "").strip())
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-    except (OSError, lzma.LZMAError) as error:
-        raise UsageError(f"{path}: {error}", hint="GSM8K's test.jsonl, as it is or as .xz") from None
-    return [json.loads(line) for line in data.splitlines()]

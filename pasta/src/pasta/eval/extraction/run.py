@@ -56,6 +56,7 @@ def make(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from pasta.data.rows import open_text
     from pasta.engine.load import load_engine
 
     sets: dict[str, list[Item]] = {}
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
             sets.setdefault(item.set, []).append(item)
     engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
     began = time.perf_counter()
-    with options.rows.open("w", encoding="utf-8") as rows:
+    with open_text(options.rows, "wt") as rows:
         for name, every in sets.items():
             own = every[: options.limit]
             for mode in modes_of(own):
@@ -95,10 +96,11 @@ def report(options: argparse.Namespace) -> None:
 
 
 def show(rows: Sequence[Path], output: Path | None) -> None:
-    from pasta.eval.extraction.summary import read_rows, summarise
+    from pasta.data.rows import read_rows
+    from pasta.eval.extraction.summary import summarise
     from pasta.eval.table import table
 
-    found = summarise([row for path in rows for row in read_rows(path)])
+    found = summarise([row for path in rows for row in read_rows(str(path))])
     if output is not None:
         output.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     print(table(list(lines(found))))

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pasta.errors import UsageError
 from pasta.eval.intervals import Figure, statistic_of
 
 Rows = list[dict[str, Any]]
 BASELINE = "sequential"
 ALL = "all"  # every set together
-
-
-def read_rows(path: Path) -> Rows:
-    try:
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="`run` writes it") from None
 
 
 def summarise(rows: Rows) -> dict[str, Any]:
