@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,5 +11,9 @@ import numpy as np
 class Constraint(Protocol):
     """One thread's own: it knows what the thread has written so far."""
 
-    def fill(self, mask: np.ndarray) -> None:
-        """Writes which tokens may come next into a row of 32-bit words, a bit for each token."""
+    @classmethod
+    def fill_all(cls, constraints: Sequence[Constraint], masks: np.ndarray) -> None:
+        """Writes which tokens may come next, for each of the constraints: a row of 32-bit words, a bit for each token.
+
+        Of words beyond the tokens that it knows it writes nothing.
+        """

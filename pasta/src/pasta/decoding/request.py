@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, Fork, Join, Put, Suspend, Wait
 from pasta.core.detokenizer import Detokenizer
@@ -16,6 +16,7 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.thread import Limits
 from pasta.core.tree import Tree, threads_of
+from pasta.decoding.conductor import Conductor, Teller
 from pasta.decoding.drafts import Drafter
 from pasta.decoding.events import (
     Ended,
@@ -29,11 +30,20 @@ from pasta.decoding.events import (
     TokenPut,
     Waiting,
 )
-from pasta.decoding.program import Conductor, Program, Teller
 from pasta.decoding.results import Record, Result, build_result
 from pasta.decoding.stitching import Stitcher, text_of
 from pasta.engine.base import Decoded, Engine
 from pasta.errors import PastaError, UsageError
+
+
+class Program(Protocol):
+    """What makes the threads of an answer, where that is not the model's own tags."""
+
+    def interpreter(self, request: Request, engine: Engine) -> Conductor: ...
+
+    def teller(self, state: RequestState) -> Teller: ...
+
+    def result(self, state: RequestState) -> Result: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Request:
     positions: Positions = field(default_factory=Positions)
     script: Tree | None = None  # tokens to put instead of those that the model would choose
     cache_salt: str | None = None  # requests of one salt share the KV of what their prompts begin with; None: nobody
-    program: Program | None = None  # what makes its threads, where the model's own tags do not
+    program: Program | None = None  # None: the model's tags make its threads
 
     def limits(self, engine: Engine) -> Limits:
         params = self.params

@@ -56,7 +56,7 @@ class Scheduler:
 
     def step(self) -> list[tuple[RequestState, StepOutput | None]]:
         """Runs one step; returns the requests that it did something for, and what of it is to be told."""
-        failed = self._admit()
+        ended = self._admit()
         self._give_turns()
         tokens_of_step = self.engine.step()
         decoded = self._by_request(tokens_of_step)
@@ -69,7 +69,7 @@ class Scheduler:
                 self._end(state)
         self._draft(decoded)
         self.engine.launch()
-        return [(state, self._report(state)) for state in (*failed, *decoded)]
+        return [(state, self._report(state)) for state in (*ended, *decoded)]
 
     # -- turns ----------------------------------------------------------------------------------------------
 
@@ -111,14 +111,17 @@ class Scheduler:
     # -- places in the engine -----------------------------------------------------------------------------
 
     def _admit(self) -> list[RequestState]:
-        """Takes requests in, first come first served; returns those that never fit."""
-        failed = []
+        """Takes requests in, first come first served; returns those that ended at once: they never fit, or are done."""
+        ended = []
         while self.waiting and len(self.running) < self.max_running:
             state = self.waiting[0]
             room = state.size + HEADROOM * len(self.running)
             if self.running and not self.engine.can_allocate(room):
                 break
             self.waiting.popleft()
+            if state.finished:  # nothing of it is left to the model
+                ended.append(state)
+                continue
             self.running[state] = None
             self._opened.add(state)
             try:
@@ -126,10 +129,10 @@ class Scheduler:
             except PastaError as error:
                 state.error = error
                 self._leave(state)
-                failed.append(state)
+                ended.append(state)
             else:
                 self._know(state)
-        return failed
+        return ended
 
     def _grow(self, state: RequestState) -> None:
         """Feeds the engine what the request wants to put, once there is room for it."""

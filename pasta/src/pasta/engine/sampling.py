@@ -80,10 +80,9 @@ def constrain(logits: torch.Tensor, constraints: Sequence[Constraint | None]) ->
         return logits
     words = -(-logits.shape[-1] // 32)
     masks = np.zeros((len(rows), words), dtype=np.int32)
-    for mask, row in zip(masks, rows, strict=True):
-        constraint = constraints[row]
-        assert constraint is not None
-        constraint.fill(mask)
+    held = [constraint for constraint in constraints if constraint is not None]
+    held[0].fill_all(held, masks)
+    masks[~masks.any(axis=1)] = -1  # nothing fits: whoever takes the token sees that, and says why
     sent = torch.from_numpy(masks).to(logits.device, non_blocking=True)
     bits = torch.arange(32, dtype=torch.int32, device=logits.device)
     forbidden = ((sent[:, :, None] >> bits) & 1 == 0).view(len(rows), -1)[:, : logits.shape[-1]]

@@ -19,9 +19,10 @@ for what it writes, `Ended(thread, 'stop' | 'length')` when it is done, and `Fin
 
 from pasta.structured.errors import ConstraintError, MissingPackage, SchemaError
 from pasta.structured.plan import Plan
-from pasta.structured.planner import as_schema, compile_schema
-from pasta.structured.request import Extraction, make_structured_request
+from pasta.structured.planner import compile_schema
+from pasta.structured.request import Extraction, make_program, make_structured_request
 from pasta.structured.result import Field, StructuredResult
+from pasta.structured.schema import as_schema
 
 __all__ = [
     "ConstraintError",
@@ -33,5 +34,6 @@ __all__ = [
     "StructuredResult",
     "as_schema",
     "compile_schema",
+    "make_program",
     "make_structured_request",
 ]

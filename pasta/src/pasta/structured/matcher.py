@@ -7,31 +7,35 @@ goes on as JSON goes on (`",` or `}\\n`), and what lies behind the value's last 
 from __future__ import annotations
 
 import json
+import threading
 import weakref
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pasta.core.constraint import Constraint
 from pasta.core.vocabulary import Vocabulary
 from pasta.structured.errors import ConstraintError, MissingPackage
+from pasta.structured.schema import Schema
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLTokenizer
+    from llguidance import LLExecutor, LLMatcher, LLTokenizer
 
-STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", ", "coerce_one_of": True}
+MAX_KNOWN = 256  # grammars that are kept for the next request
+STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 TAIL = r"tail: TAIL" "\n" r"TAIL: /[,}\]\s](.|\n)*/"
 
 
 class Matcher:
     """One thread's constraint: what may follow what it wrote."""
 
-    def __init__(self, inner: LLMatcher, vocabulary: Vocabulary):
+    def __init__(self, inner: LLMatcher):
         self._inner = inner
-        self._vocabulary = vocabulary
 
     def copy(self) -> Matcher:
-        return Matcher(self._inner.deep_copy(), self._vocabulary)
+        return Matcher(self._inner.deep_copy())
 
     @property
     def error(self) -> str:
@@ -41,10 +45,10 @@ class Matcher:
     def _why(self) -> str | None:
         return self.error.split("\n")[0] or None
 
-    def fill(self, mask: np.ndarray) -> None:
-        self._inner.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
-        if not mask.any():
-            raise ConstraintError("no token of this model can go on with a value", self._why)
+    @classmethod
+    def fill_all(cls, constraints: Sequence[Constraint], masks: np.ndarray) -> None:
+        matchers = [(each._inner, index) for index, each in enumerate(constraints) if isinstance(each, Matcher)]
+        _executor().unsafe_compute_mask_ptr(matchers, masks.ctypes.data, masks.strides[0], len(masks))
 
     def consume(self, token: int) -> None:
         if not self._inner.consume_token(token):
@@ -68,7 +72,8 @@ class Grammars:
     def __init__(self, vocabulary: Vocabulary):
         self.vocabulary = vocabulary
         self._tokenizer = _tokenizer(vocabulary)
-        self._known: dict[str, Matcher] = {}
+        self._known: dict[str, Matcher] = {}  # by grammar, at the beginning; the one that was asked for last is last
+        self._lock = threading.Lock()
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Grammars:
@@ -77,11 +82,16 @@ class Grammars:
             _GRAMMARS[vocabulary] = cls(vocabulary)
         return _GRAMMARS[vocabulary]
 
-    def compile(self, schema: Mapping[str, Any] | bool, lead: str) -> Matcher:
+    def compile(self, schema: Schema, lead: str) -> Matcher:
         """A matcher at the beginning of a value, which `lead` stands before; its `error` says what is not supported."""
         styled = {**schema, "x-guidance": STYLE} if isinstance(schema, Mapping) else {"x-guidance": STYLE}
-        first = f"{json.dumps(lead)} " if lead else ""
-        return self._compile(f"start: {first}value tail?\nvalue: %json {json.dumps(styled)}\n{TAIL}\n")
+        if schema is False:
+            styled["not"] = {}
+        return self._compile(f"start: {_spelled(lead)}value tail?\nvalue: %json {json.dumps(styled)}\n{TAIL}\n")
+
+    def gate(self, lead: str) -> Matcher:
+        """A matcher of `{`, with whatever comes behind it, or of `null`."""
+        return self._compile(f'start: {_spelled(lead)}(object | "null" tail?)\nobject: /\\{{(.|\\n)*/\n{TAIL}\n')
 
     def encode(self, octets: bytes) -> list[int]:
         """The tokens of text that goes on, even where it begins within a character."""
@@ -93,10 +103,26 @@ class Grammars:
     def _compile(self, lark: str) -> Matcher:
         from llguidance import LLMatcher
 
-        if lark not in self._known:
-            inner = LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(lark), log_level=0)
-            self._known[lark] = Matcher(inner, self.vocabulary)
-        return self._known[lark].copy()
+        with self._lock:
+            known = self._known.pop(lark, None)
+        if known is None:
+            known = Matcher(LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(lark), log_level=0))
+        with self._lock:
+            self._known[lark] = known  # the latest last
+            if len(self._known) > MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+        return known.copy()
+
+
+@cache
+def _executor() -> LLExecutor:
+    from llguidance import LLExecutor
+
+    return LLExecutor()
+
+
+def _spelled(lead: str) -> str:
+    return f"{json.dumps(lead)} " if lead else ""
 
 
 _GRAMMARS: weakref.WeakKeyDictionary[Vocabulary, Grammars] = weakref.WeakKeyDictionary()

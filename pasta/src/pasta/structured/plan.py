@@ -1,17 +1,23 @@
-"""From a schema to a plan: which values are decoded, where they stand, and what each may see.
+"""A plan: which values are decoded, where they stand, and what each may see.
 
 A plan is a tree. Its leaves are values, each decoded in a thread of its own or known beforehand; all else is the
-skeleton, which is put and never decoded. A value's context is plain text: the prompt, then the object as far as this
-value may see it, up to its own key.
+skeleton, which is put and never decoded. A value's context is plain text: the prompt, then the answer as far as this
+value may see it, up to its own place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
 
-Schema = Mapping[str, Any] | bool
+from pasta.structured.schema import Schema
+
+
+class Kind(Enum):
+    VALUE = "value"
+    GATE = "gate"  # whether an object is there: `{`, or `null`
+    KNOWN = "known"  # the schema says what it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +28,10 @@ class Value:
     pointer: str  # its place in the answer, a JSON pointer
     schema: Schema  # complete in itself
     lead: str  # what stands between the skeleton and it
+    kind: Kind = Kind.VALUE
     optional: bool = False  # it may say `null`, and is then left out
-    text: str | None = None  # what it is, where that is known beforehand
+    text: str = ""  # of one that is known
+    gates: tuple[int, ...] = ()  # that must be open for it to be there
     sees: tuple[int, ...] = ()  # the values that it sees, in the order in which they are decoded
     base: int | None = None  # the value whose thread it goes on from; None: from the prompt
 
@@ -41,12 +49,20 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An object."""
+    """An object; with a gate, it may also be `null` or left out."""
 
     members: tuple[Member, ...]
+    gate: int | None = None
 
 
-Node = Leaf | Record
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An array of known length."""
+
+    items: tuple[Node, ...]
+
+
+Node = Leaf | Record | Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +74,18 @@ class Plan:
 
 
 Texts = Mapping[int, str | None]  # what values said, by index; None: left out
+
+
+def values_below(node: Node) -> Iterator[int]:
+    """The values of a node, in reading order."""
+    match node:
+        case Leaf(value):
+            yield value
+        case Record(members, gate):
+            if gate is not None:
+                yield gate
+            for member in members:
+                yield from values_below(member.node)
+        case Row(items):
+            for item in items:
+                yield from values_below(item)

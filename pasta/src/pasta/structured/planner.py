@@ -4,181 +4,149 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pasta.errors import UsageError
+from pasta.structured.dependence import arrange
 from pasta.structured.errors import SchemaError
-from pasta.structured.plan import Leaf, Member, Node, Plan, Record, Schema, Value
-from pasta.structured.text import context, values_below
+from pasta.structured.objects import QUIET, Shape, shape_of
+from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, Value
+from pasta.structured.schema import AFTER, Document, Schema, as_schema, escape
 
 MODES = ("parallel", "sequential")
-AFTER = "x-after"
-DEFINITIONS = ("$defs", "definitions")
-NOTES = {"title", "description", "default", "examples", "$schema", "$id", "$comment", "deprecated", "readOnly"}
-OBJECT = {"type", "properties", "required", "additionalProperties", *DEFINITIONS, *NOTES, AFTER}
+MAX_VALUES = 200  # that are decoded in one answer; engines tell about 500 segments apart
+MAX_DEPTH = 8  # of objects that are taken apart; deeper ones are one value each
+MAX_ROW = 16  # elements of an array of known length that are taken apart
 
 After = Mapping[str, Sequence[str]]
 
 
 def compile_schema(schema: Any, *, mode: str = "parallel", after: After | None = None) -> Plan:
-    """A plan of the schema (JSON as Python reads it, or a pydantic model)."""
+    """A plan of the schema (JSON as Python reads it, or a pydantic model). It needs no model."""
     if mode not in MODES:
         raise UsageError(f"unknown mode {mode!r}", hint=f"use one of {', '.join(MODES)}")
-    planner = _Planner(as_schema(schema))
-    root = planner.node(planner.document, "", "", optional=False)
-    waits = planner.waits(after or {})
-    return _arrange(Plan(root, tuple(planner.values), (), mode), waits)
-
-
-def as_schema(schema: Any) -> Schema:
-    """The JSON schema of a pydantic model; a schema as it is."""
-    if hasattr(schema, "model_json_schema"):
-        return schema.model_json_schema()
-    if isinstance(schema, Mapping | bool):
-        return schema
-    raise UsageError(f"a schema is a mapping or a pydantic model, not {type(schema).__name__}")
+    document = Document(as_schema(schema))
+    for depth in range(MAX_DEPTH, -1, -1):
+        planner = _Planner(document, depth)
+        root = planner.node(document.root, "", "")
+        if sum(value.kind is not Kind.KNOWN for value in planner.values) <= MAX_VALUES:
+            break
+    return arrange(Plan(root, tuple(planner.values), (), mode), planner.waits(after or {}))
 
 
 class _Planner:
-    def __init__(self, document: Schema):
+    """Goes through a schema and collects its values."""
+
+    def __init__(self, document: Document, depth: int):
         self.document = document
         self.values: list[Value] = []
-        self._below: dict[str, tuple[int, int]] = {}  # by pointer: the values of a node
-        self._named: list[tuple[str, str, tuple[str, ...]]] = []  # (object, member, names that it waits for)
+        self._depth = depth
+        self._gates: tuple[int, ...] = ()  # around the node at hand
+        self._references: tuple[str, ...] = ()  # that led to it
+        self._below: dict[str, range] = {}  # by pointer: the values of a node
+        self._after: list[tuple[str, tuple[str, ...]]] = []  # (pointer, what it waits for)
+        self._rows: list[tuple[range, range]] = []  # values of an element, and of the one before it
 
-    def node(self, schema: Schema, pointer: str, lead: str, *, optional: bool) -> Node:
+    def node(self, schema: Schema, pointer: str, lead: str, *, optional: bool = False) -> Node:
         first = len(self.values)
         node = self._node(schema, pointer, lead, optional=optional)
-        self._below[pointer] = (first, len(self.values))
+        self._below[pointer] = range(first, len(self.values))
+        if isinstance(schema, Mapping) and AFTER in schema:
+            self._after.append((pointer, _names(schema[AFTER], pointer)))
         return node
 
     def _node(self, schema: Schema, pointer: str, lead: str, *, optional: bool) -> Node:
-        if isinstance(schema, Mapping) and not optional and self._is_open_to_split(schema):
-            return self._record(schema, pointer)
-        return self._leaf(schema, pointer, lead, optional=optional)
+        shape = shape_of(schema, self.document) if pointer.count("/") < self._depth else None
+        if shape is not None and not set(shape.references) & set(self._references):
+            return self._record(shape, pointer, lead, optional=optional)
+        if not optional and pointer.count("/") < self._depth and (row := self._row(schema, pointer)) is not None:
+            return row
+        return self.leaf(schema, pointer, lead, optional=optional)
 
-    def _is_open_to_split(self, schema: Mapping[str, Any]) -> bool:
-        return schema.get("type") == "object" and bool(schema.get("properties")) and set(schema) <= OBJECT
+    def _record(self, shape: Shape, pointer: str, lead: str, *, optional: bool) -> Record:
+        around = self._gates, self._references
+        self._references += shape.references
+        gate = None
+        if optional or shape.nullable:
+            gate = self._add(Value(len(self.values), pointer, True, lead, Kind.GATE, optional, gates=self._gates))
+            self._gates += (gate,)
+        members = [
+            Member(
+                spell(each.name),
+                self.node(each.schema, f"{pointer}/{escape(each.name)}", " ", optional=not each.required),
+            )
+            for each in shape.properties
+        ]
+        self._gates, self._references = around
+        return Record(tuple(members), gate)
 
-    def _record(self, schema: Mapping[str, Any], pointer: str) -> Record:
-        required = set(schema.get("required", ()))
-        members = []
-        for name, own in schema["properties"].items():
-            place = f"{pointer}/{escape(name)}"
-            if isinstance(own, Mapping) and AFTER in own:
-                self._named.append((pointer, place, _names(own[AFTER], place)))
-            members.append(Member(spell(name), self.node(own, place, " ", optional=name not in required)))
-        return Record(tuple(members))
+    def _row(self, schema: Schema, pointer: str) -> Row | None:
+        """An array of known length, where an element has several values that can be decoded at once."""
+        schema, references = self.document.follow(schema)
+        if not isinstance(schema, Mapping) or set(schema) - QUIET != {"type", "items", "minItems", "maxItems"}:
+            return None
+        length, items = schema["minItems"], schema["items"]
+        if schema["type"] != "array" or length != schema["maxItems"] or not isinstance(items, Mapping | bool):
+            return None
+        shape = shape_of(items, self.document)
+        if shape is None or shape.nullable or len(shape.properties) < 2 or length not in range(1, MAX_ROW + 1):
+            return None
+        if (set(references) | set(shape.references)) & set(self._references):
+            return None
+        nodes: list[Node] = []
+        before: range | None = None
+        for index in range(length):
+            nodes.append(self.node(items, f"{pointer}/{index}", " " if index else ""))
+            own = self._below[f"{pointer}/{index}"]
+            if before is not None:
+                self._rows.append((own, before))
+            before = own
+        return Row(tuple(nodes))
 
-    def _leaf(self, schema: Schema, pointer: str, lead: str, *, optional: bool) -> Leaf:
-        text = None
-        if isinstance(schema, Mapping) and "const" in schema and not optional and pointer:
-            text = spell(schema["const"])
-        complete = self._complete(schema)
-        if optional:
-            complete = {**self._definitions(), "anyOf": [_without(schema), {"type": "null"}]}
-        self.values.append(Value(len(self.values), pointer, complete, lead, optional, text))
-        return Leaf(len(self.values) - 1)
+    def leaf(self, schema: Schema, pointer: str, lead: str, *, optional: bool = False) -> Leaf:
+        index = len(self.values)
+        plain, _ = self.document.follow(schema)
+        if not optional and isinstance(plain, Mapping) and set(plain) - QUIET == {"const"}:
+            known = Value(index, pointer, plain, lead, Kind.KNOWN, text=spell(plain["const"]), gates=self._gates)
+            return Leaf(self._add(known))
+        wanted: Schema = {"anyOf": [schema, {"type": "null"}]} if optional else schema
+        complete = self.document.complete(wanted)
+        return Leaf(self._add(Value(index, pointer, complete, lead, optional=optional, gates=self._gates)))
 
-    def _complete(self, schema: Schema) -> Schema:
-        own = _without(schema)
-        return {**self._definitions(), **own} if isinstance(own, Mapping) else own
-
-    def _definitions(self) -> dict[str, Any]:
-        root = self.document
-        return {key: root[key] for key in DEFINITIONS if key in root} if isinstance(root, Mapping) else {}
+    def _add(self, value: Value) -> int:
+        self.values.append(value)
+        return value.index
 
     # -- who waits for whom ------------------------------------------------------------------------------
 
     def waits(self, after: After) -> dict[int, set[int]]:
         """By value: those that it waits for and sees."""
         out: dict[int, set[int]] = {}
-        named = [*self._named]
-        for field, names in after.items():
-            place = field if field.startswith("/") else f"/{escape(field)}"
-            named.append((place.rpartition("/")[0], place, tuple(names)))
-        for around, place, names in named:
-            for value in self._values_at(place, place):
-                for name in names:
-                    other = name if name.startswith("/") else f"{around}/{escape(name)}"
-                    out.setdefault(value, set()).update(self._values_at(other, place))
+        for own, before in self._rows:
+            for value in own:
+                out.setdefault(value, set()).update(before)
+        asked = [(name if name.startswith("/") else f"/{escape(name)}", tuple(names)) for name, names in after.items()]
+        for place, names in [*self._after, *asked]:
+            around = place.rpartition("/")[0]
+            for name in names:
+                other = name if name.startswith("/") else f"{around}/{escape(name)}"
+                found = self._values_at(other, place)
+                for value in self._values_at(place, place):
+                    out.setdefault(value, set()).update(found)
         return out
 
     def _values_at(self, pointer: str, asked: str) -> range:
         if pointer not in self._below:
-            known = ", ".join(sorted(self._below)[1:8])
+            known = ", ".join([each for each in sorted(self._below) if each][:8])
             raise SchemaError(f"{pointer} is no field of the answer", asked, AFTER, hint=f"it has {known}")
-        return range(*self._below[pointer])
-
-
-def _arrange(plan: Plan, waits: Mapping[int, set[int]]) -> Plan:
-    """Says of each value what it sees and whose thread it goes on from."""
-    order = _order(plan, waits)
-    place = {value: index for index, value in enumerate(order)}
-    sees: dict[int, tuple[int, ...]] = {}
-    for value in order:
-        if plan.mode == "sequential":
-            seen = set(order[: place[value]])
-        else:
-            seen = {each for other in waits.get(value, ()) for each in (other, *sees[other])}
-        sees[value] = tuple(sorted(seen, key=place.__getitem__))
-    plan = replace(plan, order=order, values=tuple(replace(v, sees=sees[v.index]) for v in plan.values))
-    return replace(plan, values=tuple(replace(v, base=_base(plan, v)) for v in plan.values))
-
-
-def _order(plan: Plan, waits: Mapping[int, set[int]]) -> tuple[int, ...]:
-    """The values so that each comes after those that it waits for, in reading order else."""
-    out: dict[int, None] = {}
-    under_way: list[int] = []
-
-    def visit(value: int) -> None:
-        if value in out:
-            return
-        if value in under_way:
-            circle = [*under_way[under_way.index(value) :], value]
-            names = " -> ".join(plan.values[each].pointer for each in circle)
-            raise SchemaError(f"fields wait for each other: {names}", plan.values[value].pointer, AFTER)
-        under_way.append(value)
-        for other in sorted(waits.get(value, ())):
-            visit(other)
-        under_way.pop()
-        out[value] = None
-
-    for value in values_below(plan.root):
-        visit(value)
-    return tuple(out)
-
-
-def _base(plan: Plan, value: Value) -> int | None:
-    """The last value that it sees, if its own context goes on exactly where that one ended."""
-    last = next((other for other in reversed(value.sees) if plan.values[other].text is None), None)
-    if last is None:
-        return None
-    # Whatever values say, contexts are made of it alike: so names in its place decide.
-    names = {each.index: f"\0{each.index}\0" for each in plan.values}
-
-    def seen_by(one: Value) -> str:
-        return context(plan, one.index, {each: names[each] for each in one.sees}, plan.order.index)
-
-    other = plan.values[last]
-    return last if seen_by(value).startswith(seen_by(other) + other.lead + names[last]) else None
+        return self._below[pointer]
 
 
 def spell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def escape(name: str) -> str:
-    """A name as part of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _names(names: Any, pointer: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise SchemaError(f"{AFTER} is {names!r:.60}, expected a list of names", pointer, AFTER)
     return tuple(names)
-
-
-def _without(schema: Schema) -> Schema:
-    return {key: value for key, value in schema.items() if key != AFTER} if isinstance(schema, Mapping) else schema

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from pasta.core.params import Options, SamplingParams
+from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.prompts import Prompt, make_request
 from pasta.decoding.request import Request, RequestState
 from pasta.engine.base import Engine
 from pasta.errors import UsageError
 from pasta.structured.errors import SchemaError
 from pasta.structured.matcher import Grammars, Matcher
-from pasta.structured.plan import Plan
+from pasta.structured.plan import Kind, Plan, Value
 from pasta.structured.planner import After, compile_schema
 from pasta.structured.result import StructuredResult, build
 from pasta.structured.telling import PlanTeller
@@ -21,7 +23,7 @@ from pasta.structured.threads import PlanInterpreter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extraction:
-    """A plan as the program of a request: `pasta.decoding.program.Program`."""
+    """A plan as the program of a request: `pasta.decoding.request.Program`."""
 
     plan: Plan
     grammars: Grammars
@@ -58,25 +60,36 @@ def make_structured_request(
     request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
     if request.params.stop or request.params.stop_token_ids:
         raise UsageError("a schema ends its answer by itself: stop and stop_token_ids cannot be had with one")
-    plan = schema if isinstance(schema, Plan) else compile_schema(schema, mode=mode, after=after)
     lead = engine.vocabulary.lead(request.prompt)
-    return replace(request, program=program(plan, Grammars.of(engine.vocabulary), lead))
+    return replace(request, program=make_program(engine.vocabulary, schema, mode=mode, after=after, lead=lead))
 
 
-def program(plan: Plan, grammars: Grammars, lead: str = "") -> Extraction:
-    """Compiles the grammar of every value; `SchemaError` names what the library cannot enforce, and where."""
-    matchers: list[Matcher | None] = []
-    for value in plan.values:
-        matcher = None
-        if value.text is None:
-            matcher = grammars.compile(value.schema, value.lead if value.pointer else lead)
-            if matcher.error:
-                raise SchemaError(_reason(matcher.error), value.pointer)
-        matchers.append(matcher)
-    return Extraction(plan, grammars, tuple(matchers))
+def make_program(
+    vocabulary: Vocabulary, schema: Any, *, mode: str = "parallel", after: After | None = None, lead: str = ""
+) -> Extraction:
+    """What a request's `program` is; `lead` is the vocabulary's own, for the prompt. It runs in any thread.
+
+    `SchemaError` names what cannot be enforced, and where.
+    """
+    plan = schema if isinstance(schema, Plan) else compile_schema(schema, mode=mode, after=after)
+    grammars = Grammars.of(vocabulary)
+    return Extraction(plan, grammars, tuple(_matcher(value, grammars, lead) for value in plan.values))
 
 
-def _reason(error: str) -> str:
-    """The library's own words, without the grammar around them."""
-    lines = [line.strip() for line in error.split("\n")]
-    return lines[0].partition("failed to compile JSON schema: ")[2] or lines[0]
+def _matcher(value: Value, grammars: Grammars, lead: str) -> Matcher | None:
+    if value.kind is Kind.KNOWN:
+        return None
+    before = value.lead if value.pointer else lead
+    matcher = grammars.gate(before) if value.kind is Kind.GATE else grammars.compile(value.schema, before)
+    if matcher.error:
+        reason, keyword = _reason(matcher.error)
+        raise SchemaError(reason, value.pointer, keyword)
+    return matcher
+
+
+def _reason(error: str) -> tuple[str, str]:
+    """The library's own words, without the grammar around them; and the keyword, where it names one."""
+    first = error.split("\n", 1)[0]
+    reason = first.partition("failed to compile JSON schema: ")[2] or first
+    keyword = re.search(r'Unimplemented keys: \["([^"]+)"', reason)
+    return reason, keyword[1] if keyword else ""

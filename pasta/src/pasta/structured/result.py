@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pasta.core.thread import Status
 from pasta.decoding.results import Result, ThreadResult
+from pasta.structured.plan import Kind
 from pasta.structured.text import certain, render
 from pasta.structured.threads import Lane, PlanInterpreter
 
@@ -79,7 +80,7 @@ def build(state: RequestState) -> StructuredResult:
         outputs=tuple(record.outputs),
         cached_tokens=record.cached_tokens,
         value=None if missing else json.loads(text),
-        fields=tuple(_field(lane) for lane in lanes),
+        fields=tuple(_field(lane) for lane in lanes if lane.value.kind is not Kind.GATE or lane.said != "{"),
         missing=missing,
         forced_tokens=sum(lane.forced for lane in lanes),
     )

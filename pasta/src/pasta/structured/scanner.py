@@ -9,6 +9,16 @@ WORDS = (b"true", b"false", b"null")
 SPACES = b" \t\r\n"
 
 
+class GateScanner:
+    """Reads whether an object is there: its first byte says so."""
+
+    def push(self, piece: bytes) -> int | None:
+        return next((index + 1 for index, octet in enumerate(piece) if octet not in SPACES), None)
+
+    def copy(self) -> GateScanner:
+        return self
+
+
 class Scanner:
     """Reads one value. It trusts that the value is well-formed: a matcher has seen to that.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from pasta.structured.plan import Leaf, Member, Node, Plan, Record, Texts
+from pasta.structured.plan import Leaf, Node, Plan, Record, Row, Texts, values_below
 
 
 def render(plan: Plan, said: Texts) -> str:
     """The whole answer."""
-    text = _render(plan.root, said, lambda member: True)
-    return "null" if text is None else text
+    text = _render(plan.root, said, lambda node: True)
+    assert text is not None, "what has no key is never left out"
+    return text
 
 
 def certain(plan: Plan, said: Texts, partial: Callable[[int], str]) -> str:
@@ -19,22 +20,34 @@ def certain(plan: Plan, said: Texts, partial: Callable[[int], str]) -> str:
 
     def walk(node: Node, before: str) -> bool:
         """Whether all of the node is known; `before` is written once it is certain to be there."""
-        if isinstance(node, Leaf):
-            if node.value not in said:
-                if begun := partial(node.value):
+        match node:
+            case Leaf(value) if value not in said:
+                if begun := partial(value):
                     out.append(before + begun)
                 return False
-            if (text := said[node.value]) is not None:
-                out.append(before + text)
-            return True
-        out.append(before + "{")
-        first = len(out)
-        for member in node.members:
-            comma = ", " if len(out) > first else ""
-            if not walk(member.node, f"{comma}{member.key}: "):
-                return False
-        out.append("}")
-        return True
+            case Leaf(value):
+                if (text := said[value]) is not None:
+                    out.append(before + text)
+                return True
+            case Record(_, gate) if gate is not None and said.get(gate) != "{":
+                if gate in said and (text := said[gate]) is not None:
+                    out.append(before + text)
+                return gate in said
+            case Record(members):
+                out.append(before + "{")
+                first = len(out)
+                for member in members:
+                    comma = ", " if len(out) > first else ""
+                    if not walk(member.node, f"{comma}{member.key}: "):
+                        return False
+                out.append("}")
+                return True
+            case Row(items):
+                out.append(before + "[")
+                if not all(walk(item, ", " if index else "") for index, item in enumerate(items)):
+                    return False
+                out.append("]")
+                return True
 
     walk(plan.root, "")
     return "".join(out)
@@ -47,35 +60,44 @@ def context(plan: Plan, target: int, said: Texts, order: Callable[[int], int]) -
     decoded.
     """
 
+    def seen(node: Node) -> bool:
+        return _any_in(node, said)
+
+    def when(node: Node) -> int:
+        return min(order(value) for value in values_below(node) if value in said)
+
     def up_to(node: Node) -> str:
-        if isinstance(node, Leaf):
-            return ""
-        own = next(member for member in node.members if target in values_below(member.node))
-        seen = [member for member in node.members if member is not own and _any_in(member.node, said)]
-        seen.sort(key=lambda member: min(order(value) for value in values_below(member.node) if value in said))
-        texts = [
-            f"{member.key}: {_render(member.node, said, lambda each: _any_in(each.node, said))}" for member in seen
-        ]
-        inner = up_to(own.node)
-        return "{" + "".join(f"{text}, " for text in texts) + f"{own.key}:" + (f" {inner}" if inner else "")
+        match node:
+            case Record(members, gate) if gate != target:
+                own = next(member for member in members if target in values_below(member.node))
+                others = [member for member in members if member is not own and seen(member.node)]
+                others.sort(key=lambda member: when(member.node))
+                texts = "".join(f"{each.key}: {_render(each.node, said, seen)}, " for each in others)
+                inner = up_to(own.node)
+                return f"{{{texts}{own.key}:{' ' if inner else ''}{inner}"
+            case Row(items):
+                place = next(index for index, item in enumerate(items) if target in values_below(item))
+                texts = ", ".join(f"{_render(item, said, seen)}" for item in items[:place] if seen(item))
+                inner = up_to(items[place])
+                return f"[{texts}{',' if texts else ''}{' ' if texts and inner else ''}{inner}"
+            case _:
+                return ""
 
     return up_to(plan.root)
-
-
-def values_below(node: Node) -> list[int]:
-    """The values of a node, in reading order."""
-    if isinstance(node, Leaf):
-        return [node.value]
-    return [value for member in node.members for value in values_below(member.node)]
 
 
 def _any_in(node: Node, values: Collection[int]) -> bool:
     return any(value in values for value in values_below(node))
 
 
-def _render(node: Node, said: Texts, shown: Callable[[Member], bool]) -> str | None:
-    if isinstance(node, Leaf):
-        return said[node.value]
-    assert isinstance(node, Record)
-    texts = [(member.key, _render(member.node, said, shown)) for member in node.members if shown(member)]
-    return "{" + ", ".join(f"{key}: {text}" for key, text in texts if text is not None) + "}"
+def _render(node: Node, said: Texts, shown: Callable[[Node], bool]) -> str | None:
+    match node:
+        case Leaf(value):
+            return said[value]
+        case Record(members, gate):
+            if gate is not None and said[gate] != "{":
+                return said[gate]
+            texts = [(each.key, _render(each.node, said, shown)) for each in members if shown(each.node)]
+            return "{" + ", ".join(f"{key}: {text}" for key, text in texts if text is not None) + "}"
+        case Row(items):
+            return "[" + ", ".join(_render(item, said, shown) or "null" for item in items if shown(item)) + "]"

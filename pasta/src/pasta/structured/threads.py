@@ -14,8 +14,8 @@ from pasta.core.grammar import Expect
 from pasta.core.thread import Limits, Status, Thread
 from pasta.core.tree import Block, Tree
 from pasta.structured.matcher import Grammars, Matcher
-from pasta.structured.plan import Plan, Value
-from pasta.structured.scanner import Scanner
+from pasta.structured.plan import Kind, Plan, Value
+from pasta.structured.scanner import GateScanner, Scanner
 from pasta.structured.text import context
 
 FREE = Expect.TEXT  # any text, no tag: the matcher says the rest
@@ -27,7 +27,7 @@ class Lane:
 
     value: Value
     matcher: Matcher | None  # None: known beforehand
-    scanner: Scanner
+    scanner: Scanner | GateScanner
     thread: Thread | None = None
     status: Status = Status.QUEUED
     held: bytes = b""  # what its thread holds after the prompt
@@ -48,7 +48,10 @@ class PlanInterpreter:
         self.threads: list[Thread] = []
         self.sampled = 0
         self.finish_reason: str | None = None
-        self.lanes = [Lane(value, own, Scanner()) for value, own in zip(plan.values, matchers, strict=True)]
+        self.lanes = [
+            Lane(value, own, GateScanner() if value.kind is Kind.GATE else Scanner())
+            for value, own in zip(plan.values, matchers, strict=True)
+        ]
         self._grammars = grammars
         self._vocabulary = grammars.vocabulary
         self._lead = lead
@@ -57,7 +60,7 @@ class PlanInterpreter:
         self._width = limits.max_threads
         self._cut = len(self.lanes)  # the first value that a limit left out
         for lane in self.lanes:
-            if lane.matcher is None:
+            if lane.value.kind is Kind.KNOWN:
                 lane.said, lane.status = lane.value.text, Status.DONE
 
     # -- what the driver calls ----------------------------------------------------------------------
@@ -112,6 +115,10 @@ class PlanInterpreter:
         return out
 
     @property
+    def running(self) -> list[int]:
+        return [thread.id for thread in self.threads if thread.status is Status.RUNNING]
+
+    @property
     def wanted(self) -> int:
         ready = sum(lane.status is Status.RUNNING or self._is_ready(lane) for lane in self.lanes)
         return max(1, min(ready, self.limits.max_threads))
@@ -148,9 +155,11 @@ class PlanInterpreter:
         return len(self.lanes) == 1 and self.lanes[0].value.pointer == ""
 
     def _is_ready(self, lane: Lane) -> bool:
-        return lane.status is Status.QUEUED and all(
-            self.lanes[other].status is Status.DONE for other in lane.value.sees
-        )
+        needed = (*lane.value.sees, *lane.value.gates)
+        return lane.status is Status.QUEUED and all(self.lanes[other].status is Status.DONE for other in needed)
+
+    def _is_closed(self, lane: Lane) -> bool:
+        return any(self.lanes[gate].said != "{" for gate in lane.value.gates)
 
     def _advance(self, out: list[Command]) -> None:
         """Starts what can start, in reading order; finishes once nothing is under way."""
@@ -158,11 +167,22 @@ class PlanInterpreter:
             return
         running = sum(lane.status is Status.RUNNING for lane in self.lanes)
         for lane in self.lanes:
-            if running < self._width and self._is_ready(lane):
+            if not self._is_ready(lane):
+                continue
+            if self._is_closed(lane):
+                self._leave_out(lane, out)
+            elif running < self._width:
                 self._start(lane, out)
                 running += lane.status is Status.RUNNING
         if running == 0:
             self._finish("stop" if self.whole else "length", out)
+
+    def _base(self, lane: Lane) -> Lane | None:
+        """The value whose thread it goes on from: its base, or where that was left out, the base of that."""
+        index = lane.value.base
+        while index is not None and self.lanes[index].thread is None:
+            index = self.lanes[index].value.base
+        return None if index is None else self.lanes[index]
 
     def _fork(self, parent: Thread, lane: Lane, out: list[Command]) -> None:
         path = (*parent.path, sum(thread.parent == parent.id for thread in self.threads))
@@ -175,21 +195,32 @@ class PlanInterpreter:
         lane.thread = thread
         self._by_thread[thread.id] = lane
 
+    def _leave_out(self, lane: Lane, out: list[Command]) -> None:
+        """The object around it is not there."""
+        lane.status = Status.DONE
+        if lane.thread is not None:
+            lane.thread.status, lane.thread.reason = Status.DONE, "stop"
+            out.append(End(lane.thread.id, "stop"))
+
     def _start(self, lane: Lane, out: list[Command]) -> None:
-        value, held = lane.value, b""
-        if value.base is not None:
-            base = self.lanes[value.base]
-            assert base.thread is not None
-            self._fork(base.thread, lane, out)
-            held = base.held
+        said = {other: self.lanes[other].said or "null" for other in lane.value.sees}
+        before = (self._lead + context(self.plan, lane.value.index, said, self._order.__getitem__)).encode()
+        held = b""
+        if lane.thread is None:
+            base = self._base(lane)
+            if base is not None and base.thread is not None and before.startswith(base.held):
+                held = base.held
+                self._fork(base.thread, lane, out)
+            else:
+                self._fork(self.threads[MAIN], lane, out)
         assert lane.thread is not None and lane.matcher is not None
-        said = {other: self.lanes[other].said or "null" for other in value.sees}
-        before = (self._lead + context(self.plan, value.index, said, self._order.__getitem__)).encode()
-        assert before.startswith(held)
+        lane.held = held
+        lane.status = lane.thread.status = Status.RUNNING
+        if self._is_forced(lane, b"", out):
+            return
         tokens = self._grammars.encode(before[len(held) :])
         lane.held = before
         out.append(Constrain(lane.thread.id, lane.matcher))
-        lane.status = lane.thread.status = Status.RUNNING
         for token in tokens[:-1]:
             self._put(lane, token, out, decode=False, inserted=True)
         self._go_on(lane, tokens[-1], out, inserted=True)
@@ -205,13 +236,18 @@ class PlanInterpreter:
             self._complete(lane, piece[:end], out)
             return
         lane.matcher.consume(token)
+        if not self._is_forced(lane, piece, out):
+            self._write(lane, piece)
+            self._go_on(lane, token, out)
+
+    def _is_forced(self, lane: Lane, piece: bytes, out: list[Command]) -> bool:
+        """Whether nothing of the value is left to decide after this piece of it; it is then complete."""
+        assert lane.matcher is not None
         forced = lane.matcher.forced()
         end = lane.scanner.copy().push(forced)
         if end is not None:
             self._complete(lane, piece + forced[:end], out)
-            return
-        self._write(lane, piece)
-        self._go_on(lane, token, out)
+        return end is not None
 
     def _go_on(self, lane: Lane, token: int, out: list[Command], *, inserted: bool = False) -> None:
         """Puts a token and what is forced after it, and decodes what comes then."""
@@ -243,9 +279,11 @@ class PlanInterpreter:
     def _complete(self, lane: Lane, last: bytes, out: list[Command]) -> None:
         """The value is whole; its last bytes enter no thread, unless another goes on from here."""
         assert lane.thread is not None
+        if lane.value.kind is Kind.GATE:
+            last = b"{" if last.endswith(b"{") else b"null"
         lane.written += last
-        text = lane.written.decode().strip()
-        lane.said = None if lane.value.optional and text == "null" else text
+        said = lane.written.decode().strip()
+        lane.said = None if lane.value.optional and said == "null" else said
         lane.status = lane.thread.status = Status.DONE
         lane.thread.reason = "stop"
         if last:

@@ -1,20 +1,15 @@
-"""What makes the threads of an answer: the tags that a model puts, or a plan that was there before it."""
+"""What a request on its way asks of whoever makes its threads, and of whoever tells people about them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pasta.core.commands import Anew, Command
 from pasta.core.grammar import Expect
 from pasta.core.thread import Thread
 from pasta.core.tree import Tree
-
-if TYPE_CHECKING:
-    from pasta.decoding.events import StepOutput
-    from pasta.decoding.request import Request, RequestState
-    from pasta.decoding.results import Result
-    from pasta.engine.base import Engine
+from pasta.decoding.events import StepOutput
 
 
 class Conductor(Protocol):
@@ -23,6 +18,9 @@ class Conductor(Protocol):
     threads: list[Thread]
     finish_reason: str | None
     sampled: int
+
+    @property
+    def running(self) -> list[int]: ...
 
     @property
     def wanted(self) -> int: ...
@@ -56,13 +54,3 @@ class Teller(Protocol):
     def stopped_text(self) -> str | None: ...
 
     def report(self, commands: Sequence[Command]) -> StepOutput: ...
-
-
-class Program(Protocol):
-    """What an answer is made by, where that is not the model's own tags."""
-
-    def interpreter(self, request: Request, engine: Engine) -> Conductor: ...
-
-    def teller(self, state: RequestState) -> Teller: ...
-
-    def result(self, state: RequestState) -> Result: ...
