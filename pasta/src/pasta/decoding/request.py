@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, Fork, Join, Put, Suspend, Wait
 from pasta.core.detokenizer import Detokenizer
@@ -16,7 +16,6 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.thread import Limits
 from pasta.core.tree import Tree, threads_of
-from pasta.decoding.conductor import Conductor, Teller
 from pasta.decoding.drafts import Drafter
 from pasta.decoding.events import (
     Ended,
@@ -30,20 +29,11 @@ from pasta.decoding.events import (
     TokenPut,
     Waiting,
 )
+from pasta.decoding.program import Conductor, Program, Teller
 from pasta.decoding.results import Record, Result, build_result
 from pasta.decoding.stitching import Stitcher, text_of
 from pasta.engine.base import Decoded, Engine
 from pasta.errors import PastaError, UsageError
-
-
-class Program(Protocol):
-    """What makes the threads of an answer, where that is not the model's own tags."""
-
-    def interpreter(self, request: Request, engine: Engine) -> Conductor: ...
-
-    def teller(self, state: RequestState) -> Teller: ...
-
-    def result(self, state: RequestState) -> Result: ...
 
 
 @dataclass(frozen=True, slots=True)

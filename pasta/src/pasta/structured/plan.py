@@ -30,7 +30,7 @@ class Value:
     lead: str  # what stands between the skeleton and it
     kind: Kind = Kind.VALUE
     optional: bool = False  # it may say `null`, and is then left out
-    text: str = ""  # of one that is known
+    text: str | None = None  # of one that is known
     gates: tuple[int, ...] = ()  # that must be open for it to be there
     sees: tuple[int, ...] = ()  # the values that it sees, in the order in which they are decoded
     base: int | None = None  # the value whose thread it goes on from; None: from the prompt

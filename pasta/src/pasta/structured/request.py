@@ -23,7 +23,7 @@ from pasta.structured.threads import PlanInterpreter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extraction:
-    """A plan as the program of a request: `pasta.decoding.request.Program`."""
+    """A plan as the program of a request: `pasta.decoding.program.Program`."""
 
     plan: Plan
     grammars: Grammars
@@ -72,7 +72,11 @@ def make_program(
     `SchemaError` names what cannot be enforced, and where.
     """
     plan = schema if isinstance(schema, Plan) else compile_schema(schema, mode=mode, after=after)
-    grammars = Grammars.of(vocabulary)
+    return program(plan, Grammars.of(vocabulary), lead)
+
+
+def program(plan: Plan, grammars: Grammars, lead: str = "") -> Extraction:
+    """The same of a plan."""
     return Extraction(plan, grammars, tuple(_matcher(value, grammars, lead) for value in plan.values))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,10 +81,17 @@ def build(state: RequestState) -> StructuredResult:
         outputs=tuple(record.outputs),
         cached_tokens=record.cached_tokens,
         value=None if missing else json.loads(text),
-        fields=tuple(_field(lane) for lane in lanes if lane.value.kind is not Kind.GATE or lane.said != "{"),
+        fields=tuple(_field(lane) for lane in lanes if _is_field(lane, lanes)),
         missing=missing,
         forced_tokens=sum(lane.forced for lane in lanes),
     )
+
+
+def _is_field(lane: Lane, lanes: Sequence[Lane]) -> bool:
+    """Not a gate that is open, nor what lies behind one that is closed."""
+    if lane.value.kind is Kind.GATE and lane.said == "{":
+        return False
+    return all(lanes[gate].said == "{" or lanes[gate].status is not Status.DONE for gate in lane.value.gates)
 
 
 def _field(lane: Lane) -> Field:

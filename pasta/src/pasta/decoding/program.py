@@ -1,15 +1,17 @@
-"""What a request on its way asks of whoever makes its threads, and of whoever tells people about them."""
+"""What makes the threads of an answer: the tags that a model puts, or a plan that was there before it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from pasta.core.commands import Anew, Command
 from pasta.core.grammar import Expect
 from pasta.core.thread import Thread
 from pasta.core.tree import Tree
 from pasta.decoding.events import StepOutput
+from pasta.decoding.results import Result
+from pasta.engine.base import Engine
 
 
 class Conductor(Protocol):
@@ -54,3 +56,13 @@ class Teller(Protocol):
     def stopped_text(self) -> str | None: ...
 
     def report(self, commands: Sequence[Command]) -> StepOutput: ...
+
+
+class Program(Protocol):
+    """What an answer is made by, where that is not the model's own tags. A state is a `RequestState`."""
+
+    def interpreter(self, request: Any, engine: Engine) -> Conductor: ...
+
+    def teller(self, state: Any) -> Teller: ...
+
+    def result(self, state: Any) -> Result: ...
