@@ -10,8 +10,13 @@ class SchemaError(UsageError):
 
     def __init__(self, message: str, pointer: str = "", keyword: str = "", hint: str | None = None):
         super().__init__(f"the schema at {pointer or 'its root'}: {message}", hint)
+        self.reason = message
         self.pointer = pointer
         self.keyword = keyword
+
+    def at(self, pointer: str) -> SchemaError:
+        """The same, at this place where it names none."""
+        return self if self.pointer else SchemaError(self.reason, pointer, self.keyword, self.hint)
 
 
 class ConstraintError(PastaError):

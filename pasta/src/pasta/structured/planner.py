@@ -49,7 +49,10 @@ class _Planner:
 
     def node(self, schema: Schema, pointer: str, lead: str, *, optional: bool = False) -> Node:
         first = len(self.values)
-        node = self._node(schema, pointer, lead, optional=optional)
+        try:
+            node = self._node(schema, pointer, lead, optional=optional)
+        except SchemaError as error:
+            raise error.at(pointer) from None
         self._below[pointer] = range(first, len(self.values))
         if isinstance(schema, Mapping) and AFTER in schema:
             self._after.append((pointer, _names(schema[AFTER], pointer)))
