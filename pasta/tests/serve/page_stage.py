@@ -40,14 +40,18 @@ class Stage:
         self.steps = 10**9  # that it may take before it waits to be let go
 
     def play(self, annotated: str, steps: int | None = None) -> None:
-        """The answer to whatever is asked next; after so many steps it stands still until `go`."""
+        """The answer to whatever is asked next, held after so many steps."""
         end = min(self.engine.vocabulary.eos)
         threads = threads_of(spell(parse(annotated), self.engine.vocabulary))
         tokens = {path: [*ids[1:]] if path else [*ids, end] for path, ids in threads.items()}
         self.engine.pilot = lambda path, index: dict(enumerate(tokens.get(path, ()))).get(index)  # type: ignore
         if steps is not None:
-            self.steps = steps
-            self._may_end.clear()
+            self.hold(steps)
+
+    def hold(self, steps: int) -> None:
+        """After so many steps it stands still until `go`."""
+        self.steps = steps
+        self._may_end.clear()
 
     def go(self) -> None:
         self._may_end.set()

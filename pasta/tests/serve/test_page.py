@@ -30,7 +30,7 @@ def test_the_page_needs_nothing_from_elsewhere(tiny):
         assert "innerHTML" not in got.text and "insertAdjacentHTML" not in got.text, "text of a model is never markup"
         imported = {f"page/{name}" for name in re.findall(r'from "\./([^"]+)"', got.text)}
         waiting += imported - found - set(waiting)
-    assert len(found) == 13
+    assert len(found) == 14
     assert tiny.http.get("/page/__init__.py").status_code == 404
 
 

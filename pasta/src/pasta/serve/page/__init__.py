@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from pasta.serve.errors import ApiError
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-SCRIPTS = "main client answer markdown writing timeline words turn race link".split()
+SCRIPTS = "main client answer fields markdown writing timeline words turn race link".split()
 KINDS = {
     name: TYPES[name[name.rindex(".") :]]
     for name in ("index.html", "theme.css", "style.css", *(f"{script}.js" for script in SCRIPTS))

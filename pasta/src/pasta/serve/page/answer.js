@@ -4,7 +4,9 @@ const STATES = ["writing", "waiting", "queued"];
 const MOST_THREADS = 1024;
 
 export class Answer {
-  constructor() {
+  /** `fields`: whether it is an object, whose threads are fields. */
+  constructor(fields = false) {
+    this.fields = fields;
     this.threads = new Map();
     this.text = ""; // in reading order, as far as it is certain
     this.tokens = 0; // of text, so far
@@ -132,14 +134,14 @@ export class Answer {
       parent, topic, pieces, spans.flatMap(({ state, from, to }) => [STATES.indexOf(state), from, to ?? this.step]),
     ]);
     const { steps, tokens } = this.pace;
-    return [threads, this.text, this.finish, steps, tokens, this.step];
+    return [threads, this.text, this.finish, steps, tokens, this.step, Number(this.fields)];
   }
 
   /** From a link, which anybody may have written: what is not an answer is refused. */
-  static fromJSON([threads, text, finish, steps, tokens, step]) {
+  static fromJSON([threads, text, finish, steps, tokens, step, fields]) {
     const check = (good) => { if (!good) throw new Error("not an answer"); };
     const number = (value) => check(Number.isSafeInteger(value) && value >= 0);
-    const answer = new Answer();
+    const answer = new Answer(fields === 1);
     check(typeof text === "string" && ["stop", "length", "stopped"].includes(finish));
     [steps, tokens, step].forEach(number);
     check(Array.isArray(threads) && threads.length > 0 && threads.length <= MOST_THREADS);

@@ -9,6 +9,24 @@ import { trouble } from "./words.js";
 const element = (id) => document.getElementById(id);
 const DIALS = { parallelism: "parallelism", threads: "max_threads", tokens: "max_tokens" };
 const MOST_TURNS = 64;
+const ORDER = {
+  text:
+    "Order 4711: Maria Gomez from Lisbon ordered 3 wooden chairs and 1 table for her office on Friday. " +
+    "She paid 420 euros by card, and asks for delivery in the morning.",
+  schema: {
+    type: "object",
+    properties: {
+      customer: { type: "string" },
+      city: { type: "string" },
+      order: { type: "integer" },
+      chairs: { type: "integer" },
+      price: { type: "integer" },
+      payment: { enum: ["card", "cash", "transfer"] },
+      delivery: { enum: ["morning", "afternoon", "evening"] },
+    },
+    required: ["customer", "city", "order", "chairs", "price", "payment", "delivery"],
+  },
+};
 
 let turns = [];
 let running = null; // what ends the request that is on its way
@@ -17,8 +35,28 @@ let shown = ""; // the link in the address bar, where it is ours
 
 // -- asking ----------------------------------------------------------------------------------------------
 
-const settings = () =>
-  Object.fromEntries(Object.entries(DIALS).map(([id, name]) => [name, Number(element(id).value)]));
+const settings = () => ({
+  ...Object.fromEntries(Object.entries(DIALS).map(([id, name]) => [name, Number(element(id).value)])),
+  schema: schema(),
+});
+
+/** The schema that answers must follow; null: none. What is no JSON is told where it stands, and is an error. */
+function schema() {
+  const wrong = element("schema-wrong");
+  wrong.hidden = true;
+  if (!element("schema").value.trim()) return null;
+  try {
+    const read = JSON.parse(element("schema").value);
+    if (read === null || typeof read !== "object" || Array.isArray(read)) throw new Error("a schema is an object");
+    return read;
+  } catch (error) {
+    wrong.textContent = `This is no JSON schema: ${error.message}`;
+    wrong.hidden = false;
+    element("options").open = element("structured").open = true;
+    element("schema").focus();
+    throw error;
+  }
+}
 
 /** The body of a request for a turn, after those before it that have an answer. */
 function request(turn, sequential) {
@@ -27,13 +65,14 @@ function request(turn, sequential) {
     { role: "user", content: one.question },
     { role: "assistant", content: one.answer.text },
   ]);
-  const { max_tokens, parallelism, max_threads } = turn.options;
+  const { max_tokens, parallelism, max_threads, schema } = turn.options;
   return {
     messages: [...messages, { role: "user", content: turn.question }],
     max_tokens,
     temperature: 0,
     stream: true,
     stream_options: { include_usage: true },
+    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema } } }),
     pasta: { events: true, annotated: true, sequential, parallelism, max_threads },
   };
 }
@@ -64,13 +103,19 @@ const answer = (turn) =>
     say("Answering");
     await ask(request(turn, false), key, signal, (chunk) => turn.take(chunk));
     const told = turn.finish("stop");
-    if (turn.answer.threads.size === 1) turn.explain(await knowsTags(key).catch(() => null));
+    if (turn.answer.threads.size === 1 && !turn.answer.fields) turn.explain(await knowsTags(key).catch(() => null));
     return told;
   });
 
 function begin(question) {
   if (running || !question.trim()) return;
-  const turn = add(question, settings());
+  let options;
+  try {
+    options = settings();
+  } catch {
+    return; // told where it stands
+  }
+  const turn = add(question, options);
   element("prompt").value = "";
   if (matchMedia("(pointer: coarse)").matches) element("prompt").blur(); // the keyboard would cover the answer
   turn.element.scrollIntoView({ behavior: calm() ? "instant" : "smooth" });
@@ -200,6 +245,12 @@ element("prompt").addEventListener("keydown", (event) => {
 });
 element("examples").addEventListener("click", (event) => {
   if (event.target.closest("button")) begin(event.target.closest("button").textContent);
+});
+element("order").addEventListener("click", () => {
+  element("prompt").value = ORDER.text;
+  element("schema").value = JSON.stringify(ORDER.schema, null, 2);
+  element("schema-wrong").hidden = true;
+  element("prompt").focus();
 });
 element("fresh").addEventListener("click", fresh);
 document.addEventListener("keydown", (event) => event.key === "Escape" && running?.abort());

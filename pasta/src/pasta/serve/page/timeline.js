@@ -1,5 +1,6 @@
 // Who wrote when: a row for each thread, under its topic, and below them how long the same text takes one after another.
 
+import { path } from "./fields.js";
 import { colour } from "./writing.js";
 
 export class Timeline {
@@ -15,8 +16,10 @@ export class Timeline {
     const { steps, tokens } = answer.pace;
     const scale = Math.max(tokens, answer.step + 1, steps);
     for (const thread of answer.threads.values()) {
-      const row = this.rows.get(thread.id) ?? this.add(thread);
-      const spans = thread.spans.map(({ state, from, to }) => [state, from, to ?? answer.step + 1]);
+      if (answer.fields && thread.id === 0) continue; // it writes nothing
+      const row = this.rows.get(thread.id) ?? this.add(thread, answer.fields);
+      const least = answer.fields ? 1 : 0; // a field may take one step
+      const spans = thread.spans.map(({ state, from, to }) => [state, from, Math.max(from + least, to ?? answer.step + 1)]);
       row.track.replaceChildren(...spans.map(([state, from, to]) => bar(`${colour(thread)} ${state}`, from / scale, to / scale)));
       const [first, last] = [thread.spans[0]?.from ?? 0, spans.at(-1)?.[2] ?? 0];
       row.told.textContent = thread.live ? ", being written" : `, steps ${first} to ${last}`;
@@ -25,10 +28,10 @@ export class Timeline {
     this.sum("single", `One token after another: ${tokens} steps`, tokens / scale);
   }
 
-  add(thread) {
+  add(thread, field) {
     const label = document.createElement(thread.id === 0 ? "span" : "button");
     label.className = `label ${colour(thread)}`;
-    label.textContent = thread.id === 0 ? "Main text" : thread.topic || `Part ${thread.id}`;
+    label.textContent = thread.id === 0 ? "Main text" : (field ? path(thread.topic) : thread.topic) || `Part ${thread.id}`;
     if (thread.id !== 0) {
       label.type = "button";
       label.ariaPressed = "false";

@@ -1,6 +1,7 @@
 // One question and its answer on the page.
 
 import { Answer } from "./answer.js";
+import { Fields } from "./fields.js";
 import { race } from "./race.js";
 import { Timeline } from "./timeline.js";
 import { outcome, progress, trouble, whyNot } from "./words.js";
@@ -28,13 +29,13 @@ export class Turn {
   }
 
   clear() {
-    this.answer = new Answer();
+    this.answer = new Answer(Boolean(this.options?.schema));
     this.begun = false;
     this.find(".text").replaceChildren();
     this.find(".timeline").replaceChildren();
     this.find(".race").replaceChildren();
-    this.writing = new Writing(this.find(".text"));
-    this.timeline = new Timeline(this.find(".timeline"), (id) => this.writing.light(id)?.scrollIntoView({ block: "nearest" }));
+    this.writing = null; // until something is written
+    this.timeline = new Timeline(this.find(".timeline"), (id) => this.writing?.light(id)?.scrollIntoView({ block: "nearest" }));
     for (const name of [".how", ".raced", ".why", ".trouble", ".key", ".more", ".actions", "[data-does=race]"]) this.find(name).hidden = true;
     this.say("", "");
   }
@@ -62,6 +63,7 @@ export class Turn {
 
   draw() {
     if (this.answer.finish === null) this.say(...progress(this.answer, this.begun));
+    this.writing ??= new (this.answer.fields ? Fields : Writing)(this.find(".text"));
     this.writing.draw(this.answer);
     this.timeline.draw(this.answer);
     this.find(".how").hidden = this.answer.threads.size === 1;
