@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,12 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "Why?"}]
 # With these the tiny model opens threads, and writes in them; only a pilot ends them all within the limit.
 FORKING = {"temperature": 1.0, "seed": 2, "max_tokens": 200, "pasta": {"parallelism": 5.0}}
+
+EMPTY_MESSAGES = b'{"messages":[' + b"{}," * 330_000 + b"{}]}"  # 1 MB
+LONG_PROMPT = b'{"prompt":"' + b"long " * 780_000 + b'"}'  # 3.9 MB
+# A request, and what a client may have sent when it falls silent.
+HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HALVES = [b"", b"POST /v1", HEAD + b"Content-Length: 9\r\n\r\n{"]
 
 
 @dataclass
@@ -103,3 +110,9 @@ def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
     assert not thread.is_alive()
     assert not server.dispatcher.open and server.dispatcher.runner.unfinished == 0
     assert engine.pool.free_slots == engine.pool.slots
+
+
+def connect(running: Running | str) -> socket.socket:
+    """A connection to a server, or to the address of one."""
+    address = httpx.URL(running if isinstance(running, str) else running.url)
+    return socket.create_connection((address.host, address.port))

@@ -3,20 +3,15 @@
 import contextlib
 import json
 import logging
-import re
 import select
-import socket
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serve_support import ASK, CHAT, TEXT, Slow, serving, until
+from serve_support import ASK, CHAT, EMPTY_MESSAGES, HALVES, HEAD, LONG_PROMPT, TEXT, Slow, connect, serving, until
 
 from pasta.serve import front, shape
 from pasta.serve.errors import ApiError
@@ -25,8 +20,6 @@ from pasta.serve.shape import check_shape
 from support import tiny_engine
 
 JSON = {"Content-Type": "application/json"}
-EMPTY_MESSAGES = b'{"messages":[' + b"{}," * 330_000 + b"{}]}"  # 1 MB
-LONG_PROMPT = b'{"prompt":"' + b"long " * 780_000 + b'"}'  # 3.9 MB
 
 
 # -- what a body holds ----------------------------------------------------------------------------------------
@@ -169,15 +162,6 @@ def test_all_bodies_together_have_a_limit(tiny):
 # -- connections ----------------------------------------------------------------------------------------------
 
 
-def connect(running):
-    address = httpx.URL(running.url if hasattr(running, "url") else running)
-    return socket.create_connection((address.host, address.port))
-
-
-HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-HALVES = [b"", b"POST /v1", HEAD + b"Content-Length: 9\r\n\r\n{"]
-
-
 @pytest.mark.parametrize("half", HALVES)
 def test_half_a_request_ends_in_time(half):
     with serving(tiny_engine(), head_s=0.2, body_s=0.2) as running, connect(running) as raw:
@@ -249,48 +233,3 @@ def test_a_flood_is_one_line():
     now[0] = WINDOW_S
     assert calm.filter(records[3])
     assert records[3].getMessage() == "too many: 3 (and 2 times more before)"
-
-
-# -- a process of its own -------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def process(*arguments):
-    script = Path(__file__).with_name("tiny_server.py")
-    running = subprocess.Popen(
-        [sys.executable, script, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        yield running.stdout.readline().strip(), running
-    finally:
-        running.terminate()
-        running.wait(30)
-        running.stdout.close()
-        running.stderr.close()
-
-
-def memory(url):
-    text = httpx.get(f"{url}/metrics").text
-    return float(re.search(r"^process_resident_memory_bytes (\S+)", text, re.MULTILINE)[1]) / 2**20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("files", [2048, 256])
-def test_a_thousand_half_open_connections(files):
-    """Served all the while, also where the process may open but 256 files; and memory does not grow with them."""
-    with process(files) as (url, running), contextlib.ExitStack() as sockets:
-        ask = {"messages": ASK, "max_tokens": 5}
-        assert httpx.post(url + CHAT, json=ask).status_code == 200
-        before = memory(url)
-        for number in range(1000):
-            raw = sockets.enter_context(connect(url))
-            with contextlib.suppress(OSError):
-                raw.sendall(HALVES[number % 3])
-            if number % 100 == 0:
-                assert httpx.post(url + CHAT, json=ask, timeout=10).status_code == 200
-        assert httpx.post(url + CHAT, json=ask, timeout=10).status_code == 200
-        grown = memory(url) - before
-        running.terminate()
-        _, told = running.communicate(timeout=30)
-        assert len(told.splitlines()) < 20, told
-        assert grown < 40, grown
