@@ -77,6 +77,21 @@ def toy_pairs(learner: Learner, target: float = 6.0) -> list[Pair]:
     return [Pair(made[n], made[n + 3], target) for n in range(3)]
 
 
+def test_an_adapter_without_tags_goes_on_without_them(tmp_path: Path, base: str) -> None:
+    """As the baseline that gets stage two, so that both had it."""
+    torch.manual_seed(0)
+    make_adapter(load_model(base, device="cpu"), tmp_path / "untagged")
+    learner = Learner(str(tmp_path / "untagged"), settings(tmp_path, str(tmp_path / "untagged")))
+    assert learner.vocabulary.tags is None
+    lay = LayOut(learner.vocabulary, learner.positions)
+    responses = {(n, 0): lay(f"{n}?", list(range(65, 70 + n)), ended=True) for n in range(4)}
+    known = {key: value for some in learner.score(responses) for key, value in some.items()}
+    made = [Response(key, layout, known[key]) for key, layout in responses.items()]
+    learner.learn([Pair(made[0], made[1], 6.0), Pair(made[2], made[3], 6.0)], [], tmp_path / "better")
+    engine = load_engine(str(tmp_path / "better"), device="cpu", slots=256)
+    assert engine.vocabulary.tags is None
+
+
 # -- log probabilities ------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,8 @@ import random
 import pytest
 import torch
 
-from pasta.train.preference_loss import bonbon, response_log_probs, target_margin
+from pasta.core.layout import IGNORE
+from pasta.train.preference_loss import Policy, bonbon, policy_log_probs, response_log_probs, target_margin
 
 
 def test_target_margin_is_the_papers() -> None:
@@ -70,3 +71,31 @@ def test_log_probabilities_are_sums_by_owner() -> None:
     got = response_log_probs(logits, labels, owners, 3)
     third = math.log(1 / 3)
     assert got.tolist() == pytest.approx([2 * third, third, math.log(0.2) + third])
+
+
+def test_the_policy_that_drew_is_the_mixture_over_its_biases() -> None:
+    """By hand: softmax of (logits + bias) / temperature for each bias, the responses' probabilities averaged."""
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(1, 6, 5, generator=draw) * 3
+    labels = torch.tensor([[IGNORE, 2, 4, 1, 2, 0]])
+    owners = torch.tensor([[0, 0, 0, 1, 1, 1]])
+    policy = Policy(0.8, (0.0, 1.5, 3.0), opens=2)
+    each = []
+    for bias in policy.biases:
+        pushed = logits.clone()
+        pushed[..., 2] += bias
+        chances = (pushed / 0.8).log_softmax(-1)
+        each.append([
+            sum(float(chances[0, at, labels[0, at]]) for at in range(6) if owners[0, at] == who and labels[0, at] >= 0)
+            for who in (0, 1)
+        ])  # fmt: skip
+    wanted = torch.tensor(each).exp().mean(0).log()
+    torch.testing.assert_close(policy_log_probs(logits, labels, owners, 2, policy), wanted)
+    as_it_is = policy_log_probs(logits, labels, owners, 2, Policy())
+    torch.testing.assert_close(as_it_is, response_log_probs(logits, labels, owners, 2))
+    near = policy_log_probs(logits, labels, owners, 2, Policy(1.0, (0.0, 1e-9), opens=2))
+    torch.testing.assert_close(near, as_it_is)
+    certain = torch.full((1, 1, 5), -200.0)
+    certain[..., 2] = 200
+    got = policy_log_probs(certain, torch.tensor([[2]]), torch.tensor([[0]]), 1, Policy(0.5, (4.0,), opens=2))
+    torch.testing.assert_close(got, torch.zeros(1), atol=1e-5, rtol=0)

@@ -119,3 +119,17 @@ def test_pairs_hold_what_training_needs() -> None:
     assert pair["chosen_score"]["total"] == 6.0
     assert make_pairs(samples, [make(0, 2.0, 1.0), make(2, 2.0, 1.0)], 4.0) == [], "no pair where all are alike"
     assert make_pairs(samples, scores, 4.0, min_gap=100.0) == []
+
+
+def test_redundancy_costs_even_where_it_is_no_fault() -> None:
+    half = f"{RIVERS} Yet many of the rivers end in deserts, lakes, marshes."
+    judge = Fixed({"theirs": 0.5})
+    told = {0: {"baseline": "theirs"}}
+    apart, alike = score([sample(0, answer(RIVERS, DESERTS)), sample(1, answer(RIVERS, half))], told, {0: 100}, judge,
+                         Guards(overlap=1.0, cost=0.5))  # fmt: skip
+    assert alike.penalty == pytest.approx(0.5 * alike.redundancy)
+    assert alike.penalty > apart.penalty and not alike.faults
+    assert alike.total(1) == pytest.approx(alike.speedup + alike.quality - alike.penalty)
+    assert Score.from_dict(alike.to_dict()) == alike
+    old = {name: value for name, value in alike.to_dict().items() if name != "penalty"}
+    assert Score.from_dict(old).penalty == 0, "scores of before are still read"

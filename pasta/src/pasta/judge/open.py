@@ -9,6 +9,8 @@ KINDS = """reward:FOLDER_OR_HUB_NAME   a reward model; one of `pasta train judge
 reward-raw:FOLDER           the same, not controlled for length
 features:FILE               a linear judge over counted features, made by `pasta train judge`
 llm:MODEL@BASE_URL          a large model behind an OpenAI-compatible server, asked as AlpacaEval asks
+right:TASKS[+OTHER]         right answers of tasks, marked by a program; about other prompts, another judge
+right-code:TASKS[+OTHER]    the same, and may run code that models wrote
 length                      the longer answer wins: a baseline"""
 
 
@@ -17,6 +19,11 @@ def open_judge(spec: str, *, price: float | None = None) -> Judge:
     kind, _, rest = spec.partition(":")
     if kind == "length" and not rest:
         return LongerIsBetter()
+    if kind in ("right", "right-code") and rest:
+        from pasta.judge.right import open_right
+
+        source, _, more = rest.partition("+")
+        return open_right(source, open_judge(more, price=price) if more else None, run_code=kind == "right-code")
     if kind in ("reward", "reward-raw") and rest:
         from pasta.judge.reward import open_reward
 

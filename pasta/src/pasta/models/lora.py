@@ -57,11 +57,13 @@ def open_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | o
     """Puts an adapter beside its base model's layers, to be trained further."""
     from peft import PeftModel
 
-    if read_json(Path(folder) / CONFIG).get("modules_to_save"):
+    settings = read_json(Path(folder) / CONFIG)
+    if settings.get("modules_to_save"):
         raise UsageError(f"the adapter in {folder} holds whole layers", hint="train it further with method full")
-    positions = Positions.parse(read_record(folder).get("positions") or "predicted")
-    add_tags(model, vocabulary, positions.unit)
-    mark(model, positions)
+    if settings.get("trainable_token_indices"):  # else it was trained without tags
+        positions = Positions.parse(read_record(folder).get("positions") or "predicted")
+        add_tags(model, vocabulary, positions.unit)
+        mark(model, positions)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return in_float32(PeftModel.from_pretrained(model, str(folder), is_trainable=True))

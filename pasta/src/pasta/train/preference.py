@@ -25,7 +25,7 @@ from pasta.train.attention import choose_attention
 from pasta.train.model import load_trainable
 from pasta.train.preference_batch import Key, Pair, layouts_of, make_pair_batch, make_response_batch, pair_rows
 from pasta.train.preference_config import LEARNING_RATES, PreferenceConfig
-from pasta.train.preference_loss import PairLosses, bonbon, response_log_probs
+from pasta.train.preference_loss import PairLosses, Policy, bonbon, policy_log_probs
 from pasta.train.trackers import check_trackers
 from pasta.train.trainer import Rows, SegmentTrainer
 
@@ -79,8 +79,8 @@ class Learner:
         self.shape = Shape(self.config.batch_size, self.config.max_length, -(-segments // 32) * 32)
 
     @torch.no_grad()
-    def score(self, layouts: Mapping[Key, Layout]) -> Iterator[dict[Key, float]]:
-        """The log probability of each of these responses, batch by batch. No dropout: it is the reference."""
+    def score(self, layouts: Mapping[Key, Layout], policy: Policy | None = None) -> Iterator[dict[Key, float]]:
+        """The log probability of each of these responses under a policy of the model, batch by batch; no dropout."""
         self.model.to(self.device).eval()
         rows = self.response_rows(layouts)
         for start in range(0, len(rows), self.config.batch_size):
@@ -89,7 +89,7 @@ class Learner:
             batch = make_response_batch([[layouts[key] for key in row] for row in some], self.pad, self.shape)
             on_device = {name: value.to(self.device) for name, value in batch.items()}
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-                sums = log_probs(self.model, on_device, len(keys), self.flex)
+                sums = log_probs(self.model, on_device, len(keys), self.flex, policy or Policy())
             yield dict(zip(keys, sums.tolist(), strict=True))
 
     def response_rows(self, layouts: Mapping[Key, Layout]) -> list[list[Key]]:
@@ -174,10 +174,12 @@ class PairTrainer(SegmentTrainer):
         return pairs
 
 
-def log_probs(model: Any, inputs: Mapping[str, torch.Tensor], responses: int, flex: bool) -> torch.Tensor:
+def log_probs(
+    model: Any, inputs: Mapping[str, torch.Tensor], responses: int, flex: bool, policy: Policy | None = None
+) -> torch.Tensor:
     """The summed log probability of each response of a batch."""
     logits = model(**model_inputs(inputs, flex=flex)).logits
-    return response_log_probs(logits, inputs["labels"], inputs["owners"], responses)
+    return policy_log_probs(logits, inputs["labels"], inputs["owners"], responses, policy or Policy())
 
 
 def without_dropout(model: torch.nn.Module) -> None:

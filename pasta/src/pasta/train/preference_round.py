@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pasta.data.fields import prompt_of
-from pasta.data.lines import read_lines
+from pasta.data.lines import read_json, read_lines, write_json
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
 from pasta.train.pairs import name_of
 from pasta.train.preference_config import PreferenceConfig
+from pasta.train.preference_loss import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,21 @@ class Round:
 
     def pairs(self, weight: float) -> Path:
         return self.folder / f"pairs-{name_of(weight)}.jsonl"
+
+    def remember_policy(self, config: PreferenceConfig) -> None:
+        """Writes down how the samples of this round are drawn; other settings would mix two policies."""
+        told = {"temperature": config.temperature, "parallelism": list(config.biases)}
+        path = self.folder / "policy.json"
+        if path.exists() and (known := read_json(path)) != told:
+            raise UsageError(f"{self.folder} holds samples of {known}, now they are {told}", "name another --output")
+        write_json(path, told)
+
+    def policy(self, config: PreferenceConfig) -> Policy:
+        path = self.folder / "policy.json"
+        if not path.exists():
+            return Policy(config.temperature, config.biases)
+        known = read_json(path)
+        return Policy(known["temperature"], tuple(known["parallelism"]))
 
     def trained(self, weight: float) -> Path:
         return self.folder / f"lambda-{name_of(weight)}"

@@ -5,7 +5,7 @@
     OUTPUT/round-1/samples-0-of-4.jsonl  the same, where several processes share the prompts
     OUTPUT/round-1/scores.jsonl        speed, quality and faults of each
     OUTPUT/round-1/pairs-4.jsonl       the best and the worst of each prompt, for lambda 4
-    OUTPUT/round-1/reference.jsonl     their log probabilities under the model that drew them
+    OUTPUT/round-1/reference.jsonl     their log probabilities under the policy that drew them (policy.json)
     OUTPUT/round-1/lambda-4/           the model that learned from them, and training.json
     OUTPUT/round-2-lambda-4/…          the same again, with samples of that model
 
@@ -20,6 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasta.data.lines import append_lines, read_lines, write_lines
@@ -84,6 +85,8 @@ def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
     own = f"-{number}-of-{parts}" if parts > 1 else ""
     drawn = {(row["index"], row["sample"]) for row in each.samples()}
     if is_missing(prompts, config.samples, drawn):
+        if team.first:
+            each.remember_policy(config)
         draw(
             engine_of(config, each.model, team), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
             samples=config.samples, temperature=config.temperature, parallelism=config.biases,
@@ -123,7 +126,7 @@ def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
     samples = [row for row in each.samples() if (row["index"], row["sample"]) not in done and row["index"] in baseline]
     asked = sum(1 + (questions[row["index"]].reference is not None) for row in samples)
     print(f"{len(samples)} samples to score, {asked} comparisons by {judge.name}", file=sys.stderr, flush=True)
-    guards = Guards(config.overlap, config.short)
+    guards = Guards(config.overlap, config.short, config.redundancy)
     begun = time.monotonic()
     for start in range(0, len(samples), SCORED_AT_ONCE):
         if time.monotonic() > until:
@@ -222,13 +225,15 @@ def train(config: PreferenceConfig, each: Round, team: Team) -> list[dict[str, A
 def references(
     learner: Learner, wanted: Mapping[Key, Layout], each: Round, team: Team, pairs: Sequence[Pair]
 ) -> dict[Key, float]:
-    """The log probability of each response under the model that drew it; what is missing is shared out."""
+    """The log probability of each response under the policy that drew it; what is missing is shared out."""
     known = {(row["index"], row["sample"]): row["log_prob"] for row in read_parts(each.folder, "reference")}
     missing = {key: layout for key, layout in wanted.items() if key not in known}
     learner.plan(missing, pairs)
     team.say(f"{len(missing)} reference log probabilities are missing")
     own = f"-{team.rank}-of-{team.size}" if team.size > 1 else ""
-    for some in learner.score(dict(list(missing.items())[team.rank :: team.size])):
+    tags = learner.vocabulary.tags
+    policy = replace(each.policy(learner.config), opens=tags.open if tags else None)
+    for some in learner.score(dict(list(missing.items())[team.rank :: team.size]), policy):
         known |= some
         rows = ({"index": index, "sample": number, "log_prob": value} for (index, number), value in some.items())
         append_lines(each.folder / f"reference{own}.jsonl", rows)

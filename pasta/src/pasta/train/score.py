@@ -1,7 +1,7 @@
 """What a sample is worth: its speed, and its quality against other answers to the same prompt.
 
-score = speedup + lambda * quality, as in the paper; with guards, so that nothing wins by speed alone that is
-broken: see `faults` and `speedup`.
+score = speedup + lambda * quality, as in the paper, less what redundancy costs; with guards, so that nothing wins by
+speed alone that is broken: see `faults` and `speedup`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Guards:
 
     overlap: float = 0.7  # of the telling words of two blocks: above it they say the same
     short: float = 0.7  # of the baseline's tokens: a shorter answer is not faster for being short
+    cost: float = 0.0  # of saying things twice, for all of a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +39,21 @@ class Score:
     redundancy: float
     faults: tuple[str, ...]
     chances: Mapping[str, float]  # that it beats each of its rivals
+    penalty: float = 0.0  # what its redundancy costs
 
     def total(self, weight: float) -> float:
         """`weight` is lambda. A faulty sample has no speed to speak of."""
         if math.isinf(weight):
             return self.quality
-        return (0.0 if self.faults else self.speedup) + weight * self.quality
+        return (0.0 if self.faults else self.speedup) + weight * self.quality - self.penalty
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Score:
-        return cls(**{name: row[name] for name in cls.__dataclass_fields__} | {"faults": tuple(row["faults"])})
+        known = {name: row[name] for name in cls.__dataclass_fields__ if name in row}
+        return cls(**known | {"faults": tuple(row["faults"])})
 
 
 def score(
@@ -81,6 +84,7 @@ def score(
                 repeats,
                 faults(sample, repeats, guards),
                 chances,
+                guards.cost * repeats,
             )
         )
     return scores
