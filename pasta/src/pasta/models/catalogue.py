@@ -9,6 +9,7 @@ from pasta.models.adapter import base_of, is_adapter
 from pasta.models.checkpoint import check_files, is_model
 from pasta.models.folder import ModelFolder, Source
 from pasta.models.gguf import converted
+from pasta.models.packaged import packaged
 
 DEFAULT = "default"
 
@@ -16,7 +17,8 @@ DEFAULT = "default"
 def resolve(name: str | None = None, base: str | None = None) -> ModelFolder:
     """The model `name`, fetched or converted first where that is needed.
 
-    None or "default": the bundled default, which is an adapter. A folder: that folder. A `.gguf` file: its converted
+    None or "default": the bundled default, which is an adapter. The name of an adapter that is installed as a package
+    (`pasta.models.packaged`): that adapter over its base. A folder: that folder. A `.gguf` file: its converted
     form. Anything else is the id of a repository on the Hugging Face hub. `base` is where an adapter's base model lies
     now; by default it is looked for where the adapter says.
     """
@@ -27,6 +29,8 @@ def resolve(name: str | None = None, base: str | None = None) -> ModelFolder:
     if adapter is not None:
         if is_model(adapter):
             raise CorruptModel(f"{adapter} holds both an adapter and a whole model", "move one of them elsewhere")
+        if name in packaged():
+            return ModelFolder(str(name), adapter, "package", str(name), resolve_base(adapter, base))
         return ModelFolder(adapter.name, adapter, "folder", str(adapter), resolve_base(adapter, base))
     if base is not None:
         raise UsageError(f"{name} is a whole model, not an adapter that has a base", "leave --base out")
@@ -34,9 +38,11 @@ def resolve(name: str | None = None, base: str | None = None) -> ModelFolder:
 
 
 def find_adapter(name: str | None) -> Path | None:
-    """The adapter that a name stands for: the shipped one for the default model, or a folder that holds one."""
+    """The adapter that a name stands for: the default model's, one that is installed, or a folder that holds one."""
     if name is None or name in (DEFAULT, bundled.FINETUNED):
         return bundled.ADAPTER
+    if (installed := packaged().get(name)) is not None:
+        return installed
     path = Path(name).expanduser()
     return path.resolve() if is_adapter(path) else None
 
@@ -74,6 +80,13 @@ def resolve_whole(name: str) -> ModelFolder:
     return ModelFolder(name, hub.folder(name), "huggingface", name)
 
 
+def is_here(name: str) -> bool:
+    """Whether a base model need not be fetched any more."""
+    return Path(name).expanduser().exists() or any(
+        name == known and is_model(path) for known, path, _ in hub.snapshots()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A line of `pasta models`."""
@@ -96,6 +109,10 @@ def available() -> list[Listing]:
         Listing(bundled.FINETUNED, "bundled", "the default: an adapter", adapter, store.folder_bytes(adapter), ready),
         Listing(bundled.NAME, "bundled", f"{bundled.REQUIREMENT}, its base", default, size, ready),
     ]
+    for name, folder in sorted(packaged().items()):
+        under = base_of(folder).name
+        origin = f"an installed adapter of {under}"
+        listed.append(Listing(name, "package", origin, folder, store.folder_bytes(folder), is_here(under)))
     for folder in sorted(store.models_root().glob("gguf-*")):
         listed.append(Listing(folder.name, "gguf", "a GGUF file", folder, store.folder_bytes(folder), True))
     for name, folder, size in hub.snapshots():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Source = Literal["bundled", "huggingface", "folder", "gguf"]
+Source = Literal["bundled", "package", "huggingface", "folder", "gguf"]
 
 
 @dataclass(frozen=True, slots=True)
