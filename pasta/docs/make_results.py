@@ -104,8 +104,7 @@ def load(path: Path) -> dict[str, Any]:
     rows = rows_path(path.stem.removeprefix("eval-"))
     if not rows.exists():
         return saved
-    about = {key: value for key, value in saved.items() if key not in ("models", "concurrency")}
-    about["specs"] = {name: figures["spec"] for name, figures in saved["models"].items()}
+    about = {key: value for key, value in saved.items() if key not in ("models", "tasks", "concurrency")}
     return of_rows(read(str(rows)), about, saved["concurrency"])
 
 
@@ -374,11 +373,10 @@ def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
 
 def tasks(summary: dict[str, Any]) -> Iterator[str]:
     names = list(dict.fromkeys(task for figures in summary["models"].values() for task in figures["tasks"]))
-    for task in names:
+    for task in summary.get("tasks", names):
         yield f"### Tasks with right answers: `{task}`\n"
-        found = {
-            model: figures["tasks"][task] for model, figures in summary["models"].items() if task in figures["tasks"]
-        }
+        every = {model: figures["tasks"].get(task) for model, figures in summary["models"].items()}
+        found = {model: told for model, told in summary.get("tasks", {}).get(task, every).items() if told}
         if all("parts" not in told for told in found.values()):  # older figures, of conditions and numbers
             rows = [
                 [

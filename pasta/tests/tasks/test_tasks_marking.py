@@ -50,8 +50,12 @@ def test_one_wrong_part_and_one_missing_part_are_seen(tmp_path: Path) -> None:
     text = plain(compose(bundle, [problem.solution for problem in given[:3]], tokens))
     row = bundle.question("0").row
     assert mark(row, text.replace("Answer: 7\n", "Answer: 8\n")).parts == (True, False, True)
-    gone = text.replace("**Problem 2**", "**Something**")
-    assert mark(row, gone).parts == (True, False, True) and mark(row, gone).end
+    gone = text.replace("**Problem 3**", "**Something**")
+    assert mark(row, gone).parts == (True, False, False) and mark(row, gone).end, (
+        "the second's last answer is the third's"
+    )
+    steps = text.replace("**Problem 2**\n", "**Problem 2**\n**Solution**\n")
+    assert mark(row, steps).share == 1, "a heading inside a part is the part's own"
     assert mark(row, text.partition("**Total**")[0]).end is False
     assert mark(row, "Answer: 12\nAnswer: 7").parts == (True, True, False), "without headings, in their order"
 

@@ -57,22 +57,20 @@ def task_rows(summary: dict[str, Any], task: str) -> list[dict[str, Any]]:
     from pasta.eval.report import interval, percent, points
 
     lines = []
-    for model, figures in summary["models"].items():
-        found = figures["tasks"].get(task)
-        if found:
-            lines.append(
-                {
-                    "model": model,
-                    "prompts": found["all_right"]["prompts"],
-                    "parts": found["parts"],
-                    "right": points(found["score"]),
-                    "over reference": points(found["over_reference"]),
-                    "end right": points(found["end"]),
-                    "forking": percent(found["forking"]),
-                    "with syncs": percent(found["syncing"]),
-                    "speedup": interval(found["theoretical_speedup"]),
-                    "realised": interval(found["realised_speedup"]),
-                    "length factor": interval(found["length_factor"]),
-                }
-            )
+    for model, found in summary["tasks"].get(task, {}).items():
+        lines.append(
+            {
+                "model": model,
+                "prompts": found["all_right"]["prompts"],
+                "parts": found["parts"],
+                "right": points(found["score"]),
+                "over reference": points(found["over_reference"]),
+                "end right": points(found["end"]),
+                "forking": percent(found["forking"]),
+                "with syncs": percent(found["syncing"]),
+                "speedup": interval(found["theoretical_speedup"]),
+                "realised": interval(found["realised_speedup"]),
+                "length factor": interval(found["length_factor"]),
+            }
+        )
     return lines

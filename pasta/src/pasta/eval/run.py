@@ -77,7 +77,7 @@ def task(options: argparse.Namespace) -> Any:
     )  # fmt: skip
     summary = summarise(folder, options.against, questions.name)
     if options.json:
-        return {model: figures["tasks"].get(questions.name) for model, figures in summary["models"].items()}
+        return summary["tasks"].get(questions.name, {})
     return task_rows(summary, questions.name)
 
 

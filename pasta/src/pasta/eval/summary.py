@@ -57,6 +57,7 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
     clocked = rows.get(questions, {})
     main = {name: answered(found) for name, found in clocked.items()}
     rival = main.get(against, {})
+    tasks = {task: found for task, of_task in rows.items() if (found := on_task_by_all(of_task, about))}
     models = {}
     for name, spec in about["specs"].items():
         own = main.get(name)
@@ -71,17 +72,12 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
             "over_stage_one": (
                 ahead(own, main.get(beside, {}), list(about["judges"])) if name not in (against, beside) else None
             ),
-            "tasks": {
-                task: found
-                for task, of_task in rows.items()
-                if (found := on_task(of_task.get(name, {}), of_task.get(against, {})))
-            },
+            "tasks": {task: found[name] for task, found in tasks.items() if name in found},
         }
     for judge in about["judges"]:
         mark_dominated(models, judge, against)
-    told = {key: value for key, value in about.items() if key != "specs"}
-    told["beside"] = beside if beside in models else None
-    return plain({**told, "models": models, "concurrency": concurrency})
+    told = {**about, "beside": beside if beside in models else None}
+    return plain({**told, "models": models, "tasks": tasks, "concurrency": concurrency})
 
 
 def main_set(folder: RunFolder) -> str:
@@ -158,6 +154,12 @@ def ahead(own: Mapping[str, Row], other: Mapping[str, Row], judges: Sequence[str
             [max(1, other[id]["critical_path"]) / max(1, own[id]["critical_path"]) for id in both], "geometric"
         ),
     }
+
+
+def on_task_by_all(rows: Mapping[str, Mapping[str, Row]], about: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """By every model that took part in a task, also by one that had no part in the main prompts."""
+    found = {name: on_task(rows.get(name, {}), rows.get(about["against"], {})) for name in about["specs"]}
+    return {name: figures for name, figures in found.items() if figures}
 
 
 def on_task(own: Mapping[str, Row], other: Mapping[str, Row]) -> dict[str, Any] | None:

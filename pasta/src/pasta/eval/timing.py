@@ -39,8 +39,12 @@ def run_timing(
     say: Say,
     limit: int = 0,
     decoding: Decoding,
+    engines: dict[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Into `timing.jsonl`, prompt by prompt; stops by itself, and goes on where it stopped."""
+    """Into `timing.jsonl`, prompt by prompt; stops by itself, and goes on where it stopped.
+
+    `engines` holds those that are open already, by model, and gets those that are opened.
+    """
     begun = time.monotonic()
     end = decoding.ends()
     machine = describe_machine()
@@ -49,7 +53,9 @@ def run_timing(
     asked = drawn(questions.read(), limit)
     left = [q for q in asked if any((q.id, c.name) not in done for c in contestants)]
     needed = {contestant.model for contestant in contestants} if left else set()
-    engines = {model: decoding.open(model, SLOTS) for model in needed}
+    engines = {} if engines is None else engines
+    for model in sorted(needed - set(engines)):
+        engines[model] = decoding.open(model, SLOTS)
     say(f"{len(engines)} models are ready after {time.monotonic() - begun:.0f} s")
     told = time.monotonic()
     for number, question in enumerate(left):

@@ -13,6 +13,7 @@ from pasta.tasks.numbers import final_number, stated_numbers
 from pasta.tasks.sandbox import Limits, runs_all
 
 FENCE = re.compile(r"^[ \t]*```[ \t]*\w*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+ENDS = ("Total", "Largest", "Main")  # headings that are no part's
 NEAR = 1e-4  # GSM8K's answers are whole numbers; an answer may have been rounded on the way
 
 
@@ -88,7 +89,7 @@ def numbers_of(row: Mapping[str, Any], text: str) -> list[float | None]:
 
 def sections_of(text: str, noun: str) -> dict[int, str]:
     """What stands under `Problem N`, by N; of a number that comes again, the first."""
-    heading = rf"^\W{{0,8}}{noun}\s+(\d+)\b|^\W{{0,8}}\*\*\w+\*\*\W*$"
+    heading = rf"^\W{{0,8}}{noun}\s+(\d+)\b|^\W{{0,8}}(?:{'|'.join(ENDS)})\W*$"
     heads = list(re.finditer(heading, text, re.MULTILINE | re.IGNORECASE))
     sections: dict[int, str] = {}
     for head, after in zip_longest(heads, heads[1:]):
@@ -115,7 +116,7 @@ def programs_of(row: Mapping[str, Any], text: str) -> list[str]:
     for number, part in enumerate(row["parts"], start=1):
         code, tests = whole, list(part["tests"])
         if part.get("free"):
-            own = code_of(sections.get(number, ""))
+            own = whole if row["task"] == "plain" else code_of(sections.get(number, ""))
             name = last_function(own)
             tests = [re.sub(rf"\b{re.escape(part['name'])}\b", name, test) for test in tests] if name else ["assert 0"]
             code = own

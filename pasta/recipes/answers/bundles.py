@@ -1,0 +1,172 @@
+"""Right answers to single problems become answers to several, marked as they were made (`pasta.tasks.compose`)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from pasta.core.vocabulary import Vocabulary
+from pasta.data import counter
+from pasta.data.lines import read_lines, write_lines
+from pasta.data.rows import read_rows
+from pasta.errors import PastaError
+from pasta.eval.apar import without_syncs
+from pasta.eval.run import say
+from pasta.lang import parse, plain, print_response
+from pasta.models import resolve
+from pasta.models.checkpoint import read_tokenizer
+from pasta.tasks.bundle import Bundle, Style, Task
+from pasta.tasks.compose import body_of, compose
+from pasta.tasks.drawing import draw_bundles
+from pasta.tasks.problem import Problem, read_problems
+
+Row = dict[str, Any]
+Answers = dict[tuple[str, bool], list[str]]  # by a problem's id, and whether its function's name was free
+Count = Callable[[str], int]
+
+MOST = 400  # tokens of a block
+#: How many examples of each kind, at the most: tasks of numbers, and of functions.
+WANTED: dict[tuple[Task, bool], int] = {
+    ("several", False): 1100,
+    ("gather", False): 800,
+    ("chain", False): 400,
+    ("plain", False): 400,
+    ("several", True): 250,
+    ("gather", True): 250,
+    ("plain", True): 150,
+}
+UNTAGGED = 0.12  # of the examples that fork, so many come again without tags
+HELD_OUT = 0.04
+STAGE_TWO = 400  # prompts to be improved on
+
+
+def bundle(
+    model: str,
+    files: Sequence[str],
+    out: Path,
+    *,
+    chats: str | None = None,
+    solutions: bool = False,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> Path:
+    """From `answers.jsonl` to `annotated.jsonl`, `held-out.jsonl`, `apar.jsonl`, and the prompts of stage two.
+
+    Args:
+        model: Whose tokens count.
+        files: The problems that were answered.
+        out: The folder of the recipe.
+        chats: Annotated chats to learn beside, made by `pasta annotate` or the recipe `default`.
+        solutions: Take the data's own solutions in place of answers, to try the rest without a model that can answer.
+        scale: So many times the usual number of examples.
+        seed: Of all draws.
+    """
+    draw = random.Random(seed)
+    count = counter(Vocabulary(read_tokenizer(resolve(model).whole.path)))
+    rows: list[Row] = []
+    tasks: list[Row] = []
+    for file in files:
+        problems = read_problems(file)
+        is_code = problems[0].is_code
+        for style in get_args(Style) if not is_code else ("steps",):
+            answers = {(p.id, free): [p.solution] for p in problems for free in (False, True)}
+            if not solutions:
+                answers = right_answers(out / "answers.jsonl", is_code, style)
+            for (task, of_code), wanted in WANTED.items():
+                if of_code == is_code:
+                    share = wanted * scale / (1 if is_code else len(get_args(Style)))
+                    made, asked = examples(task, problems, answers, style, round(share), count, draw)
+                    rows += made
+                    tasks += asked
+    if not rows:
+        raise PastaError(f"{out / 'answers.jsonl'} holds no right answer", hint="run the stage sample first")
+    forking = [row for row in rows if row["forks"]]
+    rows += [untagged(row) for row in draw.sample(forking, round(UNTAGGED * len(forking)))]
+    for row in read_rows(chats) if chats else ():
+        rows.append({"prompt": row["prompt"], "response": row["response"], "kind": "chat",
+                     "forks": "<promise" in row["response"]})  # fmt: skip
+    return write(rows, tasks, out, draw)
+
+
+def right_answers(path: Path, is_code: bool, style: str) -> Answers:
+    """Those that are right and not too long, by problem."""
+    found: Answers = {}
+    for row in read_lines(path):
+        if row["right"] and row["code"] == is_code and row["style"] == style and row["tokens"] <= MOST:
+            found.setdefault((row["id"], row["free"]), []).append(row["text"])
+    return found
+
+
+def examples(
+    task: Task,
+    problems: Sequence[Problem],
+    answers: Answers,
+    style: Style,
+    wanted: int,
+    count: Count,
+    draw: random.Random,
+) -> tuple[list[Row], list[Row]]:
+    """So many answers to bundles of problems that were solved; and bundles as tasks, for stage two."""
+    free = task == "gather" and problems[0].is_code
+    solved = [problem for problem in problems if (problem.id, free) in answers]
+    if len(solved) < 6:
+        return [], []
+    parts = wanted * (2 if task == "chain" else 1 if task == "plain" else 4)
+    made, asked = [], []
+    for drawn in draw_bundles(task, solved, parts=parts, seed=draw.randrange(1 << 30)):
+        bundle = replace(drawn, style=style)
+        chosen = [draw.choice(answers[problem.id, free]) for problem in bundle.problems]
+        if max(count(body_of(bundle, n, text)) for n, text in enumerate(chosen, start=1)) > MOST:
+            continue
+        response = compose(bundle, chosen, count)
+        kind = f"{task} of {'functions' if bundle.is_code else 'numbers'}"
+        made.append(
+            {"prompt": bundle.prompt, "response": print_response(response), "kind": kind,
+             "forks": any(response.promises())}
+        )  # fmt: skip
+        asked.append({"prompt": bundle.prompt, **as_task(bundle)})
+    return made, asked
+
+
+def as_task(bundle: Bundle) -> Row:
+    row = dict(bundle.question("0").row)
+    row.pop("apart", None)
+    return row
+
+
+def untagged(row: Row) -> Row:
+    return {**row, "response": plain(parse(row["response"])), "kind": f"{row['kind']}, without tags", "forks": False}
+
+
+def write(rows: list[Row], tasks: list[Row], out: Path, draw: random.Random) -> Path:
+    # A prompt is held out with all its answers, so that none of them was seen in training.
+    prompts = sorted({row["prompt"] for row in rows})
+    away = set(draw.sample(prompts, round(HELD_OUT * len(prompts))))
+    draw.shuffle(rows)
+    draw.shuffle(tasks)
+    learned = [row for row in rows if row["prompt"] not in away]
+    write_lines(out / "annotated.jsonl", learned)
+    write_lines(out / "held-out.jsonl", (row for row in rows if row["prompt"] in away))
+    write_lines(out / "apar.jsonl", map(as_apar, learned))
+    write_lines(out / "tasks.jsonl", tasks[:STAGE_TWO])
+    report(learned)
+    return out / "annotated.jsonl"
+
+
+def as_apar(row: Row) -> Row:
+    """The same answer as APAR would learn it: it forks, and nothing ever joins."""
+    return {**row, "response": without_syncs(row["response"])[0]}
+
+
+def report(rows: Iterable[Row]) -> None:
+    listed = list(rows)
+    for kind, number in sorted(Counter(row["kind"] for row in listed).items()):
+        say(f"{number:6,} {kind}")
+    lengths = [promise.tokens for row in listed for promise, _ in parse(row["response"]).promises()]
+    if lengths:
+        spread = " ".join(f"{sorted(lengths)[int(q * (len(lengths) - 1))]}" for q in (0, 0.1, 0.5, 0.9, 1))
+        say(f"{len(lengths):,} blocks; promises of {spread} tens (least, tenth, middle, nine tenths, most)")

@@ -1,0 +1,345 @@
+"""A model that answers several problems at once, and the proof that it stays right: from problems to figures.
+
+    python pasta/recipes/answers/run.py all --model BASE --problems gsm8k_train.jsonl --problems mbpp_train.jsonl \
+        --tests gsm8k_test.jsonl --tests mbpp_test.jsonl --chats annotated.jsonl --run-code --out OUT
+
+or stage by stage; `plan` says what each does and how long it may take on one H200. A stage goes on where it stopped,
+saves as it goes, and stops by itself after `--minutes` (by default, what `plan` gives it on a GPU).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pasta.errors import PastaError
+
+if TYPE_CHECKING:
+    from pasta.eval.contestants import Contestant
+    from pasta.eval.questions import QuestionSet
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a stage does, and the seconds that it may take on an H200 with a model of 1.5 billion weights."""
+
+    name: str
+    seconds: int
+    does: str
+
+
+STAGES = (
+    Stage("sample", 200, "reads the model (77 s of a GGUF, once), then draws 2 million tokens of answers"),
+    Stage("bundle", 40, "puts right answers together; functions were tested as they came"),
+    Stage("train", 170, "LoRA on the bundles and chats"),
+    Stage("baseline", 150, "the same without tags"),
+    Stage("apar", 150, "the same without syncs"),
+    Stage("preference", 200, "stage two from `pasta`, scored by what is right"),
+    Stage("preference-baseline", 150, "stage two from `baseline`, so that both had it"),
+    Stage("evaluate", 280, "seven tasks and the chats by every model, marked"),
+    Stage("timing", 180, "four in one, what needs all, and the chats, one at a time"),
+    Stage("report", 15, "tables, and rows without words"),
+    Stage("pack", 15, "what should come back, in files of at most 15 MiB"),
+)
+CARRYING_S = 120  # a GGUF of 1.1 GB to the GPU's machine, where it has to be carried
+LIMIT_S, STAGE_S = 28 * 60, 9 * 60
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(arguments)
+    if options.stage == "plan":
+        print(plan())
+        return
+    chosen = [stage for stage in STAGES if options.stage in ("all", stage.name)]
+    begun = time.monotonic()
+    try:
+        for stage in chosen:
+            print(f"== {stage.name}", flush=True)
+            started = time.monotonic()
+            options.left = 60 * options.minutes if options.minutes is not None else default_seconds(stage, options)
+            globals()[f"run_{stage.name.replace('-', '_')}"](options)
+            print(f"{stage.name}: {time.monotonic() - started:.0f} s of {stage.seconds}", flush=True)
+    except PastaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    print(f"{options.stage}: {time.monotonic() - begun:.0f} s in all", flush=True)
+
+
+def default_seconds(stage: Stage, options: argparse.Namespace) -> float:
+    """The plan's, where there is a GPU; else a stage takes as long as it takes."""
+    return float(stage.seconds) if on_gpu(options) else 0.0
+
+
+def on_gpu(options: argparse.Namespace) -> bool:
+    import torch
+
+    return options.device != "cpu" and torch.cuda.is_available()
+
+
+def plan() -> str:
+    lines = [f"{'carrying':20} {CARRYING_S:5} s  the weights, where the machine has no network"]
+    lines += [f"{stage.name:20} {stage.seconds:5} s  {stage.does}" for stage in STAGES]
+    total = CARRYING_S + sum(stage.seconds for stage in STAGES)
+    return "\n".join([*lines, f"{'in all':20} {total:5} s  of {LIMIT_S}"])
+
+
+# -- data ------------------------------------------------------------------------------------------------
+
+
+def run_sample(options: argparse.Namespace) -> None:
+    from sample import sample
+
+    sample(
+        options.model, need(options, "problems"), options.out, run_code=options.run_code,
+        minutes=options.left / 60, device=options.device,
+        **given(options, "samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed"),
+    )  # fmt: skip
+
+
+def run_bundle(options: argparse.Namespace) -> None:
+    from bundles import bundle
+
+    bundle(
+        options.model, need(options, "problems"), options.out, chats=options.chats, solutions=options.solutions,
+        **given(options, "scale", "seed"),
+    )  # fmt: skip
+
+
+# -- training --------------------------------------------------------------------------------------------
+
+
+def run_train(options: argparse.Namespace) -> None:
+    finetune(options, "pasta", "annotated.jsonl")
+
+
+def run_baseline(options: argparse.Namespace) -> None:
+    finetune(options, "baseline", "annotated.jsonl", strip_tags=True)
+
+
+def run_apar(options: argparse.Namespace) -> None:
+    finetune(options, "apar", "apar.jsonl")
+
+
+def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool = False) -> None:
+    from pasta.settings import read_yaml
+    from pasta.train.config import SftConfig
+    from pasta.train.sft import train
+
+    if (options.out / name / "training.json").exists():
+        print(f"{options.out / name} is trained already")
+        return
+    settings = {
+        **read_yaml(str(HERE / "sft.yaml")),
+        "data": str(options.out / data),
+        "eval_data": str(options.out / "held-out.jsonl"),
+        "output": str(options.out / name),
+        "model": options.model,
+        "minutes": max(0.0, options.left - READING_S) / 60 if options.left else 0.0,
+        "strip_tags": strip_tags,
+        "cpu": options.device == "cpu",
+        "weights": "bfloat16" if on_gpu(options) else "auto",
+        "resume": True,
+        **given(options, "max_steps", "max_length", "batch_size", "seed", "method"),
+    }
+    summary = train(SftConfig.from_mapping(settings))
+    print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
+
+
+READING_S = 40  # of a training's time: the model, the first compiled step, the held-out answers
+
+
+def run_preference(options: argparse.Namespace) -> None:
+    improve(options, "pasta")
+
+
+def run_preference_baseline(options: argparse.Namespace) -> None:
+    improve(options, "baseline")
+
+
+def improve(options: argparse.Namespace, name: str) -> None:
+    """Stage two, scored by right answers; by another judge (`--judge`) where a prompt has none."""
+    from pasta.settings import read_yaml
+    from pasta.train.preference_config import PreferenceConfig
+    from pasta.train.preference_report import summary
+    from pasta.train.preference_run import run
+
+    tasks = options.out / "tasks.jsonl"
+    kind = "right-code" if options.run_code else "right"
+    config = PreferenceConfig.from_mapping(
+        {
+            **read_yaml(str(HERE / "preference.yaml")),
+            "model": str(options.out / name),
+            "base": options.model,
+            "baseline": str(options.out / "baseline"),
+            "prompts": str(tasks),
+            "judge": f"{kind}:{tasks}" + (f"+{options.judge}" if options.judge else ""),
+            "output": str(options.out / f"preference-{name}"),
+            "minutes": options.left / 60 / 2,  # of the two long steps, sampling and training, each
+            "device": options.device,
+            **given(options, "seed", "max_tokens"),
+            **({"limit": options.limit} if options.limit else {}),
+            **({"batch": options.batch} if options.batch else {}),
+        }
+    )
+    run(config)
+    print("\n".join(summary(config)))
+
+
+# -- measuring -------------------------------------------------------------------------------------------
+
+
+def contestants(options: argparse.Namespace) -> list[Contestant]:
+    """All that was trained, the rivals that need no training of their own, and `pasta` without tags."""
+    from pasta.eval.contestants import Contestant
+
+    out = options.out
+    models = [Contestant(name, str(out / name)) for name in ("baseline", "pasta", "apar") if (out / name).is_dir()]
+    names = [each.name for each in models]
+    for name in ("baseline", "pasta"):
+        for record in sorted((out / f"preference-{name}").glob("round-1/lambda-*/training.json")):
+            models.append(Contestant(f"bon-{name}", str(record.parent)))
+    if "baseline" in names:
+        models += [Contestant(way, str(out / "baseline"), way) for way in ("separate", "skeleton")]
+    if "pasta" in names:
+        models.append(Contestant("untagged", str(out / "pasta"), "plain"))
+    return models
+
+
+def sets(options: argparse.Namespace) -> list[QuestionSet]:
+    """The tasks of every file of problems, then the prompts that are no tasks."""
+    from pasta.eval.questions import QuestionSet
+    from pasta.tasks.problem import read_problems
+
+    found = []
+    for file in need(options, "tests"):
+        is_code = read_problems(file)[0].is_code
+        tasks = [("several", 4), ("gather", 0), ("plain", 0), *([] if is_code else [("chain", 0), ("several", 0)])]
+        found += [QuestionSet.of_task(None, task, file, size, options.parts) for task, size in tasks]
+    if options.eval_prompts:
+        found.append(QuestionSet.parse(options.eval_prompts))
+    return found
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    from pasta.eval.answers import run_answers
+    from pasta.eval.folder import RunFolder
+    from pasta.eval.marks import run_task
+    from pasta.eval.run import say
+
+    folder, models, prompts = RunFolder(options.out / "eval"), contestants(options), sets(options)
+    batch = options.batch or 192
+    run_answers(
+        folder, models, prompts, say=say, limit=options.limit or 0, at_once=batch,
+        decoding=decoding(options, options.left),
+    )  # fmt: skip
+    for questions in (each for each in prompts if each.is_task):
+        run_task(
+            folder, models, questions, say=say, run_code=options.run_code, limit=options.limit or 0, at_once=batch,
+            decoding=decoding(options, 1e-3),  # what has no answer yet is left to the next run
+        )  # fmt: skip
+
+
+def run_timing(options: argparse.Namespace) -> None:
+    """Four in one, what needs all of them, and the chats; the baseline, the model, and the model of stage two."""
+    from pasta.eval.folder import RunFolder
+    from pasta.eval.run import say
+    from pasta.eval.timing import run_timing
+
+    folder = RunFolder(options.out / "eval")
+    models = [each for each in contestants(options) if each.name in ("baseline", "pasta", "bon-pasta", "separate")]
+    prompts = [each for each in sets(options) if not each.is_task or each.name.startswith(("several4", "gather"))]
+    begun = time.monotonic()
+    engines: dict[str, Any] = {}
+    for place, questions in enumerate(prompts):
+        used = time.monotonic() - begun
+        if options.left and used > options.left:
+            break
+        chosen = models if questions.name.startswith("several") else [m for m in models if m.name != "separate"]
+        run_timing(
+            folder, chosen, questions, say=say, limit=options.limit or 0, engines=engines,
+            decoding=decoding(options, (options.left - used) / (len(prompts) - place) if options.left else 0.0),
+        )  # fmt: skip
+
+
+def decoding(options: argparse.Namespace, seconds: float) -> Any:
+    from pasta.eval.decoding import Decoding
+
+    return Decoding(options.eval_tokens, seconds / 60, options.device, base=options.model)
+
+
+def run_report(options: argparse.Namespace) -> None:
+    from pasta.eval.folder import RunFolder
+    from pasta.eval.marks import task_rows
+    from pasta.eval.report import make_report
+    from pasta.eval.table import table
+
+    folder = RunFolder(options.out / "eval")
+    summary, rows = make_report(folder)
+    print(table(rows))
+    for questions in (each for each in folder.sets() if each.is_task):
+        print(f"\n{questions.name}\n{table(task_rows(summary, questions.name))}")
+
+
+def run_pack(options: argparse.Namespace) -> None:
+    from pack import pack
+
+    for part in pack(options.out, options.to or options.out / "packed"):
+        print(f"{part}  {part.stat().st_size / 2**20:.1f} MiB")
+
+
+# -- options ---------------------------------------------------------------------------------------------
+
+
+def need(options: argparse.Namespace, name: str) -> Any:
+    value = getattr(options, name)
+    if not value:
+        raise PastaError(f"this stage needs --{name.replace('_', '-')}")
+    return value
+
+
+def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options that were passed; the others keep the stage's own defaults."""
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    out.add_argument("stage", choices=(*(stage.name for stage in STAGES), "all", "plan"))
+    out.add_argument("--model", default="", help="the base model: a folder, a .gguf file, an id")
+    out.add_argument("--out", type=Path, default=Path("answers"), help="folder for everything that is made")
+    out.add_argument("--problems", action="append", default=[], help="problems to learn from, as GSM8K's or MBPP's")
+    out.add_argument("--tests", action="append", default=[], help="problems to measure on")
+    out.add_argument("--chats", help="annotated chats to learn beside")
+    out.add_argument("--eval-prompts", metavar="[NAME=]FILE", help="prompts to measure on that are no problems")
+    out.add_argument("--run-code", action="store_true", help="run the functions that the model writes")
+    out.add_argument("--judge", help="who scores prompts of stage two that have no right answer")
+    out.add_argument("--minutes", type=float, help="each stage stops by itself after so long")
+    out.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
+    out.add_argument("--seed", type=int)
+    out.add_argument("--limit", type=int, help="so many problems, or prompts, at most")
+    out.add_argument("--batch", type=int, help="answers at once")
+    out.add_argument("--samples", type=int, help="answers a problem and style (1)")
+    out.add_argument("--code-samples", type=int, help="answers a function (3)")
+    out.add_argument("--max-tokens", type=int, help="tokens an answer, of samples (400) and of stage two (1200)")
+    out.add_argument("--temperature", type=float, help="of samples (0.7)")
+    out.add_argument("--solutions", action="store_true", help="bundle the data's own solutions, to try the stages")
+    out.add_argument("--scale", type=float, help="so many times the usual number of examples (1)")
+    out.add_argument("--max-steps", type=int, help="of a training")
+    out.add_argument("--max-length", type=int, help="tokens a row of a training")
+    out.add_argument("--batch-size", type=int, help="rows a step of a training")
+    out.add_argument("--method", help="lora or full")
+    out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")
+    out.add_argument("--eval-tokens", type=int, default=1536, help="tokens an answer, where it is measured")
+    out.add_argument("--to", type=Path, help="where the packed files go (OUT/packed)")
+    return out
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The recipe `answers`: its stages one by one, and all of them end to end on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from pasta.lang import parse, plain
+from pasta.tasks.marking import mark
+
+PLACE = Path(__file__).parents[2] / "recipes" / "answers"
+MODULES = ("run", "sample", "bundles", "pack")
+Run = Callable[..., str]
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+sys.path.append(str(Path(__file__).parents[1] / "tasks"))
+from tasks_texts import FUNCTIONS, SUMS, write_problems  # noqa: E402
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, base: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
+    """Runs a stage as the command line does; returns what it printed."""
+    monkeypatch.syspath_prepend(PLACE)
+    for name in MODULES:  # another recipe may have a file of the same name
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    main = import_module("run").main
+    sums, functions = (write_problems(tmp_path, rows, f"{name}.jsonl") for name, rows in
+                       (("sums", SUMS), ("functions", FUNCTIONS)))  # fmt: skip
+    files = [f"--{name}={file}" for name in ("problems", "tests") for file in (sums, functions)]
+
+    def stage(name: str, *more: str) -> str:
+        main([name, "--model", base, "--out", str(tmp_path / "out"), "--device", "cpu", "--run-code", *files, *more])
+        return capsys.readouterr().out
+
+    yield stage
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_the_plan_fits_a_gpus_half_hour(run: Run) -> None:
+    recipe = import_module("run")
+    assert "in all" in run("plan")
+    assert recipe.CARRYING_S + sum(stage.seconds for stage in recipe.STAGES) <= recipe.LIMIT_S
+    assert all(stage.seconds <= recipe.STAGE_S for stage in recipe.STAGES)
+
+
+def test_sampling_keeps_what_is_right_and_goes_on(tmp_path: Path, run: Run) -> None:
+    run("sample", "--max-tokens", "6", "--limit", "2", "--code-samples", "1")
+    path = tmp_path / "out" / "answers.jsonl"
+    first = path.read_text()
+    rows = lines(path)
+    assert len(rows) == 2 * 2 + 2 * 2  # two sums in two styles; two functions, named and free
+    assert not any(row["right"] or row["text"] for row in rows), "random weights solve nothing, and it is not kept"
+    assert {(row["code"], row["style"], row["free"]) for row in rows} == {
+        (False, "steps", False), (False, "brief", False), (True, "steps", False), (True, "steps", True),
+    }  # fmt: skip
+    run("sample", "--max-tokens", "6", "--limit", "3", "--code-samples", "1")
+    assert path.read_text().startswith(first) and len(lines(path)) == 12
+
+
+def test_a_right_answer_is_kept_whatever_it_is_called(run: Run) -> None:
+    sample = import_module("sample")
+    problems = import_module("pasta.tasks.problem")
+    [*_, one] = [problems.read_problem(n, row) for n, row in enumerate(FUNCTIONS[:1])]
+    free = sample.Try(one, free=True)
+    assert mark(free.right, "```python\ndef my_own(a, b):\n    return a + b\n```").share == 1
+    assert mark(sample.Try(one).right, "```python\ndef my_own(a, b):\n    return a + b\n```").share == 0
+    assert one.name in sample.Try(one).prompt and one.name not in free.prompt
+
+
+def test_bundles_are_right_marked_and_partly_without_tags(tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "out"
+    problems = [(False, row["id"], row["answer"]) for row in SUMS] + [
+        (True, r["task_id"], r["code"]) for r in FUNCTIONS
+    ]
+    out.mkdir()
+    answers = [
+        {
+            "code": code,
+            "id": str(id),
+            "style": style,
+            "free": free,
+            "sample": 0,
+            "tokens": 20,
+            "text": text,
+            "right": True,
+        }
+        for code, id, text in problems
+        for style in ("steps", "brief")
+        for free in (False, True)
+    ]
+    answers.append({**answers[0], "sample": 1, "tokens": 900})  # too long for a block
+    answers.append({**answers[0], "sample": 2, "right": False, "text": ""})
+    (out / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    chat = {"prompt": "Hi?", "response": "Hello."}
+    (tmp_path / "chats.jsonl").write_text(json.dumps(chat) + "\n")
+    run("bundle", "--scale", "0.05", "--chats", str(tmp_path / "chats.jsonl"))
+    rows = lines(out / "annotated.jsonl") + lines(out / "held-out.jsonl")
+    kinds = {row["kind"].removesuffix(", without tags") for row in rows}
+    of_numbers = {f"{task} of numbers" for task in ("several", "gather", "plain", "chain")}
+    assert kinds == {"chat"} | of_numbers | {f"{task} of functions" for task in ("several", "gather", "plain")}
+    tasks = {row["prompt"]: row for row in lines(out / "tasks.jsonl")}
+    seen = 0
+    for row in rows:
+        response = parse(row["response"])
+        assert row["forks"] == any(response.promises())
+        if row["prompt"] in tasks and seen < 12:
+            assert mark(tasks[row["prompt"]], plain(response)).share == 1
+            seen += 1
+        if row["kind"].startswith("gather") and row["forks"]:
+            assert row["response"].count("<sync/>") == 1
+        if row["kind"].startswith(("chain", "plain")):
+            assert not row["forks"]
+    untagged = [row for row in rows if row["kind"].endswith("without tags")]
+    assert len(untagged) >= 0.1 * sum(row["forks"] for row in rows)
+    assert seen == 12
+    for own, apar in zip(lines(out / "annotated.jsonl"), lines(out / "apar.jsonl"), strict=True):
+        assert "<sync/>" not in apar["response"]
+        assert plain(parse(own["response"])) == plain(parse(apar["response"]))
+
+
+def test_packing_cuts_one_archive_and_leaves_out_what_is_least(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import random
+
+    out = tmp_path / "out"
+    sizes = {"eval/summary.json": 10, "pasta/adapter_model.safetensors": 3000, "pasta/tokenizer.json": 99,
+             "pasta/adapter_config.json": 5, "apar/adapter_model.safetensors": 4000}  # fmt: skip
+    for name, size in sizes.items():
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(random.Random(name).randbytes(size))
+    pack = import_module("pack")
+    monkeypatch.setattr(pack, "PART", 1000)
+    parts = pack.pack(out, tmp_path / "packed")
+    assert 4 <= len(parts) <= 8 and all(part.stat().st_size <= 1000 for part in parts)
+    whole = BytesIO(b"".join(part.read_bytes() for part in parts))
+    with tarfile.open(fileobj=whole) as tar:
+        names = tar.getnames()
+    assert names == ["eval/summary.json", "pasta/adapter_model.safetensors", "pasta/adapter_config.json",
+                     "apar/adapter_model.safetensors"]  # fmt: skip
+    monkeypatch.setattr(pack, "MOST", 4)
+    pack.pack(out, tmp_path / "less")
+    assert "left out: apar/adapter_model.safetensors" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
+    small = ("--scale", "0.02", "--max-steps", "2", "--batch-size", "2", "--max-length", "4096", "--parts", "6",
+             "--eval-tokens", "24", "--batch", "4", "--limit", "3",
+             "--eval-prompts", f"chats={prompts_file}")  # fmt: skip
+    run("sample", "--max-tokens", "6", "--limit", "1", "--code-samples", "1")
+    for stage in ("bundle", "train", "baseline", "apar"):
+        run(stage, "--solutions", *small)
+    out = tmp_path / "out"
+    assert json.loads((out / "pasta" / "training.json").read_text())["steps"] == 2
+    assert "is trained already" in run("train", *small)
+    for stage in ("preference", "preference-baseline"):
+        run(stage, *small, "--max-tokens", "400")
+    for stage in ("evaluate", "timing"):
+        run(stage, *small)
+    printed = run("report")
+    for name in ("several4-sums", "gather-functions", "chain-sums", "bon-pasta", "separate", "untagged"):
+        assert name in printed
+    assert "answers.tar.xz.0" in run("pack")
+    figures = json.loads((out / "eval" / "summary.json").read_text())["models"]
+    assert figures["pasta"]["realised_speedup"]["prompts"] == 3
+    assert figures["untagged"]["forking"]["value"] == 0
+
+
+@pytest.fixture
+def prompts_file(tmp_path: Path) -> str:
+    path = tmp_path / "chats-to-measure.json"
+    path.write_text(json.dumps([{"instruction": text} for text in ("Name a river.", "Why?", "List seas.", "Hm.")]))
+    return str(path)
