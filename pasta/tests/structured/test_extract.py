@@ -65,13 +65,26 @@ def test_a_batch_is_its_prompts_one_by_one(engine):
 def test_fields_come_as_they_are_done(engine):
     answer = pasta.extract_stream(engine, "Ada lives in London.", Person, max_tokens=200)
     fields = {field.pointer: field for field in answer}
-    assert {"/name", "/mood", "/kind"} <= set(fields)
+    assert set(fields) == {"/name", "/mood", "/kind", "/home/city", "/home/zip_code"}
     assert answer.value == pasta.extract(engine, "Ada lives in London.", Person, max_tokens=200)
     assert {pointer: field.value for pointer, field in fields.items()} == {
         field.pointer: field.value for field in answer.result.fields
     }
     assert answer.result.steps < answer.result.decoded_tokens and len(answer.result.threads) > 3
     assert json.loads(answer.result.text) == answer.value.model_dump(exclude_unset=True)
+
+
+def test_an_object_that_may_be_missing(engine):
+    class Guest(BaseModel):
+        name: Short
+        home: Place | None = None
+        work: Place | None = None
+
+    for seed in range(6):
+        answer = pasta.extract_stream(engine, "Ada.", Guest, max_tokens=200, temperature=1.0, seed=seed)
+        told = {field.pointer: (field.text, field.value) for field in answer}
+        assert told == {field.pointer: (field.text, field.value) for field in answer.result.fields}
+        assert isinstance(answer.value, Guest)
 
 
 def test_optional_fields_that_are_left_out_are_none(engine):

@@ -53,7 +53,7 @@ class Fields:
 
     def rows(self) -> list[Text]:
         """A line for each field, no more than fit: those that are done give way, the first of them first."""
-        lanes = [lane for lane in self.board.lanes if lane.id != MAIN and lane.topic]
+        lanes = [lane for lane in self.board.lanes if lane.topic and not (lane.state is State.DONE and _opens(lane))]
         room = max(1, self._console.height - 4)
         over = len(lanes) - room
         if over > 0:
@@ -68,11 +68,20 @@ class Fields:
 
     def _row(self, lane: Lane, name: str, widest: int, width: int) -> Text:
         head = f"{self._marks.of(lane.state)} {set_cell_size(name, widest)}  "
-        text = " ".join(harmless("".join(piece for piece in lane.pieces if isinstance(piece, str))).split())
+        text = " ".join(harmless(_text(lane)).split())
         room = width - cell_len(head) - 1
         if cell_len(text) > room:
             text = set_cell_size(text, room - 1) + self._marks.more[0]
         return Text.assemble((head, f"{colour(lane.id)} bold"), text, no_wrap=True, overflow="crop")
+
+
+def _text(lane: Lane) -> str:
+    return "".join(piece for piece in lane.pieces if isinstance(piece, str))
+
+
+def _opens(lane: Lane) -> bool:
+    """Whether it only said that an object is there, whose fields have rows of their own."""
+    return _text(lane).strip() == "{"
 
 
 def object_text(result: StructuredResult) -> Text:

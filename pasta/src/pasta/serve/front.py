@@ -28,9 +28,7 @@ from pasta.serve.logprobs import Chosen, chosen_tokens
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
 from pasta.serve.settings import Settings
 from pasta.serve.shape import check_shape
-from pasta.structured.matcher import Grammars
-from pasta.structured.planner import compile_schema
-from pasta.structured.request import program
+from pasta.structured.request import make_program
 
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=BaseModel)
@@ -231,8 +229,7 @@ class Front:
         vocabulary, mode = self.engine.vocabulary, body.extension.mode or "parallel"
 
         def make(schema: Mapping[str, Any], prompt: Sequence[int]) -> Program:
-            plan = compile_schema(schema, mode=mode)
-            return program(plan, Grammars.of(vocabulary), vocabulary.lead(prompt))
+            return make_program(vocabulary, schema, mode=mode, lead=vocabulary.lead(prompt))
 
         return make
 

@@ -16,7 +16,6 @@ from pasta.decoding.events import Ended, Forked, TextWritten
 from pasta.decoding.prompts import Prompt, are_several
 from pasta.errors import PastaError, UsageError
 from pasta.structured.instructions import show_schema, without_system
-from pasta.structured.plan import Kind
 from pasta.structured.planner import After, compile_schema
 from pasta.structured.request import Extraction, make_structured_request
 from pasta.structured.result import Field, StructuredResult
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pasta.decoding.request import Request
     from pasta.engine.base import Engine
 
+OPEN = "{"  # what a thread says that decides whether an object is there
 T = TypeVar("T")
 
 
@@ -240,10 +240,8 @@ class Extracting:
         return self._shape.value(self.result)
 
     def __iter__(self) -> Iterator[Field]:
-        for value in self._values.values():
-            if value.text is not None:  # the schema says it
-                yield Field(value.pointer, value.text, json.loads(value.text), None, 0, True)
         pointers, texts, tokens = {MAIN: ""}, defaultdict[int, str](str), Counter[int]()
+        told: set[str] = set()
         for output in self.steps:
             for event in output.events:
                 match event:
@@ -252,13 +250,15 @@ class Extracting:
                     case TextWritten(thread, text, count):
                         texts[thread] += text
                         tokens[thread] += count
-                    case Ended(thread, "stop") if thread in texts:
+                    case Ended(thread, "stop") if texts[thread].strip() not in ("", OPEN):
                         value, text = self._values[pointers[thread]], texts[thread].strip()
-                        if value.kind is Kind.GATE and text == "{":  # an object begins, and its own fields will come
-                            continue
                         said = None if value.optional and text == "null" else text
                         found = None if said is None else json.loads(said)
+                        told.add(value.pointer)
                         yield Field(value.pointer, said, found, thread, tokens[thread], True)
+        for field in self.result.fields:  # what the schema says by itself
+            if field.complete and field.pointer not in told:
+                yield field
 
     def __enter__(self) -> Extracting:
         return self

@@ -26,6 +26,8 @@ export class Fields {
     const text = thread.pieces.filter((piece) => typeof piece === "string").join("");
     if (row.textContent !== text) row.textContent = text;
     row.className = `part ${colour(thread)} ${thread.live ? "live" : ""}`;
+    const opens = !thread.live && text.trim() === "{"; // it only said that an object is there, whose fields have rows
+    row.parentElement.hidden = row.parentElement.previousElementSibling.hidden = opens;
   }
 
   add(thread) {
