@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect
@@ -10,9 +11,11 @@ from pasta.core.grammar import Expect
 MAIN = 0  # the main thread
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
-    """A token enters a thread. `expect` says what may come after it; None: nothing is decoded there now."""
+class Put(NamedTuple):
+    """A token enters a thread. `expect` says what may come after it; None: nothing is decoded there now.
+
+    (A tuple, because there is one for every token.)
+    """
 
     thread: int
     token: int

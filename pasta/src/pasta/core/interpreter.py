@@ -50,6 +50,7 @@ class Interpreter:
         self.finish_reason: str | None = None
         self._promises = promises and grammar is not None
         self._ends = ends
+        self._special = eos | ends | (self.tags.all if self.tags is not None else frozenset())
         self._width = limits.max_threads  # that may decode at once now
         self._segments = 1
         self._in_order: list[Thread] = []  # all threads, as they are read
@@ -76,7 +77,12 @@ class Interpreter:
             raise ValueError(f"thread {thread_id} decodes nothing now, but was fed token {token}")
         out: list[Command] = []
         if thread.status is Status.RUNNING:
-            self._take(thread, token, out)
+            if thread.promise is None and token not in self._special:  # most are: a short way
+                self.sampled += 1
+                thread.sampled += 1
+                self._put(thread, token, out)
+            else:
+                self._take(thread, token, out)
             if self._turns_change or self._cut is not None or self.sampled >= self.limits.max_tokens:
                 self._settle(out)
         elif thread.status is Status.SUSPENDED:
