@@ -192,7 +192,7 @@ def test_who_has_ended_leaves_no_row_behind() -> None:
             decoder.step()
         for job in jobs:
             decoder.abort(job)
-    assert engine._repetition._used <= 3 * len(PROMPTS)
+    assert engine._repetition._memories.used <= 3 * len(PROMPTS)
 
 
 def test_without_a_penalty_nothing_is_kept() -> None:

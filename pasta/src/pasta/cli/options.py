@@ -17,7 +17,10 @@ EngineUrl = Annotated[
     typer.Option("--engine", metavar="URL", help="Decode on a completions server, http://HOST:PORT/v1, such as vLLM."),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")]
-Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16; int8 on a CPU.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(help="float32, bfloat16, float16; int8 (on a CPU unless --device says otherwise), fp8 (on a GPU)."),
+]
 Context = Annotated[int | None, typer.Option(help="Use no more positions than this.")]
 MaxThreads = Annotated[int, typer.Option(help="Decoding at once; more wait their turn.")]
 RepetitionPenalty = Annotated[

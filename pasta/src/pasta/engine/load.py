@@ -7,10 +7,11 @@ import gc
 from pasta.engine.checked import ensure_checked
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
+from pasta.engine.rounding import EIGHT_BITS, device_for, is_eight_bits
+from pasta.engine.selfcheck import NEEDS_SLOTS
 from pasta.errors import UsageError
 from pasta.models.load import DTYPES, load_model
 
-INT8 = "int8"
 _frozen = False
 
 
@@ -45,7 +46,8 @@ def load_engine(
             finetuned to decode in parallel. Its base by itself is `smollm2-135m-instruct`.
         device: `cpu`, `cuda`, …; None picks a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16`; None picks float32 on a CPU, the checkpoint's own on a GPU.
-            `int8` rounds the weights of the projections: faster on a CPU, and no longer exact.
+            `int8` (on a CPU, or with `device="cuda"`) and `fp8` (on a GPU since 2022) round the weights of the
+            projections: faster, and no longer exact.
         base: Where an adapter's base model lies now, if not where it lay when the adapter was trained.
         context: Use no more positions than this.
         slots: The size of the KV pool in tokens, all requests together; None takes half of a GPU's free memory.
@@ -54,13 +56,19 @@ def load_engine(
             differ. Once for each model: what passed is kept in the cache.
     """
     freeze_libraries()
-    int8 = dtype == INT8
-    if int8:
-        device, dtype = device or "cpu", "float32"
+    rounded = dtype if is_eight_bits(dtype) else None
+    if rounded is not None:
+        device = device or device_for(rounded)
+        dtype = "float32" if device == "cpu" else "bfloat16"
     elif dtype is not None and dtype not in DTYPES:
-        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join((*DTYPES, INT8))}")
+        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join((*DTYPES, *EIGHT_BITS))}")
     loaded = load_model(name, device=device, dtype=dtype, base=base, tags=tags)
-    engine = make_engine(loaded.model, loaded.vocabulary, name=loaded.name, slots=slots, context=context, int8=int8)
+    model, vocabulary = loaded.model, loaded.vocabulary
+    if check and rounded is not None and model.device.type == "cuda":
+        # Before its weights are rounded: there, the model's own are let go.
+        ensure_checked(make_engine(model, vocabulary, name=loaded.name, slots=NEEDS_SLOTS), loaded.folder)
+        check = False
+    engine = make_engine(model, vocabulary, name=loaded.name, slots=slots, context=context, rounded=rounded)
     if check:
         ensure_checked(engine, loaded.folder)
     return engine

@@ -11,6 +11,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine import cpu
 from pasta.engine.fusing import is_fusable
 from pasta.engine.native import NativeEngine
+from pasta.engine.rounding import EightBits, check_device
 from pasta.engine.support import check_supported, context_length, shortest_reach
 from pasta.engine.survey import Call
 from pasta.errors import UsageError
@@ -25,20 +26,24 @@ def make_engine(
     name: str = "",
     slots: int | None = None,
     context: int | None = None,
-    int8: bool = False,
+    rounded: EightBits | None = None,
 ) -> NativeEngine:
     """The fastest engine that runs this model where it is."""
     calls = check_supported(model, name)
-    way = find_way(model, calls, min(context or 1 << 30, context_length(model.config)))
+    positions = min(context or 1 << 30, context_length(model.config))
+    way = find_way(model, calls, positions)
+    if rounded is not None:
+        check_device(rounded, model.device)
+        if way == "general":
+            why = slow_reason(model, calls, positions, model.device.type)
+            raise UsageError(f"8-bit weights need a forward pass of our own, and {why}", hint="use another dtype")
     if way == "cpu":
+        int8 = rounded is not None
         return cpu.CpuEngine(model, vocabulary, name=name, slots=slots, context=context, calls=calls, int8=int8)
-    if int8:
-        where = f"on {model.device.type}" if model.device.type != "cpu" else f"of the {model.config.model_type} family"
-        raise UsageError(f"8-bit weights are not supported {where}", hint="use another dtype")
     if way == "cuda":
         from pasta.engine.cuda.engine import CudaEngine  # needs triton
 
-        return CudaEngine(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
+        return CudaEngine(model, vocabulary, name=name, slots=slots, context=context, calls=calls, eight_bits=rounded)
     return NativeEngine(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
 
 

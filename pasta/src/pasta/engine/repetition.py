@@ -24,13 +24,11 @@ class Memory:
     length: int = 0  # how many tokens stand in its row
 
 
-class RepetitionPenalty:
-    """A table of tokens, a row for each thread that chooses with a penalty. `spared` are never penalised."""
+class Memories:
+    """What the threads that choose with a penalty saw when they chose last, each in a row of some table."""
 
-    def __init__(self, spared: Collection[int], device: torch.device):
-        self._spared = torch.tensor(sorted(spared), dtype=torch.long, device=device)
-        self._table = torch.zeros(0, 0, dtype=torch.long, device=device)
-        self._used = 0  # rows that were ever used
+    def __init__(self) -> None:
+        self.used = 0  # rows that were ever used
         self._free: list[int] = []
         self._before: dict[Handle, Memory] = {}  # the threads that chose in the last step, and not yet in this one
         self._now: dict[Handle, Memory] = {}  # those that chose in this step
@@ -39,6 +37,39 @@ class RepetitionPenalty:
         """Forgets who did not choose in the last step: it ended, or waits for what will change all that it sees."""
         self._free += [memory.row for memory in self._before.values()]
         self._before, self._now = self._now, {}
+
+    def look(self, row: Row) -> tuple[Memory, Sequence[int]]:
+        """The memory of the thread, and the tokens that are new in it: all, where its length is 0."""
+        handle, _, place, token, _, segment = row
+        memory = self._before.pop(handle, None)
+        if memory is None or memory.segment != segment:
+            memory = Memory(self._take_row() if memory is None else memory.row, segment)
+            fresh: Sequence[int] = handle.request.seen(segment, place + 1)
+        elif memory.looked == place:  # nobody else decodes in this request
+            fresh = (token,)
+        else:
+            fresh = handle.request.written(segment, memory.looked, place + 1)
+        self._now[handle] = memory
+        memory.looked = place + 1
+        return memory, fresh
+
+    def _take_row(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self.used += 1
+        return self.used - 1
+
+
+class RepetitionPenalty:
+    """A table of tokens, a row for each thread that chooses with a penalty. `spared` are never penalised."""
+
+    def __init__(self, spared: Collection[int], device: torch.device):
+        self._spared = torch.tensor(sorted(spared), dtype=torch.long, device=device)
+        self._table = torch.zeros(0, 0, dtype=torch.long, device=device)
+        self._memories = Memories()
+
+    def begin_step(self) -> None:
+        self._memories.begin_step()
 
     def penalise(self, logits: torch.Tensor, rows: list[Row]) -> torch.Tensor:
         """The logits with each row's penalty on the tokens that it sees; a row whose penalty is 1 stays as it is."""
@@ -67,40 +98,25 @@ class RepetitionPenalty:
         table_rows: list[int] = []
         columns: list[int] = []
         tokens: list[int] = []
-        for handle, _, place, token, _, segment in rows:
-            memory = self._before.pop(handle, None)
-            if memory is None or memory.segment != segment:
-                memory = Memory(self._take_row() if memory is None else memory.row, segment)
-                fresh: Sequence[int] = handle.request.seen(segment, place + 1)
-            elif memory.looked == place:  # nobody else decodes in this request
-                fresh = (token,)
-            else:
-                fresh = handle.request.written(segment, memory.looked, place + 1)
-            self._now[handle] = memory
+        for row in rows:
+            memory, fresh = self._memories.look(row)
             memories.append(memory)
             table_rows += [memory.row] * len(fresh)
             columns += range(memory.length, memory.length + len(fresh))
             tokens += fresh
             memory.length += len(fresh)
-            memory.looked = place + 1
         self._fit(max(memory.length for memory in memories))
         fresh_tokens = torch.tensor([table_rows, columns, tokens], dtype=torch.long)
-        row, column, value = fresh_tokens.to(self._table.device, non_blocking=True)
-        self._table[row, column] = value
+        index, column, value = fresh_tokens.to(self._table.device, non_blocking=True)
+        self._table[index, column] = value
         return memories
-
-    def _take_row(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self._used += 1
-        return self._used - 1
 
     def _fit(self, length: int) -> None:
         """Makes the table larger, where it is too small; by half more, so that this is seldom."""
         rows, columns = self._table.shape
-        if self._used > rows or length > columns:
+        if self._memories.used > rows or length > columns:
             larger = self._table.new_zeros(
-                rows if self._used <= rows else self._used * 3 // 2 + 1,
+                rows if self._memories.used <= rows else self._memories.used * 3 // 2 + 1,
                 columns if length <= columns else length * 3 // 2 + 64,
             )
             larger[:rows, :columns] = self._table

@@ -13,17 +13,21 @@ from transformers import PreTrainedModel
 
 from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import Decoded, OutOfSlots
+from pasta.engine.base import Decoded, OutOfSlots, uniform
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.cuda import kernels
 from pasta.engine.cuda.fused import FusedDecoder
-from pasta.engine.cuda.graph import Plan, Shape, StepGraph, Tile
+from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Tile
 from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
 from pasta.engine.cuda.request import WORDS, CudaRequest, split
+from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
+from pasta.engine.cuda.seen import SeenTokens
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
-from pasta.engine.request import Chunk, Handle, Request
+from pasta.engine.request import Chunk, Handle, Request, Row
+from pasta.engine.rounding import EightBits
+from pasta.engine.sampling import token_logprobs
 from pasta.engine.survey import Call
 from pasta.errors import UsageError
 
@@ -39,7 +43,8 @@ class StepInFlight(NamedTuple):
     prefills: list[Prefill]
     graph: StepGraph | None
     batch: Batch | None  # what the graph runs
-    greedy: bool  # whether the tokens that the graph chose are those that are wanted
+    chosen: StepGraph | ChoiceGraph | None  # whose tokens are wanted; None: they are chosen from the logits here
+    logprobs: bool  # whether some row asks for them
 
 
 class CudaEngine(NativeEngine):
@@ -59,6 +64,7 @@ class CudaEngine(NativeEngine):
         slots: int | None = None,
         context: int | None = None,
         calls: tuple[Call, ...] | None = None,
+        eight_bits: EightBits | None = None,
     ):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
         if self.reach is not None:
@@ -67,7 +73,8 @@ class CudaEngine(NativeEngine):
                 hint="make_engine picks an engine that can",
             )
         device = model.device
-        self.decoder = FusedDecoder(model, self.context)
+        self.coarse = eight_bits is not None
+        self.decoder = FusedDecoder(model, self.context, eight_bits)
         self.pool.blocks_each = min(self.pool.blocks, MAX_BLOCKS)
         self.padding_slot = self.pool.slots  # the first of one block beyond the pool
         slots = self.pool.slots + BLOCK_SIZE
@@ -77,23 +84,31 @@ class CudaEngine(NativeEngine):
         self.slot_segments = torch.zeros(slots, dtype=torch.int32, device=device)
         self.block_tables = torch.zeros(MAX_REQUESTS, self.pool.blocks_each, dtype=torch.int32, device=device)
         self._forbidden_bytes = None if self._forbidden is None else self._forbidden.to(torch.uint8)
+        self._promise = -1 if self.grammar is None else self.grammar.tags.promise
+        self._spared = vocabulary.eos | (vocabulary.tags.all if vocabulary.tags else frozenset())
         self._prefiller = Prefiller(self.decoder, self.store, self.slot_segments)
+        self._parameters = Parameters(MAX_REQUESTS, device)
+        self._seen: SeenTokens | None = None  # made when a penalty is first asked for
         self._graph_memory = torch.cuda.graph_pool_handle()
         self._graphs: dict[Shape, StepGraph] = {}
+        self._choices: dict[Choice, ChoiceGraph] = {}
+        self._logits: dict[int, torch.Tensor] = {}  # by rows of a step: what every graph of so many writes
         self._free_indices = list(range(MAX_REQUESTS))
         self._in_flight: StepInFlight | None = None
 
     @property
     def captured(self) -> int:
         """How many shapes of steps have been captured so far: a step that captures one takes much longer."""
-        return len(self._graphs)
+        return len(self._graphs) + len(self._choices)
 
     # -- requests --------------------------------------------------------------------------------------
 
     def _new_request(self, params: SamplingParams, cache_salt: str | None) -> Request:
         if not self._free_indices:
             raise OutOfSlots(f"{MAX_REQUESTS} requests run already", hint="run fewer requests at once")
-        return CudaRequest(self.pool, params, cache_salt, self._free_indices.pop())
+        request = CudaRequest(self.pool, params, cache_salt, self._free_indices.pop())
+        self._parameters.tell(request.index, params)
+        return request
 
     def close(self, thread: Handle) -> None:
         request = thread.request
@@ -143,9 +158,15 @@ class CudaEngine(NativeEngine):
         prefills = self._prefiller.run(prompts) if prompts else []
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
-        graph = self._launch_graph(decoding, batch) if batch is not None else None
-        greedy = not any(chunk.request.needs_logits for chunk in decoding)
-        self._in_flight = StepInFlight(prefills, graph, batch, greedy)
+        graph: StepGraph | None = None
+        chosen: StepGraph | ChoiceGraph | None = None
+        logprobs = False
+        if batch is not None:
+            chosen = graph = self._launch_graph(decoding, batch)
+            if any(chunk.request.needs_logits for chunk in decoding):
+                chosen = self._launch_choice(graph, batch)
+                logprobs = any(chunk.request.params.logprobs is not None for chunk in decoding)
+        self._in_flight = StepInFlight(prefills, graph, batch, chosen, logprobs)
 
     @torch.inference_mode()
     def step(self) -> list[Decoded]:
@@ -157,13 +178,21 @@ class CudaEngine(NativeEngine):
         for prefill in step.prefills:
             out += self._decide(prefill.logits, prefill.rows)
         if step.graph is not None and step.batch is not None:
-            step.graph.done.synchronize()  # even if nothing decides: its plan is written again next
-            if step.greedy:
-                tokens = step.graph.tokens[step.batch.deciding].tolist()
-                out += [Decoded(row.handle, token) for row, token in zip(step.batch.rows, tokens, strict=True)]
-            else:
-                out += self._decide(step.graph.logits[step.batch.deciding], step.batch.rows)
+            out += self._taken(step, step.graph, step.batch)
         return self._accept(out)
+
+    def _taken(self, step: StepInFlight, graph: StepGraph, batch: Batch) -> list[Decoded]:
+        """The tokens that were chosen in or after a graph."""
+        deciding, rows = batch.deciding, batch.rows
+        (step.chosen or graph).done.synchronize()  # even if nothing decides: its plan is written again next
+        if step.chosen is None:
+            return self._decide(graph.logits[deciding], rows)
+        tokens = step.chosen.tokens[deciding].tolist()
+        if not step.logprobs:
+            return [Decoded(row.handle, token) for row, token in zip(rows, tokens, strict=True)]
+        counts = [row.handle.request.params.logprobs for row in rows]
+        told = token_logprobs(graph.logits[deciding], tokens, counts)
+        return [Decoded(row.handle, token, own) for row, token, own in zip(rows, tokens, told, strict=True)]
 
     @torch.inference_mode()
     def _move(self, origins: list[int], targets: list[int]) -> None:
@@ -171,18 +200,53 @@ class CudaEngine(NativeEngine):
         self.memory[:, :, target] = self.memory[:, :, origin]
         self.slot_segments[target] = self.slot_segments[origin]
 
+    def _launch_choice(self, graph: StepGraph, batch: Batch) -> StepGraph | ChoiceGraph | None:
+        """Chooses after the pass, for rows that want more than the likeliest token; None: outside a graph."""
+        rows = batch.rows
+        requests = [cuda_request(row) for row in rows]
+        masked = any(row.handle.constraint is not None for row in rows)
+        level = max((request.level for request in requests), default=Level.GREEDY)
+        if masked:
+            level = max(level, Level.DRAW)
+        if level == Level.GREEDY:  # log probabilities alone were asked for
+            return graph
+        if level == Level.OUTSIDE:
+            return None
+        penalised = any(request.params.repetition_penalty != 1 for request in requests)
+        seen = self._remember(rows) if penalised else [-1] * len(rows)
+        if seen is None:
+            return None
+        choice = Choice(graph.logits.shape[0], level, penalised, masked)
+        chooser = self._choices.get(choice)
+        if chooser is None:
+            chooser = self._choices[choice] = self._capture_choice(choice, graph.logits)
+        draws = [
+            uniform(own.params.seed, row.handle.path, row.position + 1) if own.params.temperature > 0 else 0.0
+            for row, own in zip(rows, requests, strict=True)
+        ]
+        chooser.fill(batch.deciding, rows, [request.index for request in requests], draws, seen)
+        chooser.launch()
+        return chooser
+
+    def _remember(self, rows: list[Row]) -> list[int] | None:
+        """Where it stands what each row has seen; None where so many rows have no room."""
+        if self._seen is None:
+            self._seen = SeenTokens(self._spared, self.decoder.head.shape[0], self.model.device)
+        self._seen.begin_step()
+        return self._seen.rows(rows)
+
     def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> StepGraph:
         shape, tiles = self._shape(chunks, len(batch.tokens))
         graph = self._graphs.get(shape)
         if graph is None:
             graph = self._graphs[shape] = self._capture(shape)
         sees: list[bytes] = []
-        bias: list[float] = []
+        requests: list[int] = []
         for request, start, end, _ in chunks:
             assert isinstance(request, CudaRequest)
             sees += request.words(start, end)
-            bias += [request.params.parallelism] * (end - start)
-        graph.fill(batch, tiles, sees, bias)
+            requests += [request.index] * (end - start)
+        graph.fill(batch, tiles, sees, requests)
         graph.launch()
         return graph
 
@@ -206,14 +270,19 @@ class CudaEngine(NativeEngine):
             block_size=BLOCK_SIZE, max_blocks=self.pool.blocks_each, words=WORDS,
             device=device, processors=torch.cuda.get_device_properties(device).multi_processor_count,
         )  # fmt: skip
-        promise = -1 if self.grammar is None else self.grammar.tags.promise
 
         def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
             out = torch.empty_like(query)
             attention(query, *self.store[layer], out, decoder.scale)
             return out.view(shape.rows, -1)
 
-        def run(plan: Plan[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        if shape.rows not in self._logits:
+            self._logits[shape.rows] = torch.empty(
+                shape.rows, decoder.head.shape[0], dtype=decoder.dtype, device=device
+            )
+        logits = self._logits[shape.rows]
+
+        def run(plan: Plan[torch.Tensor]) -> torch.Tensor:
             kernels.scatter_segments(self.slot_segments, plan.slots, plan.segments)
             attention.build_mask(
                 tiles=plan.tiles,
@@ -223,10 +292,31 @@ class CudaEngine(NativeEngine):
                 block_tables=self.block_tables,
             )
             hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self.store, attend)
-            logits = decoder.logits(hidden)
-            return logits, kernels.masked_argmax(logits, self._forbidden_bytes, plan.states, plan.bias, promise)
+            decoder.logits(hidden, logits)
+            return kernels.masked_argmax(
+                logits, self._forbidden_bytes, plan.states, plan.requests, self._parameters.numbers, self._promise
+            )
 
-        return StepGraph(shape, run, padding_slot=self.padding_slot, device=device, memory=self._graph_memory)
+        return StepGraph(
+            shape, run, logits=logits, padding_slot=self.padding_slot, device=device, memory=self._graph_memory
+        )
+
+    def _capture_choice(self, choice: Choice, logits: torch.Tensor) -> ChoiceGraph:
+        seen = self._seen if choice.penalised else None
+        sampler = Sampler(
+            self._parameters,
+            forbidden=self._forbidden_bytes,
+            promise=self._promise,
+            seen=None if seen is None else seen.bits,
+            spared=None if seen is None else seen.spared,
+        )
+
+        def choose(rows: Rows) -> torch.Tensor:
+            return sampler(logits, rows, choice.level)
+
+        return ChoiceGraph(
+            choice, choose, words=words_of(logits.shape[1]), device=self.model.device, memory=self._graph_memory
+        )
 
     def _send_blocks(self, request: CudaRequest) -> None:
         """Brings the device's block table up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
@@ -235,6 +325,12 @@ class CudaEngine(NativeEngine):
         places = slice(request.blocks_sent, len(held))
         self.block_tables[request.index, places] = fresh.to(self.block_tables.device, non_blocking=True)
         request.blocks_sent = len(held)
+
+
+def cuda_request(row: Row) -> CudaRequest:
+    request = row.handle.request
+    assert isinstance(request, CudaRequest)
+    return request
 
 
 def power_of_two(count: int) -> int:

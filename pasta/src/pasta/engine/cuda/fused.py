@@ -1,6 +1,6 @@
 """A transformers decoder of the Llama kind, run with fused projections and the kernels of a step.
 
-The weights stay the model's own: its separate projections become views of the fused ones.
+The weights stay the model's own: its separate projections become views of the fused ones. In 8 bits they do not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from torch.nn.functional import embedding, linear
 from transformers import PreTrainedModel
 
 from pasta.engine.cuda import kernels, small
+from pasta.engine.cuda.stream import MAX_ROWS, Weight, stream
 from pasta.engine.fusing import fuse
+from pasta.engine.rounding import EightBits
+
+STREAM_16 = False  # whether 16-bit weights of large models stream, too
 
 # (layer, query (rows, heads, size)) -> what the rows gathered, (rows, heads * size)
 Attend = Callable[[int, torch.Tensor], torch.Tensor]
@@ -23,25 +27,26 @@ Attend = Callable[[int, torch.Tensor], torch.Tensor]
 @dataclass(frozen=True, slots=True)
 class Layer:
     norm: torch.Tensor
-    qkv: torch.Tensor
+    qkv: Weight
     qkv_bias: torch.Tensor | None
     head_norms: tuple[torch.Tensor, torch.Tensor] | None
-    out: torch.Tensor
+    out: Weight
     out_bias: torch.Tensor | None
     mlp_norm: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
+    gate_up: Weight
+    down: Weight
 
 
 class FusedDecoder:
     """The forward pass of a step or of a prompt, given a way to attend."""
 
-    def __init__(self, model: PreTrainedModel, context: int):
+    def __init__(self, model: PreTrainedModel, context: int, eight_bits: EightBits | None = None):
+        self._eight_bits = eight_bits
         config, inner = model.config, model.model
         self.heads = config.num_attention_heads
         self.kv_heads = config.num_key_value_heads
         self.size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
-        self.small = max(config.hidden_size, config.intermediate_size) <= small.MAX_WIDTH
+        self.small = max(config.hidden_size, config.intermediate_size) <= small.MAX_WIDTH and eight_bits is None
         self.eps = config.rms_norm_eps
         self.scale = self.size**-0.5
         self.dtype, self.device = model.dtype, model.device
@@ -54,16 +59,27 @@ class FusedDecoder:
         half = self.size // 2
         self.rotation = (cosine[0, :, :half].contiguous(), sine[0, :, :half].contiguous())
 
-    @staticmethod
-    def _layer(layer: Any) -> Layer:
+    def _layer(self, layer: Any) -> Layer:
         attention, mlp = layer.self_attn, layer.mlp
-        qkv, qkv_bias = fuse([attention.q_proj, attention.k_proj, attention.v_proj])
-        gate_up, _ = fuse([mlp.gate_proj, mlp.up_proj])
+        qkv, qkv_bias = self._fuse([attention.q_proj, attention.k_proj, attention.v_proj])
+        out, out_bias = self._fuse([attention.o_proj])
+        gate_up, _ = self._fuse([mlp.gate_proj, mlp.up_proj])
+        down, _ = self._fuse([mlp.down_proj])
         norms = (attention.q_norm.weight, attention.k_norm.weight) if hasattr(attention, "q_norm") else None
         return Layer(
-            layer.input_layernorm.weight, qkv, qkv_bias, norms, attention.o_proj.weight, attention.o_proj.bias,
-            layer.post_attention_layernorm.weight, gate_up, mlp.down_proj.weight,
+            layer.input_layernorm.weight, qkv, qkv_bias, norms, out, out_bias,
+            layer.post_attention_layernorm.weight, gate_up, down,
         )  # fmt: skip
+
+    def _fuse(self, modules: list[Any]) -> tuple[Weight, torch.Tensor | None]:
+        """One weight for projections of the same input. In 8 bits it is the only one: the model's own is let go."""
+        weight, bias = fuse(modules)
+        if self._eight_bits is None:
+            return Weight(weight), bias
+        rounded = Weight.rounded(weight, self._eight_bits)
+        for module in modules:
+            module.weight.data = weight.new_empty(0)
+        return rounded, bias
 
     def forward(
         self,
@@ -77,31 +93,43 @@ class FusedDecoder:
         residual = embedding(tokens, self.embedding)
         rows = residual.shape[0]
         small_step = self.small and rows <= small.MAX_ROWS
-        narrow = small.linear if small_step else linear
+        streams = rows <= MAX_ROWS and (self._eight_bits is not None or (STREAM_16 and not self.small))
         normed = torch.empty_like(residual)
         x: torch.Tensor | None = None
         for index, layer in enumerate(self.layers):
             kernels.add_norm(x, residual, layer.norm, self.eps, normed)
             query = torch.empty(rows, self.heads, self.size, dtype=self.dtype, device=self.device)
             if small_step and layer.qkv_bias is None and layer.head_norms is None and self.size % 16 == 0:
-                small.qkv(normed, layer.qkv, query, *store[index], self.rotation, positions, slots)
+                small.qkv(normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots)
             else:
-                qkv = linear(normed, layer.qkv, layer.qkv_bias)
+                qkv = self._project(normed, layer.qkv, layer.qkv_bias, streams)
                 kernels.rotate_store(
                     qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps
                 )
             gathered = attend(index, query)
-            x = narrow(gathered, layer.out) if layer.out_bias is None else linear(gathered, layer.out, layer.out_bias)
+            if small_step and layer.out_bias is None:
+                x = small.linear(gathered, layer.out.data)
+            else:
+                x = self._project(gathered, layer.out, layer.out_bias, streams)
             kernels.add_norm(x, residual, layer.mlp_norm, self.eps, normed)
             if small_step:
-                hidden = small.gate_up(normed, layer.gate_up)
+                x = small.linear(small.gate_up(normed, layer.gate_up.data), layer.down.data)
+                continue
+            if streams:
+                hidden = stream(normed, layer.gate_up, pairs=True)
             else:
-                gate_up = linear(normed, layer.gate_up)
+                gate_up = self._project(normed, layer.gate_up, None, streams)
                 hidden = torch.empty(rows, gate_up.shape[1] // 2, dtype=self.dtype, device=self.device)
                 kernels.silu_mul(gate_up, hidden)
-            x = narrow(hidden, layer.down)
+            x = self._project(hidden, layer.down, None, streams)
         kernels.add_norm(x, residual, self.norm, self.eps, normed)
         return normed
 
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        return linear(hidden, self.head)
+    def _project(self, x: torch.Tensor, weight: Weight, bias: torch.Tensor | None, streams: bool) -> torch.Tensor:
+        if not streams:
+            return linear(x, weight.widened(self.dtype), bias)
+        result = stream(x, weight)
+        return result if bias is None else result.add_(bias)
+
+    def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.mm(hidden, self.head.t(), out=out)

@@ -1,6 +1,7 @@
-"""A decoding step as a CUDA graph of static shape.
+"""A decoding step as CUDA graphs of static shape: the model's pass, and a choice where the likeliest token will not do.
 
-All that changes from step to step travels in one small buffer: the host fills its `Plan`, the graph copies it.
+All that changes from step to step travels in one small buffer: the host fills its `Plan`, the graph copies it. What the
+choice needs is filled while the pass runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import torch
 
 from pasta.engine.batch import Batch
 from pasta.engine.cuda.request import WORDS
+from pasta.engine.cuda.sampling import Rows
+from pasta.engine.request import Row
 
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 
@@ -41,6 +44,15 @@ class Shape:
         return self.rows * (7 + WORDS) + len(Tile._fields) * self.tiles
 
 
+class Choice(NamedTuple):
+    """The static shape of a choice."""
+
+    rows: int
+    level: int  # one of `sampling.Level`
+    penalised: bool
+    masked: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Array]):
     """What a step is told, as views of one buffer. Each of the first seven has a number for each row."""
@@ -51,7 +63,7 @@ class Plan(Generic[Array]):
     segments: Array
     places: Array  # of each row in its request
     states: Array  # what may come after it: a row of the grammar's table
-    bias: Array  # on the token that opens a promise; float32
+    requests: Array  # their rows of the block tables and of the parameters
     sees: Array  # (rows, WORDS): each row's set of segments
     tiles: Array  # (4, tiles): the fields of `Tile`, one after another
     columns: Array  # (5, rows): those that a `Batch` begins with, in its order
@@ -60,7 +72,7 @@ class Plan(Generic[Array]):
     def over(cls, buffer: Array, shape: Shape) -> Plan[Array]:
         """The views of a buffer of 32-bit integers."""
         rows = shape.rows
-        tokens, positions, slots, segments, places, states, bias = (
+        tokens, positions, slots, segments, places, states, requests = (
             buffer[index * rows : (index + 1) * rows] for index in range(7)
         )
         return cls(
@@ -70,44 +82,38 @@ class Plan(Generic[Array]):
             segments=segments,
             places=places,
             states=states,
-            bias=bias.view(np.float32 if isinstance(buffer, np.ndarray) else torch.float32),
+            requests=requests,
             sees=buffer[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS),
             tiles=buffer[(7 + WORDS) * rows :].reshape(len(Tile._fields), shape.tiles),
             columns=buffer[: 5 * rows].reshape(5, rows),
         )
 
 
-class StepGraph:
-    """A captured step of one shape.
+class Captured:
+    """Work that copies numbers to the device, chooses a token for each row there, and copies these back.
 
-    `run(plan)` computes the logits of all rows and the token that each would choose greedily; it is called twice, and
-    what it does the second time is what every launch does.
+    `work(sent)` is called twice, and what it does the second time is what every launch does. `host` holds what is sent;
+    `tokens` are valid once `done`.
     """
 
     def __init__(
         self,
-        shape: Shape,
-        run: Callable[[Plan[torch.Tensor]], tuple[torch.Tensor, torch.Tensor]],
+        host: list[torch.Tensor],
+        rows: int,
+        work: Callable[..., torch.Tensor],
         *,
-        padding_slot: int,
         device: torch.device,
         memory: Any,  # what `torch.cuda.graph_pool_handle` gave
     ):
-        host = torch.zeros(shape.size, dtype=torch.int32, pin_memory=True)
-        self.plan = Plan.over(host.numpy(), shape)
-        self.plan.slots[:] = padding_slot
-        on_device = torch.zeros_like(host, device=device)
-        plan = Plan.over(on_device, shape)
-        chosen = torch.zeros(shape.rows, dtype=torch.int64, pin_memory=True)
-        self.tokens = chosen.numpy()  # valid once `done`
+        sent = [torch.zeros_like(each, device=device) for each in host]
+        chosen = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
+        self.tokens = chosen.numpy()
         self.done = torch.cuda.Event()
-        self._padding_slot = padding_slot
 
-        def whole() -> torch.Tensor:
-            on_device.copy_(host, non_blocking=True)
-            logits, tokens = run(plan)
-            chosen.copy_(tokens, non_blocking=True)
-            return logits
+        def whole() -> None:
+            for here, there in zip(host, sent, strict=True):
+                there.copy_(here, non_blocking=True)
+            chosen.copy_(work(*sent), non_blocking=True)
 
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -117,20 +123,91 @@ class StepGraph:
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, pool=memory):
-            self.logits = whole()  # overwritten by the next launch
+            whole()
         self._kept = whole  # a graph does not hold the tensors that it reads and writes
-
-    def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], bias: list[float]) -> None:
-        """Writes a step into the plan; `sees` and `bias` have an entry for each row."""
-        plan, count = self.plan, len(batch.tokens)
-        plan.columns[:, :count] = np.frombuffer(b"".join(batch[:5]), dtype=np.int32).reshape(5, count)
-        plan.slots[count:] = self._padding_slot  # rows that are not used write where nobody reads
-        plan.states[batch.deciding] = array("i", [row.expect for row in batch.rows])  # elsewhere any will do
-        plan.bias[:count] = bias
-        plan.sees[:count] = np.frombuffer(b"".join(sees), dtype=np.int32).reshape(count, WORDS)
-        plan.tiles[:, : len(tiles)] = np.array(tiles, dtype=np.int32).T
-        plan.tiles[Tile._fields.index("rows"), len(tiles) :] = 0
 
     def launch(self) -> None:
         self._graph.replay()
         self.done.record()
+
+
+class StepGraph(Captured):
+    """A captured pass of one shape. `run(plan)` leaves `logits` of all rows, and returns the likeliest tokens."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        run: Callable[[Plan[torch.Tensor]], torch.Tensor],
+        *,
+        logits: torch.Tensor,  # overwritten by the next launch
+        padding_slot: int,
+        device: torch.device,
+        memory: Any,  # what `torch.cuda.graph_pool_handle` gave
+    ):
+        host = torch.zeros(shape.size, dtype=torch.int32, pin_memory=True)
+        self.plan = Plan.over(host.numpy(), shape)
+        self.plan.slots[:] = padding_slot
+        self.logits = logits
+        self._padding_slot = padding_slot
+        super().__init__([host], shape.rows, lambda sent: run(Plan.over(sent, shape)), device=device, memory=memory)
+
+    def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int]) -> None:
+        """Writes a step into the plan; `sees` and `requests` have an entry for each row."""
+        plan, count = self.plan, len(batch.tokens)
+        plan.columns[:, :count] = np.frombuffer(b"".join(batch[:5]), dtype=np.int32).reshape(5, count)
+        plan.slots[count:] = self._padding_slot  # rows that are not used write where nobody reads
+        plan.states[batch.deciding] = array("i", [row.expect for row in batch.rows])  # elsewhere any will do
+        plan.requests[:count] = requests
+        plan.sees[:count] = np.frombuffer(b"".join(sees), dtype=np.int32).reshape(count, WORDS)
+        plan.tiles[:, : len(tiles)] = np.array(tiles, dtype=np.int32).T
+        plan.tiles[Tile._fields.index("rows"), len(tiles) :] = 0
+
+
+class ChoiceGraph(Captured):
+    """A captured choice of one shape, from the logits that a `StepGraph` left.
+
+    `words`: of a mask over the vocabulary. Rows that decide nothing choose all the same, and nobody looks.
+    """
+
+    def __init__(
+        self,
+        choice: Choice,
+        choose: Callable[[Rows], torch.Tensor],
+        *,
+        words: int,
+        device: torch.device,
+        memory: Any,
+    ):
+        columns = torch.zeros(5, choice.rows, dtype=torch.int32, pin_memory=True)
+        masks = torch.full((choice.rows, words if choice.masked else 0), -1, dtype=torch.int32, pin_memory=True)
+        self._tokens, self._states, self._requests, self._draws, self._seen = columns.numpy()
+        self._draws = self._draws.view(np.float32)
+        self._masks = masks.numpy()
+        self._masked: list[int] = []  # the rows that had one in the last step
+        self._seen[:] = -1
+
+        def work(columns: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+            tokens, states, requests, draws, seen = columns
+            rows = Rows(tokens, states, requests, draws.view(torch.float32), seen, masks if choice.masked else None)
+            return choose(rows)
+
+        super().__init__([columns, masks], choice.rows, work, device=device, memory=memory)
+
+    def fill(
+        self, deciding: list[int], rows: list[Row], requests: list[int], draws: list[float], seen: list[int]
+    ) -> None:
+        """Writes what is to be chosen: each row's place in the step, request, number and row of seen tokens."""
+        self._tokens[deciding] = [row.token for row in rows]
+        self._states[deciding] = [row.expect for row in rows]
+        self._requests[deciding] = requests
+        self._draws[deciding] = draws
+        self._seen[:] = -1
+        self._seen[deciding] = seen
+        if self._masks.size:
+            self._masks[self._masked] = -1
+            self._masked = []
+            for place, row in zip(deciding, rows, strict=True):
+                if row.handle.constraint is not None:
+                    self._masks[place] = 0
+                    row.handle.constraint.fill(self._masks[place])
+                    self._masked.append(place)

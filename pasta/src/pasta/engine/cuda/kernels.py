@@ -10,12 +10,17 @@ import torch
 import triton
 import triton.language as tl
 
+from pasta.engine.cuda import pdl
+
+FIELDS = tl.constexpr(7)  # of a request's parameters: `sampling.numbers_of`
+PARALLELISM = tl.constexpr(5)  # where it stands among them
 TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
 NOTHING = tl.constexpr(-1e30)  # the score of what is not seen; finite, because infinities have no difference
 
 
 @triton.jit
-def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr):
+def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr):
+    pdl.begin(PDL)
     row = tl.program_id(0)
     column = tl.arange(0, BLOCK)
     inside = column < size
@@ -38,12 +43,13 @@ def add_norm(
     block = triton.next_power_of_2(size)
     _add_norm[(rows,)](
         x if x is not None else residual, residual, weight, out, size, eps,
-        ADD=x is not None, BLOCK=block, num_warps=min(16, max(4, block // 512)),
+        ADD=x is not None, BLOCK=block, num_warps=min(16, max(4, block // 512)), **pdl.options(),
     )  # fmt: skip
 
 
 @triton.jit
-def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr):
+def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr, PDL: tl.constexpr):
+    pdl.begin(PDL)
     row = tl.program_id(0)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < size
@@ -56,14 +62,16 @@ def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr):
 def silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> None:
     """out = silu(gate) * up, where gate and up lie side by side."""
     rows, size = out.shape
-    _silu_mul[(rows, triton.cdiv(size, 1024))](gate_up, out, size, BLOCK=1024)
+    _silu_mul[(rows, triton.cdiv(size, 1024))](gate_up, out, size, BLOCK=1024, **pdl.options())
 
 
 @triton.jit
 def _rotate_store(
     qkv, query, keys, values, cosines, sines, positions, slots, q_weight, k_weight, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
+    pdl.begin(PDL)
     row = tl.program_id(0)
     head = tl.program_id(1)
     lane = tl.arange(0, HALF)
@@ -120,12 +128,13 @@ def rotate_store(
     _rotate_store[(rows, heads + 2 * kv_heads)](
         qkv, query, keys, values, *rotation, positions, slots, q_weight, k_weight, eps,
         HEADS=heads, KV_HEADS=kv_heads, SIZE=size, HALF=triton.next_power_of_2(size // 2),
-        NORM=norms is not None, num_warps=1,
+        NORM=norms is not None, num_warps=1, **pdl.options(),
     )  # fmt: skip
 
 
 @triton.jit
-def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr):
+def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr, PDL: tl.constexpr):
+    pdl.begin(PDL)
     row = tl.arange(0, BLOCK)
     slot = tl.load(slots + row, mask=row < rows, other=0)
     tl.store(slot_segments + slot, tl.load(segments + row, mask=row < rows, other=0), mask=row < rows)
@@ -134,16 +143,17 @@ def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr)
 def scatter_segments(slot_segments: torch.Tensor, slots: torch.Tensor, segments: torch.Tensor) -> None:
     """slot_segments[slots] = segments."""
     rows = slots.shape[0]
-    _scatter_segments[(1,)](slot_segments, slots, segments, rows, BLOCK=triton.next_power_of_2(rows))
+    _scatter_segments[(1,)](slot_segments, slots, segments, rows, BLOCK=triton.next_power_of_2(rows), **pdl.options())
 
 
 @triton.jit
 def _build_mask(
     tiles, places, sees, slot_segments, block_tables, mask,
     TILES: tl.constexpr, WORDS: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr,
+    MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """What each row sees of 32 places of its request, as a word: bit i for the i-th of them."""
+    pdl.begin(PDL)
     tile = tl.program_id(0)
     first = tl.load(tiles + tile)
     count = tl.load(tiles + TILES + tile)
@@ -171,9 +181,10 @@ def _attend(
     query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride,
     TILES: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
-    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
+    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
+    pdl.begin(PDL)
     tile = tl.program_id(0)
     head = tl.program_id(1)
     split = tl.program_id(2)
@@ -241,7 +252,8 @@ def _attend(
 
 
 @triton.jit
-def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr):
+def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, PDL: tl.constexpr):
+    pdl.begin(PDL)
     place = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, SPLITS)
     column = tl.arange(0, WIDTH)
@@ -305,6 +317,7 @@ class Attention:
             tiles, places, sees, slot_segments, block_tables, self.mask,
             TILES=self.tiles, WORDS=self.words, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size,
             MASK_WORDS=self.mask_words, ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, num_warps=1,
+            **pdl.options(),
         )  # fmt: skip
 
     def __call__(
@@ -319,11 +332,11 @@ class Attention:
             TILES=self.tiles, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
+            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3, **pdl.options(),
         )  # fmt: skip
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
-            SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2,
+            SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2, **pdl.options(),
         )  # fmt: skip
 
 
@@ -334,9 +347,10 @@ def rows_in_a_tile(rows: int, group: int) -> int:
 
 @triton.jit
 def _argmax_in_block(
-    logits, forbidden, states, bias, biased, values, tokens, size, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
-    CONSTRAIN: tl.constexpr,
+    logits, forbidden, states, requests, numbers, biased, values, tokens, size,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, CONSTRAIN: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
+    pdl.begin(PDL)
     row = tl.program_id(0)
     block = tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
@@ -345,7 +359,7 @@ def _argmax_in_block(
     if CONSTRAIN:
         state = tl.load(states + row)
         shut = tl.load(forbidden + state * size + token, mask=inside, other=1)
-        value += tl.where(token == biased, tl.load(bias + row), 0.0)
+        value += tl.where(token == biased, tl.load(numbers + tl.load(requests + row) * FIELDS + PARALLELISM), 0.0)
         value = tl.where(shut != 0, float("-inf"), value)
     best, place = tl.max(value, 0, return_indices=True, return_indices_tie_break_left=True)
     tl.store(values + row * BLOCKS + block, best)
@@ -353,7 +367,8 @@ def _argmax_in_block(
 
 
 @triton.jit
-def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, PDL: tl.constexpr):
+    pdl.begin(PDL)
     row = tl.program_id(0)
     block = tl.arange(0, WIDTH)
     value = tl.load(values + row * BLOCKS + block, mask=block < BLOCKS, other=float("-inf"))
@@ -362,11 +377,17 @@ def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.const
 
 
 def masked_argmax(
-    logits: torch.Tensor, forbidden: torch.Tensor | None, states: torch.Tensor, bias: torch.Tensor, biased: int
+    logits: torch.Tensor,
+    forbidden: torch.Tensor | None,
+    states: torch.Tensor,
+    requests: torch.Tensor,
+    numbers: torch.Tensor,
+    biased: int,
 ) -> torch.Tensor:
-    """The best token of each row that its state allows, with the row's bias on one token.
+    """The best token of each row that its state allows, with the parallelism of the row's request on one token.
 
-    logits (rows, tokens), forbidden (states, tokens), states and bias (rows), biased: the token.
+    logits (rows, tokens), forbidden (states, tokens), states and requests (rows), biased: the token; numbers (requests,
+    fields): as `sampling.Parameters` keeps them.
     """
     rows, size = logits.shape
     block = 2048
@@ -375,8 +396,10 @@ def masked_argmax(
     tokens = torch.empty(rows * blocks, dtype=torch.int32, device=logits.device)
     out = torch.empty(rows, dtype=torch.int64, device=logits.device)
     _argmax_in_block[(rows, blocks)](
-        logits, forbidden if forbidden is not None else logits, states, bias, biased, values, tokens, size,
-        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
+        logits, forbidden if forbidden is not None else logits, states, requests, numbers, biased, values, tokens, size,
+        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8, **pdl.options(),
     )  # fmt: skip
-    _argmax_of_blocks[(rows,)](values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1)
+    _argmax_of_blocks[(rows,)](
+        values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1, **pdl.options()
+    )
     return out

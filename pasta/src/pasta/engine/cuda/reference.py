@@ -57,3 +57,23 @@ def attend(
         weight = (torch.einsum("hd,shd->hs", query[row], k) * scale).softmax(-1)
         out[row] = torch.einsum("hs,shd->hd", weight, v)
     return out
+
+
+def adjust(
+    logits: torch.Tensor,
+    *,
+    penalty: float,
+    seen: torch.Tensor,
+    biases: dict[int, float],
+    forbidden: torch.Tensor,
+    promise: int,
+    parallelism: float,
+    allowed: torch.Tensor,
+) -> torch.Tensor:
+    """One row of logits as a token is chosen from it. `seen`, `forbidden` and `allowed` have a bool for each token."""
+    scores = logits.float()
+    scores = torch.where(seen, torch.where(scores > 0, scores / penalty, scores * penalty), scores)
+    for token, bias in biases.items():
+        scores[token] += bias
+    scores[promise] += parallelism
+    return scores.masked_fill(forbidden | ~allowed, -torch.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pasta.core.params import SamplingParams
+from pasta.engine.cuda.sampling import level_of
 from pasta.engine.pool import KvPool
 from pasta.engine.request import Chunk, Request
 
@@ -15,6 +16,7 @@ class CudaRequest(Request):
 
     def __init__(self, pool: KvPool, params: SamplingParams, cache_salt: str | None, index: int):
         super().__init__(pool, params, cache_salt)
+        self.level = level_of(params)  # what choosing its tokens takes
         self.index = index  # its row of the device's block tables; -1 once it is closed
         self.blocks_sent = 0  # how many of its blocks stand there
         self._words: list[bytes] = []  # by segment
