@@ -4,10 +4,10 @@
     python -m pasta.bench.users --shape qwen2.5-1.5b --json FILE   a shape with random weights, answers made up
 
 So many users, each of whom asks, waits for the answer and asks again. All modes write the same texts, token for token
-(they are replayed), so that only time differs: `plain`, without PASTA, one thread without tags; `sequential`, with tags
-and one thread; `free`, all threads at once; and the threads regulated, by the bound on how much longer a step may take.
-Modes take turns, back and forth. Load stays until the last measured answer has ended. A step that captured a CUDA graph
-is taken off the clock: a server does that once.
+(they are replayed), so that only time differs: `plain`, without PASTA, one thread without tags; `free`, all threads at
+once; and the threads regulated, by the bound on how much longer they may make a step. Modes take turns, back and forth.
+Load stays until the last measured answer has ended. A step that captured a CUDA graph is taken off the clock: a server
+does that once. Nothing is drafted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ SLOTS = 2048  # for each user
 class Mode:
     name: str
     tags: bool = True
-    sequential: bool = False
     slowdown: float | None = None
 
 
@@ -100,8 +99,7 @@ class Load:
         script, mode = next(self.scripts), self.mode
         tree = script.annotated if mode.tags else script.plain
         request = make_request(
-            self.engine, script.prompt, script=tree, max_tokens=UNLIMITED, sequential=mode.sequential,
-            plain=not mode.tags,
+            self.engine, script.prompt, script=tree, max_tokens=UNLIMITED, plain=not mode.tags, drafts=False,
         )  # fmt: skip
         state = RequestState(request, self.engine)
         self.begun[state] = (now, script)
@@ -132,7 +130,7 @@ def measure(
     users: Sequence[int],
     slowdowns: Sequence[float] = SLOWDOWNS,
     *,
-    least: int = 6,
+    least: int = 8,
     rounds: float = 1.5,
     turns: int = 2,
     end: float = float("inf"),
@@ -140,7 +138,6 @@ def measure(
     """A row for each number of users and mode, as they are done; none is begun after `end` (`time.perf_counter`)."""
     modes = [
         Mode("plain", tags=False),
-        Mode("sequential", sequential=True),
         Mode("free"),
         *(Mode(f"slowdown {slowdown:g}", slowdown=slowdown) for slowdown in slowdowns),
     ]
@@ -233,6 +230,7 @@ def main() -> None:
     parser.add_argument("--slowdowns", type=float, nargs="+", default=list(SLOWDOWNS))
     parser.add_argument("--questions", type=int, help="how many the model answers first, to replay")
     parser.add_argument("--rounds", type=float, default=1.5, help="measured answers for each user")
+    parser.add_argument("--least", type=int, default=8, help="measured answers of a turn, where users are few")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after this time")
     parser.add_argument("--json", metavar="FILE", help="save everything here, as it comes")
@@ -251,9 +249,8 @@ def main() -> None:
     print({key: value for key, value in report.items() if key != "rows"}, flush=True)
     heads = ("users", "mode", "latency s", "tokens/s", "step ms", "rows", "faster", "goodput")
     print("{:>5} {:14} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8}".format(*heads), flush=True)
-    for row in measure(
-        engine, scripts, options.users, options.slowdowns, rounds=options.rounds, turns=options.turns, end=end
-    ):
+    sizes = {"least": options.least, "rounds": options.rounds, "turns": options.turns}
+    for row in measure(engine, scripts, options.users, options.slowdowns, **sizes, end=end):
         report["rows"].append(row)
         print(
             f"{row['users']:5} {row['mode']:14} {row['latency_s']:9.3f} {row['goodput']:9.0f} "

@@ -15,6 +15,7 @@ from pasta.errors import PastaError, UsageError
 if TYPE_CHECKING:
     from pasta.engine.base import Engine
 
+MAX_RUNNING, MAX_RUNNING_GPU = 16, 128
 HINT = 'install the server: pip install "pasta-decoding[torch,serve]"'
 
 
@@ -33,12 +34,12 @@ def command(
     ] = None,
     access_log: Annotated[bool, typer.Option(help="A line of JSON on stderr for each request.")] = True,
     max_connections: Annotated[int, typer.Option(help="Open at once; half-open ones make room.")] = 1024,
-    max_running: Annotated[int, typer.Option(help="Requests that decode at once.")] = 16,
+    max_running: Annotated[int | None, typer.Option(help="Requests that decode at once [on a GPU 128; 16].")] = None,
     queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
     slowdown: Annotated[
         float,
         typer.Option(help="How many times as long threads beyond one for each request may make a step; 1 is none."),
-    ] = 1.1,
+    ] = 1.5,
     drain: Annotated[float, typer.Option(help="Seconds that answers have to finish after SIGTERM.")] = 10.0,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
     slots: Annotated[
@@ -54,8 +55,9 @@ def command(
     if None not in (name, model):
         raise UsageError(f"two models are named, {name} and {model}", "name one, with --model")
     model = model or name
-    check_least(max_running=max_running, max_tokens=max_tokens, max_connections=max_connections)
-    check_least(queue=queue + 1)
+    check_least(max_tokens=max_tokens, max_connections=max_connections, queue=queue + 1)
+    if max_running is not None:
+        check_least(max_running=max_running)
     if not 1 <= slowdown < float("inf"):
         raise UsageError(f"--slowdown is {slowdown}, expected 1 or more")
     if not 0 <= drain < float("inf"):
@@ -93,7 +95,7 @@ def command(
             keys=known,
             access_log=access_log,
             max_connections=max_connections,
-            max_running=max_running,
+            max_running=max_running or at_once(engine),
             max_queue=queue,
             slowdown=slowdown,
             grace_s=drain,
@@ -110,6 +112,12 @@ def command(
 
         Server(engine, settings, announce).run_on(bound)
     say("the server has ended")
+
+
+def at_once(engine: Engine) -> int:
+    """On a GPU a step of many requests takes little longer than one of few."""
+    device = getattr(engine.pool, "device", None)  # of another server's pool nothing is known
+    return MAX_RUNNING_GPU if device is not None and device.type == "cuda" else MAX_RUNNING
 
 
 def say(line: str) -> None:
