@@ -58,6 +58,7 @@ class PlanInterpreter:
         self._order = {value: index for index, value in enumerate(plan.order)}
         self._by_thread: dict[int, Lane] = {}
         self._width = limits.max_threads
+        self._opening: list[Command] = []
         self._cut = len(self.lanes)  # the first value that a limit left out
         for lane in self.lanes:
             if lane.value.kind is Kind.KNOWN:
@@ -66,25 +67,24 @@ class PlanInterpreter:
     # -- what the driver calls ----------------------------------------------------------------------
 
     def begin(self, prompt_length: int) -> Expect | None:
-        """Opens the main thread; it decodes only where the whole answer is one value."""
+        """Opens the main thread; it decodes only the value that is the whole answer, where there is one."""
         main = Thread(MAIN, None, (), prompt_length, status=Status.DONE)
         self.threads.append(main)
-        if not self._is_one_value:
+        lane = self._root
+        if lane is None or lane.matcher is None or lane.status is Status.DONE:
             return None
-        self._adopt(self.lanes[0], main)
-        main.status = self.lanes[0].status = Status.RUNNING
+        self._adopt(lane, main)
+        main.status = lane.status = Status.RUNNING
+        if self._is_forced(lane, b"", self._opening):
+            return None
+        self._opening.append(Constrain(MAIN, lane.matcher))
         return FREE
 
     def opening(self) -> list[Command]:
         """What comes before the first step: threads for all values that go on from the prompt."""
-        out: list[Command] = []
-        if self._is_one_value:
-            matcher = self.lanes[0].matcher
-            assert matcher is not None
-            out.append(Constrain(MAIN, matcher))
-            return out
+        out = self._opening
         for lane in self.lanes:
-            if lane.matcher is not None and lane.value.base is None:
+            if lane.matcher is not None and lane.value.base is None and lane.thread is None:
                 self._fork(self.threads[MAIN], lane, out)
         self._advance(out)
         return out
@@ -151,8 +151,9 @@ class PlanInterpreter:
     # -- values -----------------------------------------------------------------------------------------
 
     @property
-    def _is_one_value(self) -> bool:
-        return len(self.lanes) == 1 and self.lanes[0].value.pointer == ""
+    def _root(self) -> Lane | None:
+        """The value that is the whole answer, or the gate before it."""
+        return next((lane for lane in self.lanes[:1] if lane.value.pointer == ""), None)
 
     def _is_ready(self, lane: Lane) -> bool:
         needed = (*lane.value.sees, *lane.value.gates)

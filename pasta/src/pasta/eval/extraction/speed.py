@@ -118,7 +118,7 @@ def counts(engine: Engine, items: Sequence[Item], mode: str) -> dict[str, float]
         "incomplete": sum(not result.complete for result in results),
         "constraint_ms": 1e3 * sum(spent.values()) / objects,
         "constraint_us_a_token": 1e6 * sum(spent.values()) / max(1, decoded),
-        "mask_us_a_token": 1e6 * spent["fill"] / max(1, decoded),
+        "mask_us_a_token": 1e6 * spent["masks"] / max(1, decoded),
     }
 
 
@@ -126,14 +126,17 @@ def counts(engine: Engine, items: Sequence[Item], mode: str) -> dict[str, float]
 def constraint_clock() -> Iterator[dict[str, float]]:
     """The seconds spent in each way to ask a constraint, while this is open. A call within another counts once."""
     spent: dict[str, float] = {}
-    kept = []
+    kept: list[tuple[type, str, Any]] = []
     busy = threading.local()
-    for owner, name in ((Matcher, "fill"), (Matcher, "consume"), (Matcher, "forced"), (Matcher, "copy"),
-                        (Matcher, "forced_tokens"), (Grammars, "compile")):  # fmt: skip
-        inner = getattr(owner, name)
+    for owner, names in ((Matcher, ("consume", "forced", "forced_tokens", "copy")), (Grammars, ("compile", "gate"))):
+        kept += [(owner, name, owner.__dict__[name]) for name in names]
+    for owner, name, inner in kept:
         spent[name] = 0.0
-        kept.append((owner, name, inner))
         setattr(owner, name, _timed(inner, name, spent, busy))
+    masks = Matcher.__dict__["fill_all"]
+    spent["masks"] = 0.0
+    kept.append((Matcher, "fill_all", masks))
+    Matcher.fill_all = classmethod(_timed(masks.__func__, "masks", spent, busy))  # type: ignore[assignment]
     try:
         yield spent
     finally:
