@@ -17,23 +17,36 @@ PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "pasta" / "README.md", *sorted((ROOT
 
 
 def test_the_example_runs(default_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    assert len([line for line in code.splitlines() if line.strip()]) <= 10
-    exec(compile(code, "README.md", "exec"), {})
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len(examples) == 2
+    names: dict[str, object] = {}
+    for code in examples:
+        assert len([line for line in code.splitlines() if line.strip()]) <= 10
+        exec(compile(code, "README.md", "exec", dont_inherit=True), names)
     out = capsys.readouterr().out
     tokens, steps, threads = map(int, re.search(r"(\d+) tokens in (\d+) steps by (\d+) threads", out).groups())  # type: ignore[union-attr]
     assert threads > 3 and steps < tokens, "the default model decodes in parallel"
     assert len(out.rsplit("threads\n", 1)[1]) > 50, "the stream gave its text"
+    assert "name='Maria Gomez'" in out and "chairs=3" in out, "the object is right"
 
 
 def test_the_examples_of_the_python_page_run(default_folder: Path) -> None:
     """One after another, as a reader would type them."""
-    page = (ROOT / "pasta" / "docs" / "python.md").read_text("utf-8")
-    names: dict[str, object] = {}
-    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(compile(code, "python.md", "exec"), names)
+    page = run_examples("python.md")
     rows = set(re.findall(r"`(\w+)`", page[page.index("| option |") : page.index("```python\nparams")]))
     assert set(SamplingParams.__dataclass_fields__) <= rows, "the table lists every option"
+
+
+def test_the_examples_of_the_page_about_objects_run(default_folder: Path) -> None:
+    run_examples("structured.md")
+
+
+def run_examples(name: str) -> str:
+    page = (ROOT / "pasta" / "docs" / name).read_text("utf-8")
+    names: dict[str, object] = {"__name__": "examples"}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, name, "exec", dont_inherit=True), names)
+    return page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

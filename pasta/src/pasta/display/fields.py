@@ -15,7 +15,8 @@ from pasta.display.board import Board, Lane, State
 from pasta.display.flow import harmless
 from pasta.display.panels import Panels, colour, marks
 from pasta.display.screen import MIN_INTERVAL_S
-from pasta.structured.planner import escape, spell
+from pasta.structured.planner import spell
+from pasta.structured.schema import escape
 
 if TYPE_CHECKING:
     from pasta.structured.result import StructuredResult
