@@ -88,6 +88,7 @@ class Vocabulary:
         # Encoding switches the tokenizer between text and templates; whoever decodes meanwhile would meet it halfway.
         self._lock = threading.RLock()
         self.octets = TokenBytes(tokenizer, self._lock)
+        self.grammars: Any = None  # of values over these tokens, once somebody has asked for them
         ends = set(eos)
         if tokenizer.eos_token_id is not None:
             ends.add(tokenizer.eos_token_id)
@@ -116,6 +117,7 @@ class Vocabulary:
         for known in ("tags", "pieces", "_specials"):  # what was read from the smaller vocabulary
             self.__dict__.pop(known, None)
         self.octets.clear()
+        self.grammars = None
         return int(added)
 
     # -- text to tokens ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pasta.decoding.events import Ended, Forked, TextWritten
 from pasta.decoding.prompts import Prompt, are_several
 from pasta.errors import PastaError, UsageError
 from pasta.structured.instructions import show_schema, without_system
-from pasta.structured.planner import After, compile_schema
+from pasta.structured.planner import After
 from pasta.structured.request import Extraction, make_structured_request
 from pasta.structured.result import Field, StructuredResult
 
@@ -162,15 +162,16 @@ def extract(
     """
     engine = engine_of(model)
     shape = Shape.of(schema)
-    plan = compile_schema(shape.schema, mode=mode, after=after)
     several = are_several(prompt)
     prompts = cast(Sequence[Prompt], prompt if several else [prompt])
     requests = [
         make_structured_request(
             engine,
             _shown(engine, each, shape, show and not raw),
-            plan,
+            shape.schema,
             params,
+            mode=mode,
+            after=after,
             raw=raw,
             cache_salt=cache_salt,
             **options,
@@ -207,8 +208,10 @@ def extract_stream(
     request = make_structured_request(
         engine,
         _shown(engine, prompt, shape, show and not raw),
-        compile_schema(shape.schema, mode=mode, after=after),
+        shape.schema,
         params,
+        mode=mode,
+        after=after,
         raw=raw,
         cache_salt=cache_salt,
         **options,

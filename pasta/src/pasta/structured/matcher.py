@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import threading
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from pasta.structured.schema import Schema
 if TYPE_CHECKING:
     from llguidance import LLExecutor, LLMatcher, LLTokenizer
 
+_LOCK = threading.Lock()
 MAX_KNOWN = 256  # grammars that are kept for the next request
 STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 TAIL = r"tail: TAIL" "\n" r"TAIL: /[,}\]\s](.|\n)*/"
@@ -73,14 +73,16 @@ class Grammars:
         self.vocabulary = vocabulary
         self._tokenizer = _tokenizer(vocabulary)
         self._known: dict[str, Matcher] = {}  # by grammar, at the beginning; the one that was asked for last is last
-        self._lock = threading.Lock()
+        self.programs: dict[str, Any] = {}  # by schema, of those that were asked for last
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Grammars:
         """The vocabulary's own: reading its tokens takes a moment, and is done once."""
-        if vocabulary not in _GRAMMARS:
-            _GRAMMARS[vocabulary] = cls(vocabulary)
-        return _GRAMMARS[vocabulary]
+        with _LOCK:
+            if vocabulary.grammars is None:
+                vocabulary.grammars = cls(vocabulary)
+            assert isinstance(vocabulary.grammars, cls)
+            return vocabulary.grammars
 
     def compile(self, schema: Schema, lead: str) -> Matcher:
         """A matcher at the beginning of a value, which `lead` stands before; its `error` says what is not supported."""
@@ -103,11 +105,11 @@ class Grammars:
     def _compile(self, lark: str) -> Matcher:
         from llguidance import LLMatcher
 
-        with self._lock:
+        with _LOCK:
             known = self._known.pop(lark, None)
         if known is None:
             known = Matcher(LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(lark), log_level=0))
-        with self._lock:
+        with _LOCK:
             self._known[lark] = known  # the latest last
             if len(self._known) > MAX_KNOWN:
                 del self._known[next(iter(self._known))]
@@ -123,9 +125,6 @@ def _executor() -> LLExecutor:
 
 def _spelled(lead: str) -> str:
     return f"{json.dumps(lead)} " if lead else ""
-
-
-_GRAMMARS: weakref.WeakKeyDictionary[Vocabulary, Grammars] = weakref.WeakKeyDictionary()
 
 
 class _Tokens:

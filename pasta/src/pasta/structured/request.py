@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -13,12 +16,18 @@ from pasta.decoding.request import Request, RequestState
 from pasta.engine.base import Engine
 from pasta.errors import UsageError
 from pasta.structured.errors import SchemaError
+from pasta.structured.lane import Beginning, begin
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan, Value
 from pasta.structured.planner import After, compile_schema
 from pasta.structured.result import StructuredResult, build
+from pasta.structured.schema import as_schema, check_bounds
 from pasta.structured.telling import PlanTeller
+from pasta.structured.text import context
 from pasta.structured.threads import PlanInterpreter
+
+_LOCK = threading.Lock()
+MAX_KEPT = 64  # schemas that are kept compiled, for each vocabulary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,12 +36,13 @@ class Extraction:
 
     plan: Plan
     grammars: Grammars
+    lead: str  # what the answer's tokens begin with: `Vocabulary.lead`
     matchers: tuple[Matcher | None, ...]  # by value, at its beginning
+    known: Mapping[int, Beginning]  # of the values that see no other
 
     def interpreter(self, request: Request, engine: Engine) -> PlanInterpreter:
-        matchers = [None if matcher is None else matcher.copy() for matcher in self.matchers]
-        lead = engine.vocabulary.lead(request.prompt)
-        return PlanInterpreter(self.plan, matchers, self.grammars, request.limits(engine), lead)
+        limits = request.limits(engine)
+        return PlanInterpreter(self.plan, self.matchers, self.known, self.grammars, limits, self.lead)
 
     def teller(self, state: RequestState) -> PlanTeller:
         return PlanTeller(state)
@@ -71,13 +81,32 @@ def make_program(
 
     `SchemaError` names what cannot be enforced, and where.
     """
-    plan = schema if isinstance(schema, Plan) else compile_schema(schema, mode=mode, after=after)
-    return program(plan, Grammars.of(vocabulary), lead)
+    grammars = Grammars.of(vocabulary)
+    if isinstance(schema, Plan):
+        return program(schema, grammars, lead)
+    schema = as_schema(schema)
+    check_bounds(schema)
+    key = json.dumps([schema, mode, dict(after or {}), lead])
+    with _LOCK:
+        found = grammars.programs.pop(key, None)
+    if found is None:
+        found = program(compile_schema(schema, mode=mode, after=after), grammars, lead)
+    with _LOCK:
+        grammars.programs[key] = found  # the one that was asked for last is last
+        if len(grammars.programs) > MAX_KEPT:
+            del grammars.programs[next(iter(grammars.programs))]
+    return found
 
 
 def program(plan: Plan, grammars: Grammars, lead: str = "") -> Extraction:
     """The same of a plan."""
-    return Extraction(plan, grammars, tuple(_matcher(value, grammars, lead) for value in plan.values))
+    matchers = tuple(_matcher(value, grammars, lead) for value in plan.values)
+    known = {}
+    for value, matcher in zip(plan.values, matchers, strict=True):
+        if matcher is not None and not value.sees and value.pointer:
+            before = (lead + context(plan, value.index, {}, plan.order.index)).encode()
+            known[value.index] = begin(value, matcher, before, b"", grammars)
+    return Extraction(plan, grammars, lead, matchers, known)
 
 
 def _matcher(value: Value, grammars: Grammars, lead: str) -> Matcher | None:

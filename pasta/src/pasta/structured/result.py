@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pasta.core.thread import Status
 from pasta.decoding.results import Result, ThreadResult
+from pasta.structured.lane import Lane
 from pasta.structured.plan import Kind
 from pasta.structured.text import certain, render
-from pasta.structured.threads import Lane, PlanInterpreter
+from pasta.structured.threads import PlanInterpreter
 
 if TYPE_CHECKING:
     from pasta.decoding.request import RequestState
@@ -61,7 +62,9 @@ def build(state: RequestState) -> StructuredResult:
     missing = tuple(lane.value.pointer for lane in lanes if lane.status is not Status.DONE)
     said = {lane.value.index: lane.said for lane in lanes if lane.status is Status.DONE}
     text = render(interpreter.plan, said) if not missing else certain(interpreter.plan, said, interpreter.partial)
-    chosen = sum(lane.sampled for lane in lanes if lane.status is Status.DONE)
+    first = next((lane.value.index for lane in lanes if lane.status is not Status.DONE), len(lanes))  # what is cut
+    read = sum(lane.sampled for lane in lanes if lane.status is Status.DONE or lane.value.index == first)
+    chosen = min(read, interpreter.limits.max_tokens)
     total = sum(len(thread.tokens) for thread in interpreter.threads)
     return StructuredResult(
         text=text,

@@ -6,60 +6,49 @@ put, and then it decodes under its matcher until the value is complete. What is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, Fork, Put, Write
 from pasta.core.grammar import Expect
 from pasta.core.thread import Limits, Status, Thread
 from pasta.core.tree import Block, Tree
+from pasta.structured.lane import Beginning, Lane, begin
 from pasta.structured.matcher import Grammars, Matcher
-from pasta.structured.plan import Kind, Plan, Value
-from pasta.structured.scanner import GateScanner, Scanner
+from pasta.structured.plan import Kind, Plan
 from pasta.structured.text import context
 
 FREE = Expect.TEXT  # any text, no tag: the matcher says the rest
 
 
-@dataclass(slots=True, eq=False)
-class Lane:
-    """A value on its way."""
-
-    value: Value
-    matcher: Matcher | None  # None: known beforehand
-    scanner: Scanner | GateScanner
-    thread: Thread | None = None
-    status: Status = Status.QUEUED
-    held: bytes = b""  # what its thread holds after the prompt
-    written: bytes = b""  # of the value, its lead included
-    said: str | None = None  # once it is done; None: left out
-    sampled: int = 0  # tokens decoded
-    forced: int = 0  # tokens that were put without being decoded
-
-
 class PlanInterpreter:
-    """One request's values; `pasta.core.interpreter.Interpreter` is its like for answers with tags."""
+    """One request's values; `pasta.core.interpreter.Interpreter` is its like for answers with tags.
+
+    `matchers` are the values' own, at their beginnings; `known` are beginnings of values that see no other.
+    """
 
     def __init__(
-        self, plan: Plan, matchers: Sequence[Matcher | None], grammars: Grammars, limits: Limits, lead: str = ""
+        self,
+        plan: Plan,
+        matchers: Sequence[Matcher | None],
+        known: Mapping[int, Beginning],
+        grammars: Grammars,
+        limits: Limits,
+        lead: str = "",
     ):
         self.plan = plan
         self.limits = limits
         self.threads: list[Thread] = []
         self.sampled = 0
         self.finish_reason: str | None = None
-        self.lanes = [
-            Lane(value, own, GateScanner() if value.kind is Kind.GATE else Scanner())
-            for value, own in zip(plan.values, matchers, strict=True)
-        ]
+        self.lanes = [Lane(value) for value in plan.values]
+        self._matchers, self._known = matchers, known
         self._grammars = grammars
-        self._vocabulary = grammars.vocabulary
+        self._eos, self._octets = grammars.vocabulary.eos, grammars.vocabulary.octets
         self._lead = lead
         self._order = {value: index for index, value in enumerate(plan.order)}
         self._by_thread: dict[int, Lane] = {}
         self._width = limits.max_threads
         self._opening: list[Command] = []
-        self._cut = len(self.lanes)  # the first value that a limit left out
         for lane in self.lanes:
             if lane.value.kind is Kind.KNOWN:
                 lane.said, lane.status = lane.value.text, Status.DONE
@@ -70,21 +59,25 @@ class PlanInterpreter:
         """Opens the main thread; it decodes only the value that is the whole answer, where there is one."""
         main = Thread(MAIN, None, (), prompt_length, status=Status.DONE)
         self.threads.append(main)
-        lane = self._root
-        if lane is None or lane.matcher is None or lane.status is Status.DONE:
+        root = self._root
+        if root is None:
             return None
-        self._adopt(lane, main)
-        main.status = lane.status = Status.RUNNING
-        if self._is_forced(lane, b"", self._opening):
+        self._adopt(root, main)
+        root.move(Status.RUNNING)
+        beginning = begin(root.value, self._fresh(root), b"", b"", self._grammars)
+        if beginning.whole is not None:
+            self._complete(root, beginning.whole, self._opening)
             return None
-        self._opening.append(Constrain(MAIN, lane.matcher))
+        root.decode_all(self._fresh(root))
+        assert root.matcher is not None
+        self._opening.append(Constrain(MAIN, root.matcher))
         return FREE
 
     def opening(self) -> list[Command]:
         """What comes before the first step: threads for all values that go on from the prompt."""
         out = self._opening
         for lane in self.lanes:
-            if lane.matcher is not None and lane.value.base is None and lane.thread is None:
+            if lane.value.kind is not Kind.KNOWN and lane.value.base is None and lane.thread is None:
                 self._fork(self.threads[MAIN], lane, out)
         self._advance(out)
         return out
@@ -93,15 +86,15 @@ class PlanInterpreter:
         """Takes a token that a value's thread decoded."""
         lane = self._by_thread[thread_id]
         out: list[Command] = []
-        if self.finish_reason is not None or lane.status is not Status.RUNNING:
-            return out
-        assert lane.thread is not None
-        self.sampled += 1
-        lane.sampled += 1
-        lane.thread.sampled += 1
-        self._take(lane, token, out)
-        self._enforce(lane)
-        self._advance(out)
+        if self.finish_reason is None and lane.status is Status.RUNNING:
+            assert lane.thread is not None
+            self.sampled += 1
+            lane.sampled += 1
+            lane.thread.sampled += 1
+            self._take(lane, token, out)
+            self._enforce(lane)
+            if lane.status is not Status.RUNNING or self.sampled >= self.limits.max_tokens:
+                self._advance(out)
         return out
 
     def cut(self, reason: str) -> list[Command]:
@@ -153,7 +146,7 @@ class PlanInterpreter:
     @property
     def _root(self) -> Lane | None:
         """The value that is the whole answer, or the gate before it."""
-        return next((lane for lane in self.lanes[:1] if lane.value.pointer == ""), None)
+        return next((each for each in self.lanes[:1] if not each.value.pointer and each.status is Status.QUEUED), None)
 
     def _is_ready(self, lane: Lane) -> bool:
         needed = (*lane.value.sees, *lane.value.gates)
@@ -190,7 +183,7 @@ class PlanInterpreter:
         thread = Thread(len(self.threads), parent.id, path, parent.position)
         self.threads.append(thread)
         self._adopt(lane, thread)
-        out.append(Fork(parent.id, thread.id, tuple(self._vocabulary.encode(lane.value.pointer)), 0))
+        out.append(Fork(parent.id, thread.id, (), 0))
 
     def _adopt(self, lane: Lane, thread: Thread) -> None:
         lane.thread = thread
@@ -198,12 +191,29 @@ class PlanInterpreter:
 
     def _leave_out(self, lane: Lane, out: list[Command]) -> None:
         """The object around it is not there."""
-        lane.status = Status.DONE
+        lane.move(Status.DONE, "stop")
         if lane.thread is not None:
-            lane.thread.status, lane.thread.reason = Status.DONE, "stop"
             out.append(End(lane.thread.id, "stop"))
 
     def _start(self, lane: Lane, out: list[Command]) -> None:
+        beginning = self._known.get(lane.value.index)
+        if beginning is None or lane.thread is None:
+            beginning = self._go_on_from(lane, out)
+        assert lane.thread is not None
+        lane.held = beginning.held
+        lane.move(Status.RUNNING)
+        if beginning.whole is not None:
+            self._complete(lane, beginning.whole, out)
+            return
+        lane.decode(beginning)
+        assert lane.matcher is not None
+        out.append(Constrain(lane.thread.id, lane.matcher))
+        last = len(beginning.context) + len(beginning.forced) - 1
+        for index, token in enumerate((*beginning.context, *beginning.forced)):
+            self._put(lane, token, out, decode=index == last, inserted=index < len(beginning.context))
+
+    def _go_on_from(self, lane: Lane, out: list[Command]) -> Beginning:
+        """A thread that holds as much as can be of what the value sees; and the rest."""
         said = {other: self.lanes[other].said or "null" for other in lane.value.sees}
         before = (self._lead + context(self.plan, lane.value.index, said, self._order.__getitem__)).encode()
         held = b""
@@ -214,57 +224,36 @@ class PlanInterpreter:
                 self._fork(base.thread, lane, out)
             else:
                 self._fork(self.threads[MAIN], lane, out)
-        assert lane.thread is not None and lane.matcher is not None
-        lane.held = held
-        lane.status = lane.thread.status = Status.RUNNING
-        if self._is_forced(lane, b"", out):
-            return
-        tokens = self._grammars.encode(before[len(held) :])
-        lane.held = before
-        out.append(Constrain(lane.thread.id, lane.matcher))
-        for token in tokens[:-1]:
-            self._put(lane, token, out, decode=False, inserted=True)
-        self._go_on(lane, tokens[-1], out, inserted=True)
+        return begin(lane.value, self._fresh(lane), before, held, self._grammars)
+
+    def _fresh(self, lane: Lane) -> Matcher:
+        matcher = self._matchers[lane.value.index]
+        assert matcher is not None
+        return matcher
 
     def _take(self, lane: Lane, token: int, out: list[Command]) -> None:
-        assert lane.thread is not None and lane.matcher is not None
-        if token in self._vocabulary.eos:
+        assert lane.matcher is not None and lane.scanner is not None
+        if token in self._eos:
             self._complete(lane, b"", out)
             return
-        piece = self._vocabulary.octets[token]
+        piece = self._octets[token]
         end = lane.scanner.push(piece)
         if end is not None:
             self._complete(lane, piece[:end], out)
             return
         lane.matcher.consume(token)
-        if not self._is_forced(lane, piece, out):
-            self._write(lane, piece)
-            self._go_on(lane, token, out)
-
-    def _is_forced(self, lane: Lane, piece: bytes, out: list[Command]) -> bool:
-        """Whether nothing of the value is left to decide after this piece of it; it is then complete."""
-        assert lane.matcher is not None
         forced = lane.matcher.forced()
-        end = lane.scanner.copy().push(forced)
-        if end is not None:
+        end = lane.scanner.copy().push(forced) if forced else None
+        if end is not None:  # nothing of the value is left to decide
             self._complete(lane, piece + forced[:end], out)
-        return end is not None
-
-    def _go_on(self, lane: Lane, token: int, out: list[Command], *, inserted: bool = False) -> None:
-        """Puts a token and what is forced after it, and decodes what comes then."""
-        assert lane.matcher is not None
-        forced = lane.matcher.forced_tokens()
-        self._put(lane, token, out, decode=not forced, inserted=inserted)
-        for index, token in enumerate(forced, start=1):
-            piece = self._vocabulary.octets[token]
-            lane.scanner.push(piece)
-            lane.forced += 1
-            self._write(lane, piece)
-            self._put(lane, token, out, decode=index == len(forced))
-
-    def _write(self, lane: Lane, piece: bytes) -> None:
-        lane.written += piece
-        lane.held += piece
+            return
+        tokens = [token, *(lane.matcher.forced_tokens() if forced else ())]
+        lane.forced += len(tokens) - 1
+        for index, each in enumerate(tokens, start=1):
+            if index > 1:
+                lane.scanner.push(self._octets[each])
+            lane.write(self._octets[each])
+            self._put(lane, each, out, decode=index == len(tokens))
 
     def _put(self, lane: Lane, token: int, out: list[Command], *, decode: bool, inserted: bool = False) -> None:
         thread = lane.thread
@@ -285,8 +274,7 @@ class PlanInterpreter:
         lane.written += last
         said = lane.written.decode().strip()
         lane.said = None if lane.value.optional and said == "null" else said
-        lane.status = lane.thread.status = Status.DONE
-        lane.thread.reason = "stop"
+        lane.move(Status.DONE, "stop")
         if last:
             out.append(Write(lane.thread.id, last))
         out.append(End(lane.thread.id, "stop"))
@@ -309,16 +297,13 @@ class PlanInterpreter:
                 return
 
     def _halt(self, lane: Lane) -> None:
-        lane.status = Status.HALTED
-        if lane.thread is not None:
-            lane.thread.status, lane.thread.reason = Status.HALTED, "length"
+        lane.move(Status.HALTED, "length")
 
     def _finish(self, reason: str, out: list[Command]) -> None:
         for lane in self.lanes:
             if lane.status is not Status.DONE:
-                lane.status = Status.HALTED
-                if lane.thread is not None:
-                    lane.thread.status, lane.thread.reason = Status.DONE, reason
+                lane.move(Status.HALTED, reason)
+                if lane.thread is not None and lane.thread.id != MAIN:
                     out.append(End(lane.thread.id, reason))
         self.threads[MAIN].status = Status.DONE
         self.finish_reason = reason

@@ -1,0 +1,76 @@
+"""A value on its way, and how its thread begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pasta.core.thread import Status, Thread
+from pasta.structured.matcher import Grammars, Matcher
+from pasta.structured.plan import Kind, Value
+from pasta.structured.scanner import GateScanner, Scanner
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beginning:
+    """What a value's thread puts before it decodes anything, and where the value stands then."""
+
+    context: tuple[int, ...]  # tokens of the text that it sees
+    forced: tuple[int, ...]  # tokens about which the schema leaves no choice
+    written: bytes  # by those
+    held: bytes  # all that the thread then holds, after the prompt
+    matcher: Matcher
+    scanner: Scanner | GateScanner
+    whole: bytes | None = None  # the value, where nothing of it is left to decide: nothing is put then
+
+
+def new_scanner(value: Value) -> Scanner | GateScanner:
+    return GateScanner() if value.kind is Kind.GATE else Scanner()
+
+
+def begin(value: Value, matcher: Matcher, before: bytes, held: bytes, grammars: Grammars) -> Beginning:
+    """`before` is the text up to the value, of which the thread holds the first bytes already."""
+    matcher = matcher.copy()
+    scanner = new_scanner(value)
+    forced = matcher.forced()
+    end = scanner.copy().push(forced)
+    if end is not None:
+        return Beginning((), (), b"", held, matcher, scanner, forced[:end])
+    tokens = matcher.forced_tokens() if forced else []
+    written = b"".join(grammars.vocabulary.octets[token] for token in tokens)
+    scanner.push(written)
+    context = tuple(grammars.encode(before[len(held) :]))
+    return Beginning(context, tuple(tokens), written, before + written, matcher, scanner)
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """A value on its way."""
+
+    value: Value
+    thread: Thread | None = None
+    matcher: Matcher | None = None  # once it decodes
+    scanner: Scanner | GateScanner | None = None
+    status: Status = Status.QUEUED
+    held: bytes = b""  # what its thread holds after the prompt
+    written: bytes = b""  # of the value, its lead included
+    said: str | None = None  # once it is done; None: left out
+    sampled: int = 0  # tokens decoded
+    forced: int = 0  # tokens that were put without being decoded
+
+    def decode(self, beginning: Beginning) -> None:
+        """Takes over where the value stands."""
+        self.matcher, self.scanner = beginning.matcher.copy(), beginning.scanner.copy()
+        self.held, self.written, self.forced = beginning.held, beginning.written, len(beginning.forced)
+
+    def decode_all(self, matcher: Matcher) -> None:
+        """Decodes the value from its very first byte: there is no token that could be put before."""
+        self.matcher, self.scanner = matcher.copy(), new_scanner(self.value)
+
+    def write(self, piece: bytes) -> None:
+        self.written += piece
+        self.held += piece
+
+    def move(self, status: Status, reason: str = "") -> None:
+        self.status = status
+        if self.thread is not None:
+            self.thread.status, self.thread.reason = status, reason
