@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from pasta.errors import UsageError
 
-CONTEXT = 16_384
+CONTEXT = 40_960
 SHAPES = {
     "smollm2-135m": {
         "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
+
+from pasta.engine.support import rotations
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+OTHER_FAMILIES = ("gemma3", "gemma3_text", "phi3")  # which CUDA's own forward pass knows
 STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")  # one table of angles, whatever the length
+ACTIVATIONS = ("silu", "gelu_pytorch_tanh")
 
 
 def is_fusable(model: PreTrainedModel) -> bool:
@@ -21,6 +25,21 @@ def is_fusable(model: PreTrainedModel) -> bool:
         and rope.get("partial_rotary_factor", 1.0) == 1.0
         and getattr(config, "hidden_act", "silu") == "silu"
     )
+
+
+def is_other_family(model: PreTrainedModel) -> bool:
+    """Whether this is one of the others whose forward pass is known: Gemma 3, Phi."""
+    text = model.config.get_text_config(decoder=True)
+    known = (*STATIC_ROTATIONS, "longrope")  # of which the context takes the first table alone
+    return (
+        model.config.model_type in OTHER_FAMILIES
+        and all(rope.get("rope_type", "default") in known for rope in rotations(text))
+        and activation(text) in ACTIVATIONS
+    )
+
+
+def activation(text: PretrainedConfig) -> str:
+    return str(getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None))
 
 
 def stack(modules: list[Any]) -> tuple[torch.Tensor, torch.Tensor | None]:

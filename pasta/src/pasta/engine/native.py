@@ -77,6 +77,10 @@ class NativeEngine:
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
         self._forbidden = torch.from_numpy(~self.grammar.allowed).to(model.device) if self.grammar is not None else None
 
+    def look_within(self, calls: tuple[Call, ...]) -> None:
+        """Takes the windows of these calls of attention for its own, of a model that has windows."""
+        self.near = tuple(call.near for call in calls)
+
     # -- threads --------------------------------------------------------------------------------------
 
     def can_allocate(self, tokens: int, thread: Handle | None = None) -> bool:

@@ -67,7 +67,7 @@ class RemoteEngine:
 
     positions = Positions.parse("stitched")
     lockstep = False
-    row_cost = None
+    row_cost: float | None = None
     drafts = False
     max_requests = UNLIMITED
     max_segments = UNLIMITED

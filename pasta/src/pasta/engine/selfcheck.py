@@ -92,18 +92,17 @@ def short_windows(engine: NativeEngine) -> Iterator[None]:
     config = engine.model.config.get_text_config(decoder=True)
     fields = ("sliding_window", "attention_chunk_size")
     kept = {name: getattr(config, name) for name in fields if isinstance(getattr(config, name, None), int)}
-    near = engine.near
     try:
         for name, size in kept.items():
             setattr(config, name, min(WINDOW, size))
         calls = survey(engine.model)
         if any(call.reach is not None and call.reach > WINDOW for call in calls):
             raise Unfit("its windows cannot be cut down to be checked")
-        engine.near = tuple(call.near for call in calls)
+        engine.look_within(calls)
         engine.model.set_attn_implementation(IMPLEMENTATION)
         yield
     finally:
-        engine.near = near
+        engine.look_within(engine.calls)
         for name, size in kept.items():
             setattr(config, name, size)
 

@@ -53,6 +53,15 @@ def check_kind(model: PreTrainedModel) -> None:
         raise Unfit(f"it has layers of another kind than attention ({', '.join(odd)})")
 
 
+def common_window(calls: tuple[Call, ...], context: int) -> int | None:
+    """The sliding window of all layers that see less than the context; None where there is none, or several kinds."""
+    short = {(call.reach, call.window) for call in calls if call.reach is not None and call.reach < context}
+    if len(short) != 1:
+        return None
+    reach, sliding = short.pop()
+    return reach if sliding else None
+
+
 def shortest_reach(calls: tuple[Call, ...], context: int) -> int | None:
     """How far back the most short-sighted layer sees; None where all see the whole context."""
     reaches = [call.reach for call in calls if call.reach is not None and call.reach < context]

@@ -16,6 +16,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, uniform
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.cuda import kernels
+from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Tile
 from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
@@ -23,11 +24,13 @@ from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
 from pasta.engine.cuda.request import WORDS, CudaRequest, split
 from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
 from pasta.engine.cuda.seen import SeenTokens
+from pasta.engine.fusing import is_other_family
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
 from pasta.engine.request import Chunk, Handle, Request, Row
 from pasta.engine.rounding import EightBits
 from pasta.engine.sampling import token_logprobs
+from pasta.engine.support import common_window
 from pasta.engine.survey import Call
 from pasta.errors import UsageError
 
@@ -53,7 +56,7 @@ class CudaEngine(NativeEngine):
     chunk = PREFILL
     max_requests = MAX_REQUESTS
     max_segments = 32 * WORDS
-    row_cost = 0.01
+    row_cost: float | None = 0.01
 
     def __init__(
         self,
@@ -67,14 +70,14 @@ class CudaEngine(NativeEngine):
         eight_bits: EightBits | None = None,
     ):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
-        if self.reach is not None:
-            raise UsageError(
-                f"{name or 'this model'} has layers that see {self.reach} positions back, which these kernels cannot",
-                hint="make_engine picks an engine that can",
-            )
+        self._near: tuple[bool, ...] = ()  # by layer, whether it sees within the window alone; none: no layer does
         device = model.device
         self.coarse = eight_bits is not None
-        self.decoder = FusedDecoder(model, self.context, eight_bits)
+        self.decoder: FusedDecoder | FamilyDecoder
+        if is_other_family(model) and eight_bits is None:
+            self.decoder = FamilyDecoder(model, self.context)
+        else:
+            self.decoder = FusedDecoder(model, self.context, eight_bits)
         self.pool.blocks_each = min(self.pool.blocks, MAX_BLOCKS)
         self.padding_slot = self.pool.slots  # the first of one block beyond the pool
         slots = self.pool.slots + BLOCK_SIZE
@@ -82,6 +85,7 @@ class CudaEngine(NativeEngine):
         self.memory = torch.zeros(shape, dtype=model.dtype, device=device)
         self.store = [(layer[0], layer[1]) for layer in self.memory]
         self.slot_segments = torch.zeros(slots, dtype=torch.int32, device=device)
+        self.slot_positions = None if self.reach is None else torch.zeros_like(self.slot_segments)
         self.block_tables = torch.zeros(MAX_REQUESTS, self.pool.blocks_each, dtype=torch.int32, device=device)
         self._forbidden_bytes = None if self._forbidden is None else self._forbidden.to(torch.uint8)
         self._promise = -1 if self.grammar is None else self.grammar.tags.promise
@@ -89,12 +93,29 @@ class CudaEngine(NativeEngine):
         self._prefiller = Prefiller(self.decoder, self.store, self.slot_segments)
         self._parameters = Parameters(MAX_REQUESTS, device)
         self._seen: SeenTokens | None = None  # made when a penalty is first asked for
+        self._window = None if self.reach is None else torch.zeros(1, dtype=torch.int32, device=device)
+        if self.reach is not None:
+            self.look_within(self.calls)
         self._graph_memory = torch.cuda.graph_pool_handle()
         self._graphs: dict[Shape, StepGraph] = {}
         self._choices: dict[Choice, ChoiceGraph] = {}
         self._logits: dict[int, torch.Tensor] = {}  # by rows of a step: what every graph of so many writes
         self._free_indices = list(range(MAX_REQUESTS))
         self._in_flight: StepInFlight | None = None
+
+    def look_within(self, calls: tuple[Call, ...]) -> None:
+        super().look_within(calls)
+        window = common_window(calls, self.context)
+        if window is None or self._window is None:
+            raise UsageError(
+                f"{self.name or 'this model'} has layers that see {self.reach} positions back, in several ways",
+                hint="make_engine picks an engine that can",
+            )
+        self._window.fill_(window)
+        self._prefiller.window, self._prefiller.slot_positions = window, self.slot_positions
+        self._prefiller.near = self._near = tuple(
+            call.reach is not None and call.reach < self.context for call in calls
+        )
 
     @property
     def captured(self) -> int:
@@ -199,6 +220,8 @@ class CudaEngine(NativeEngine):
         origin, target = torch.tensor([origins, targets]).to(self.model.device, non_blocking=True)
         self.memory[:, :, target] = self.memory[:, :, origin]
         self.slot_segments[target] = self.slot_segments[origin]
+        if self.slot_positions is not None:
+            self.slot_positions[target] = self.slot_positions[origin]
 
     def _launch_choice(self, graph: StepGraph, batch: Batch) -> StepGraph | ChoiceGraph | None:
         """Chooses after the pass, for rows that want more than the likeliest token; None: outside a graph."""
@@ -269,11 +292,12 @@ class CudaEngine(NativeEngine):
             shape.rows, shape.tiles, decoder.heads, decoder.kv_heads, decoder.size,
             block_size=BLOCK_SIZE, max_blocks=self.pool.blocks_each, words=WORDS,
             device=device, processors=torch.cuda.get_device_properties(device).multi_processor_count,
+            window=self._window,
         )  # fmt: skip
 
         def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
             out = torch.empty_like(query)
-            attention(query, *self.store[layer], out, decoder.scale)
+            attention(query, *self.store[layer], out, decoder.scale, near=bool(self._near) and self._near[layer])
             return out.view(shape.rows, -1)
 
         if shape.rows not in self._logits:
@@ -284,12 +308,16 @@ class CudaEngine(NativeEngine):
 
         def run(plan: Plan[torch.Tensor]) -> torch.Tensor:
             kernels.scatter_segments(self.slot_segments, plan.slots, plan.segments)
+            if self.slot_positions is not None:
+                kernels.scatter_segments(self.slot_positions, plan.slots, plan.positions)
             attention.build_mask(
                 tiles=plan.tiles,
                 places=plan.places,
                 sees=plan.sees,
                 slot_segments=self.slot_segments,
                 block_tables=self.block_tables,
+                positions=plan.positions,
+                slot_positions=self.slot_positions,
             )
             hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self.store, attend)
             decoder.logits(hidden, logits)

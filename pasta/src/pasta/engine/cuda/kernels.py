@@ -6,6 +6,8 @@ values of each answer once, whatever the number of its threads.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
@@ -68,27 +70,34 @@ def silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> None:
 @triton.jit
 def _rotate_store(
     qkv, query, keys, values, cosines, sines, positions, slots, q_weight, k_weight, eps,
-    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr,
-    PDL: tl.constexpr,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, TURNED: tl.constexpr, HALF: tl.constexpr,
+    NORM: tl.constexpr, EXACT: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     pdl.begin(PDL)
     row = tl.program_id(0)
     head = tl.program_id(1)
     lane = tl.arange(0, HALF)
     inside = lane < SIZE // 2
+    # A lane's two columns turn together. Of those that do not turn, which come last, any two may share a lane.
+    first = tl.where(lane < TURNED // 2, lane, lane + TURNED // 2)
+    second = tl.where(lane < TURNED // 2, lane + TURNED // 2, lane + SIZE // 2)
     base = qkv + row * (HEADS + 2 * KV_HEADS) * SIZE + head * SIZE
-    low = tl.load(base + lane, mask=inside, other=0.0)
-    high = tl.load(base + SIZE // 2 + lane, mask=inside, other=0.0)
+    low = tl.load(base + first, mask=inside, other=0.0)
+    high = tl.load(base + second, mask=inside, other=0.0)
     slot = tl.load(slots + row).to(tl.int64)
     if head < HEADS + KV_HEADS:
-        if NORM:  # Qwen3 normalises each head before it rotates
+        if NORM:  # Qwen3 and Gemma 3 normalise each head before they rotate
             weight = q_weight
             if head >= HEADS:
                 weight = k_weight
             one, two = low.to(tl.float32), high.to(tl.float32)
             scale = tl.rsqrt((tl.sum(one * one, 0) + tl.sum(two * two, 0)) / SIZE + eps)
-            low = (one * scale).to(low.dtype) * tl.load(weight + lane, mask=inside, other=0.0)
-            high = (two * scale).to(high.dtype) * tl.load(weight + SIZE // 2 + lane, mask=inside, other=0.0)
+            one_weight = tl.load(weight + first, mask=inside, other=0.0)
+            two_weight = tl.load(weight + second, mask=inside, other=0.0)
+            if EXACT:
+                low, high = (one * scale * one_weight).to(low.dtype), (two * scale * two_weight).to(high.dtype)
+            else:
+                low, high = (one * scale).to(low.dtype) * one_weight, (two * scale).to(high.dtype) * two_weight
         position = tl.load(positions + row).to(tl.int64)
         cosine = tl.load(cosines + position * (SIZE // 2) + lane, mask=inside, other=0.0)
         sine = tl.load(sines + position * (SIZE // 2) + lane, mask=inside, other=0.0)
@@ -98,12 +107,12 @@ def _rotate_store(
         target = query + row * HEADS * SIZE + head * SIZE
         if head >= HEADS:
             target = keys + (slot * KV_HEADS + head - HEADS) * SIZE
-        tl.store(target + lane, rotated_low, mask=inside)
-        tl.store(target + SIZE // 2 + lane, rotated_high, mask=inside)
+        tl.store(target + first, rotated_low, mask=inside)
+        tl.store(target + second, rotated_high, mask=inside)
     else:
         target = values + (slot * KV_HEADS + head - HEADS - KV_HEADS) * SIZE
-        tl.store(target + lane, low, mask=inside)
-        tl.store(target + SIZE // 2 + lane, high, mask=inside)
+        tl.store(target + first, low, mask=inside)
+        tl.store(target + second, high, mask=inside)
 
 
 def rotate_store(
@@ -116,19 +125,21 @@ def rotate_store(
     slots: torch.Tensor,
     norms: tuple[torch.Tensor, torch.Tensor] | None,
     eps: float,
+    turned: int | None = None,
 ) -> None:
     """Rotates queries into `query` and keys into their slots of the pool, and stores the values.
 
     qkv (rows, (heads + 2 kv heads) * size), query (rows, heads, size), keys and values (slots, kv heads, size),
-    rotation: cosines and sines (positions, size / 2).
+    rotation: cosines and sines (positions, size / 2). Where only the first columns turn, `turned` says how many; the
+    rest of the table is then 1 and 0. Norms in float32 are applied before anything is rounded, as Gemma does.
     """
     rows, heads, size = query.shape
     kv_heads = keys.shape[1]
     q_weight, k_weight = norms if norms is not None else (qkv, qkv)
     _rotate_store[(rows, heads + 2 * kv_heads)](
         qkv, query, keys, values, *rotation, positions, slots, q_weight, k_weight, eps,
-        HEADS=heads, KV_HEADS=kv_heads, SIZE=size, HALF=triton.next_power_of_2(size // 2),
-        NORM=norms is not None, num_warps=1, **pdl.options(),
+        HEADS=heads, KV_HEADS=kv_heads, SIZE=size, TURNED=turned or size, HALF=triton.next_power_of_2(size // 2),
+        NORM=norms is not None, EXACT=q_weight.dtype == torch.float32, num_warps=1, **pdl.options(),
     )  # fmt: skip
 
 
@@ -148,9 +159,9 @@ def scatter_segments(slot_segments: torch.Tensor, slots: torch.Tensor, segments:
 
 @triton.jit
 def _build_mask(
-    tiles, places, sees, slot_segments, block_tables, mask,
+    tiles, places, positions, sees, slot_segments, slot_positions, block_tables, mask, window,
     TILES: tl.constexpr, WORDS: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, PDL: tl.constexpr,
+    MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, WINDOW: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """What each row sees of 32 places of its request, as a word: bit i for the i-th of them."""
     pdl.begin(PDL)
@@ -165,14 +176,21 @@ def _build_mask(
     real = row < count
     bit = tl.arange(0, 32)
     own = tl.load(places + first + row, mask=real, other=-1)
+    if WINDOW:
+        position = tl.load(positions + first + row, mask=real, other=0)
+        reach = tl.load(window)
     for word in range(tl.program_id(1), tl.cdiv(length, 32), STRIDE):
         place = word * 32 + bit
         held = place < length
         block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
-        segment = tl.load(slot_segments + block * BLOCK_SIZE + place % BLOCK_SIZE, mask=held, other=0)
+        slot = block * BLOCK_SIZE + place % BLOCK_SIZE
+        segment = tl.load(slot_segments + slot, mask=held, other=0)
         bits = tl.load(sees + (first + row)[:, None] * WORDS + (segment >> 5)[None, :], mask=real[:, None], other=0)
         seen = (bits >> (segment & 31)[None, :]) & 1
         seen = tl.where(held[None, :] & (place[None, :] <= own[:, None]), seen, 0)
+        if WINDOW:  # a key that stands ahead, as a block's may after its join, is as near as can be
+            behind = position[:, None] - tl.load(slot_positions + slot, mask=held, other=0)[None, :]
+            seen = tl.where(behind < reach, seen, 0)
         tl.store(mask + (first + row) * MASK_WORDS + word, tl.sum(seen << bit[None, :], 1), mask=real)
 
 
@@ -181,9 +199,13 @@ def _attend(
     query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride,
     TILES: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
-    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, PDL: tl.constexpr,
+    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, PLACES: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
-    """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
+    """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots.
+
+    It takes `PLACES` of them at a time, 32 or 64.
+    """
     pdl.begin(PDL)
     tile = tl.program_id(0)
     head = tl.program_id(1)
@@ -194,7 +216,7 @@ def _attend(
     length = tl.load(tiles + 3 * TILES + tile)
     if count == 0:
         return
-    stretch = tl.cdiv(tl.cdiv(length, SPLITS), 32) * 32
+    stretch = tl.cdiv(tl.cdiv(length, SPLITS), PLACES) * PLACES
     begin = split * stretch
     end = tl.minimum(begin + stretch, length)
 
@@ -214,17 +236,21 @@ def _attend(
         mask=real[:, None] & inside[None, :],
         other=0.0,
     )
-    bit = tl.arange(0, 32)
+    bit = tl.arange(0, PLACES)
 
     peak = tl.full([LANES], NOTHING, tl.float32)
     total = tl.zeros([LANES], tl.float32)
     sum_ = tl.zeros([LANES, WIDTH], tl.float32)
-    for start in range(begin, end, 32):
+    for start in range(begin, end, PLACES):
         # No branch in here: it would keep the compiler from fetching ahead.
-        place = start + bit
-        held = place < end
-        block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
-        slot = (block * BLOCK_SIZE + place % BLOCK_SIZE).to(tl.int64)
+        held = start + bit < end
+        if BLOCK_SIZE % PLACES == 0:  # they lie in one block
+            block = tl.load(block_tables + request * MAX_BLOCKS + start // BLOCK_SIZE).to(tl.int64)
+            slot = block * BLOCK_SIZE + start % BLOCK_SIZE + bit
+        else:
+            place = start + bit
+            block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
+            slot = (block * BLOCK_SIZE + place % BLOCK_SIZE).to(tl.int64)
         k = tl.load(
             keys + (slot[None, :] * KV_HEADS + head) * PITCH + column[:, None],
             mask=held[None, :] & inside[:, None],
@@ -235,8 +261,12 @@ def _attend(
             mask=held[:, None] & inside[None, :],
             other=0.0,
         )
-        word = tl.load(mask + row * MASK_WORDS + start // 32, mask=real, other=0)
-        seen = ((word[:, None] >> bit[None, :]) & 1) != 0
+        word = tl.load(mask + row * MASK_WORDS + start // 32, mask=real, other=0)[:, None]
+        if PLACES == 64:  # two words: the second may lie beyond the last that was written
+            more = real & (start + 32 < end)
+            second = tl.load(mask + row * MASK_WORDS + start // 32 + 1, mask=more, other=0)[:, None]
+            word = tl.where(bit[None, :] < 32, word, second)
+        seen = ((word >> (bit % 32)[None, :]) & 1) != 0
         score = tl.where(seen, tl.dot(q, k, input_precision=PRECISION) * scale, NOTHING)
         new_peak = tl.maximum(peak, tl.max(score, 1))
         shrink = tl.exp(peak - new_peak)
@@ -271,6 +301,17 @@ def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, S
     tl.store(out + place * SIZE + column, value.to(out.dtype.element_ty), mask=inside)
 
 
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the attention kernel goes about its work; what comes out is the same but for rounding."""
+
+    lanes: int = TILE_LANES  # rows times query heads of a key head that a program takes
+    places: int = 32  # that it takes at a time
+    warps: int = 4
+    stages: int = 3
+    waves: int = 3  # programs for each processor, about
+
+
 class Attention:
     """Split attention over a paged pool, with its scratch memory, for steps of at most `rows` rows.
 
@@ -279,19 +320,23 @@ class Attention:
 
     def __init__(
         self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, block_size: int, max_blocks: int,
-        words: int, device: torch.device, processors: int, splits: int | None = None,
+        words: int, device: torch.device, processors: int, splits: int | None = None, tuning: Tuning | None = None,
+        window: torch.Tensor | None = None,
     ):  # fmt: skip
         self.heads, self.kv_heads, self.size = heads, kv_heads, size
         self.group = heads // kv_heads
         self.width = max(16, triton.next_power_of_2(size))
         self.tiles, self.block_size, self.max_blocks, self.words = tiles, block_size, max_blocks, words
-        self.tile_rows = rows_in_a_tile(rows, self.group)
+        self.tuning = tuning or Tuning()
+        self.tile_rows = rows_in_a_tile(rows, self.group, self.tuning.lanes)
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
         self.mask_words = max_blocks * block_size // 32
-        wanted = max(1, 3 * processors // (tiles * kv_heads))  # more than twice: a short answer leaves some idle
+        wanted = max(1, self.tuning.waves * processors // (tiles * kv_heads))  # a short answer leaves some idle
         self.splits = splits or min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
+        self.window = window  # one number: how far back some layers see, in positions
         self.mask = torch.zeros(rows * self.mask_words, dtype=torch.int32, device=device)
+        self.near_mask = self.mask if window is None else torch.zeros_like(self.mask)  # of those layers
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
         self.peaks = torch.zeros(places, dtype=torch.float32, device=device)
         self.sums = torch.ones(places, dtype=torch.float32, device=device)
@@ -304,35 +349,49 @@ class Attention:
         sees: torch.Tensor,
         slot_segments: torch.Tensor,
         block_tables: torch.Tensor,
+        positions: torch.Tensor | None = None,
+        slot_positions: torch.Tensor | None = None,
     ) -> None:
         """Works out who sees what: once a step, before the first layer.
 
         tiles (4, tiles): first row, number of rows, request, and slots that the request holds. places: each row's
         own in its request. sees (rows, words): each row's bit set of segments. slot_segments: by slot of the pool.
-        block_tables (requests, max_blocks).
+        block_tables (requests, max_blocks). With a window also positions, of each row, and by slot of the pool.
         """
-        self._step = (tiles, block_tables, self.mask)
+        self._step = (tiles, block_tables)
         stride = min(self.mask_words, 64)
-        _build_mask[(self.tiles, stride)](
-            tiles, places, sees, slot_segments, block_tables, self.mask,
-            TILES=self.tiles, WORDS=self.words, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size,
-            MASK_WORDS=self.mask_words, ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, num_warps=1,
-            **pdl.options(),
-        )  # fmt: skip
+        for mask in {id(mask): mask for mask in (self.mask, self.near_mask)}.values():
+            near = mask is not self.mask
+            _build_mask[(self.tiles, stride)](
+                tiles, places, positions if near else places, sees, slot_segments,
+                slot_positions if near else slot_segments, block_tables, mask, self.window if near else mask,
+                TILES=self.tiles, WORDS=self.words, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size,
+                MASK_WORDS=self.mask_words, ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, WINDOW=near,
+                num_warps=1, **pdl.options(),
+            )  # fmt: skip
 
     def __call__(
-        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, out: torch.Tensor, scale: float
+        self,
+        query: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        out: torch.Tensor,
+        scale: float,
+        *,
+        near: bool = False,
     ) -> None:
-        """query and out (rows, heads, size), keys and values (slots, kv heads, size).
+        """query and out (rows, heads, size), keys and values (slots, kv heads, size); `near`: within the window.
 
         A query's rows may lie apart, and so may the heads of keys and values, all of them alike.
         """
         _attend[(self.tiles, self.kv_heads, self.splits)](
-            query, keys, values, self.partial, self.peaks, self.sums, *self._step, scale, query.stride(0),
+            query, keys, values, self.partial, self.peaks, self.sums, *self._step,
+            self.near_mask if near else self.mask, scale, query.stride(0),
             TILES=self.tiles, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3, **pdl.options(),
+            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", PLACES=self.tuning.places,
+            num_warps=self.tuning.warps, num_stages=self.tuning.stages, **pdl.options(),
         )  # fmt: skip
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
@@ -340,9 +399,9 @@ class Attention:
         )  # fmt: skip
 
 
-def rows_in_a_tile(rows: int, group: int) -> int:
+def rows_in_a_tile(rows: int, group: int, lanes: int = TILE_LANES) -> int:
     """How many threads of an answer share one reading of its keys."""
-    return min(rows, max(1, TILE_LANES // group))
+    return min(rows, max(1, lanes // group))
 
 
 @triton.jit

@@ -15,6 +15,19 @@ def add_norm(
     return residual, residual * torch.rsqrt(variance + eps) * weight
 
 
+def norm_add_norm(
+    x: torch.Tensor, x_weight: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`add_norm`, of what is normalised with a weight of its own first."""
+    normed = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * x_weight
+    return add_norm(normed, residual, weight, eps)
+
+
+def gelu_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    gate, up = gate_up.chunk(2, -1)
+    return torch.nn.functional.gelu(gate, approximate="tanh") * up
+
+
 def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     gate, up = gate_up.chunk(2, -1)
     return torch.nn.functional.silu(gate) * up
@@ -40,6 +53,9 @@ def attend(
     slot_segments: torch.Tensor,
     block_tables: torch.Tensor,
     block_size: int,
+    window: int | None = None,
+    positions: torch.Tensor | None = None,
+    slot_positions: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Row by row: gathers what its request holds, drops what it does not see, and attends. Shapes as the kernel's."""
     out = torch.empty_like(query)
@@ -50,6 +66,8 @@ def attend(
         slot = block_tables[request][place // block_size].long() * block_size + place % block_size
         segment = slot_segments[slot].long()
         visible = (sees[row].long()[segment >> 5] >> (segment & 31) & 1).bool() & (place <= places[row])
+        if window is not None and positions is not None and slot_positions is not None:
+            visible &= positions[row] - slot_positions[slot] < window
         k, v = (
             keys[slot[visible]].repeat_interleave(group, 1),
             values[slot[visible]].repeat_interleave(group, 1),
