@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import os
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
 from test_cuda import error, tiny_trained_model
 
+from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.decoding.api import generate_all
@@ -130,10 +132,11 @@ def test_frequencies(way: SamplingParams) -> None:
 class Every:
     """Allows every third token."""
 
-    def fill(self, mask: np.ndarray) -> None:
-        flags = np.zeros(32 * len(mask), dtype=bool)
+    @classmethod
+    def fill_all(cls, constraints: Sequence[Constraint], masks: np.ndarray) -> None:
+        flags = np.zeros(32 * masks.shape[1], dtype=bool)
         flags[::3] = True
-        mask[:] = np.packbits(flags, bitorder="little").view(np.int32)
+        masks[:] = np.packbits(flags, bitorder="little").view(np.int32)
 
 
 @on_a_gpu

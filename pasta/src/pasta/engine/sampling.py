@@ -78,11 +78,8 @@ def constrain(logits: torch.Tensor, constraints: Sequence[Constraint | None]) ->
     rows = [row for row, constraint in enumerate(constraints) if constraint is not None]
     if not rows:
         return logits
-    words = -(-logits.shape[-1] // 32)
-    masks = np.zeros((len(rows), words), dtype=np.int32)
     held = [constraint for constraint in constraints if constraint is not None]
-    held[0].fill_all(held, masks)
-    masks[~masks.any(axis=1)] = -1  # nothing fits: whoever takes the token sees that, and says why
+    masks = masks_of(held, -(-logits.shape[-1] // 32))
     sent = torch.from_numpy(masks).to(logits.device, non_blocking=True)
     bits = torch.arange(32, dtype=torch.int32, device=logits.device)
     forbidden = ((sent[:, :, None] >> bits) & 1 == 0).view(len(rows), -1)[:, : logits.shape[-1]]
@@ -90,6 +87,14 @@ def constrain(logits: torch.Tensor, constraints: Sequence[Constraint | None]) ->
         return logits.masked_fill(forbidden, -torch.inf)
     places = torch.tensor(rows, device=logits.device)
     return logits.index_copy(0, places, logits[places].masked_fill(forbidden, -torch.inf))
+
+
+def masks_of(constraints: Sequence[Constraint], words: int) -> np.ndarray:
+    """A row of so many 32-bit words for each, a bit for each token that may come next."""
+    masks = np.zeros((len(constraints), words), dtype=np.int32)
+    constraints[0].fill_all(constraints, masks)
+    masks[~masks.any(axis=1)] = -1  # nothing fits: whoever takes the token sees that, and says why
+    return masks
 
 
 def token_logprobs(

@@ -18,6 +18,7 @@ from pasta.engine.batch import Batch
 from pasta.engine.cuda.request import WORDS
 from pasta.engine.cuda.sampling import Rows
 from pasta.engine.request import Row
+from pasta.engine.sampling import masks_of
 
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 
@@ -205,9 +206,10 @@ class ChoiceGraph(Captured):
         self._seen[deciding] = seen
         if self._masks.size:
             self._masks[self._masked] = -1
-            self._masked = []
-            for place, row in zip(deciding, rows, strict=True):
-                if row.handle.constraint is not None:
-                    self._masks[place] = 0
-                    row.handle.constraint.fill(self._masks[place])
-                    self._masked.append(place)
+            held = [
+                (place, row.handle.constraint)
+                for place, row in zip(deciding, rows, strict=True)
+                if row.handle.constraint is not None
+            ]
+            self._masked = [place for place, _ in held]
+            self._masks[self._masked] = masks_of([constraint for _, constraint in held], self._masks.shape[1])
