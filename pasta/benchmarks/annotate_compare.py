@@ -81,7 +81,7 @@ def main() -> None:
             for number, (figure, answer, decision) in enumerate(zip(figures, answers, decisions, strict=True)):
                 done = finish(answer.example, decision, structure, "", count)
                 assert not isinstance(done, Refused), done
-                mark = done[1]
+                mark = done[2]
                 blocks = []
                 for probe in probes[name][number] if mark["blocks"] else ():
                     inside = range(probe.first, probe.last + 1)

@@ -14,30 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from files import table
-from shorten import shorten
-from text import MIN_ITEMS, refusal, repeats, sort_of
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.data import counter
+from pasta.data.annotate import NothingAnnotated
 from pasta.data.annotate import annotate as run_annotator
-from pasta.data.example import Annotator, Example
+from pasta.data.example import Annotator
 from pasta.data.lines import read_lines, write_lines
 from pasta.data.plan import Count
-from pasta.data.quality import flaw, form
-from pasta.data.structure import is_told
+from pasta.data.rows import read_rows
+from pasta.data.worth import repeats
 from pasta.errors import UsageError
-from pasta.lang import Promise, Response, parse, print_response, statistics
+from pasta.lang import parse
 from pasta.lang import plain as plain_of
 from pasta.models import load_model, resolve
 from pasta.models.checkpoint import read_tokenizer
 
 Row = dict[str, Any]
-MIN_PARALLELISM = 1.3
 SENTENCES = 0.2  # the most that blocks within a paragraph may be of all that fork: they save least
 PROSE = ("whole paragraphs", "prose")
 WHOLE = ("whole list", "whole paragraphs")  # why these do not fork is hard to see: many of them teach not to fork
 WHOLE_SHARE = 0.1  # the most that each of these may be of all that do not fork
-SHORTENED = "shortened"  # counted with the reasons, though it is none
 
 
 def annotate(
@@ -63,7 +60,7 @@ def annotate(
         untagged: The share of list answers that lose their tags, so that it can still write a list by itself.
         held_out: The share of prompts kept for measuring.
         seed: Of the choice of those.
-        annotated: A file that was annotated elsewhere, in place of annotating now.
+        annotated: A file of `pasta annotate --strict`, in place of annotating now.
         minutes: Each annotator stops after so long, and what it marked is used; the next run does the rest.
         device: Where the annotator `independence` runs the model.
     """
@@ -72,7 +69,7 @@ def annotate(
     if annotated is None:
         forking, plain = marked_in_turn(annotator.split(","), model, out, device, minutes, reasons)
     else:
-        forking, plain = sift(read_lines(Path(annotated)), reasons, make_annotator("structure", model, device)[1])
+        forking, plain = sift(read_rows(annotated))
     rows = mix(best_of_prompt(forking, plain), sequential, untagged, random.Random(seed))
     # A prompt is held out with all its answers, so that none of them was seen in training.
     prompts = sorted({row["prompt"] for row in rows})
@@ -82,14 +79,12 @@ def annotate(
     write_lines(out / "held-out.jsonl", (row for row in rows if row["prompt"] in away))
     write_lines(out / "apar.jsonl", (as_apar(row) for row in rows if row["prompt"] not in away))
     forms = Counter(row["form"] for row in rows)
-    shortened = reasons.pop(SHORTENED, 0)
     table(
         str(out / "annotated.jsonl"),
         [
             ("rows", len(rows)),
             *((f"  {name}", count) for name, count in forms.most_common()),
             ("held out", sum(row["prompt"] in away for row in rows)),
-            ("shortened, of all answers", shortened),
             *((f"left out: {reason}", count) for reason, count in reasons.most_common()),
             ("seconds", time.monotonic() - begun),
         ],
@@ -104,7 +99,10 @@ def marked_in_turn(
     annotators: Sequence[str], model: str, out: Path, device: str | None, minutes: float, reasons: Counter[str]
 ) -> tuple[list[Row], list[Row]]:
     """The answers that fork well by one annotator or another, and those that none would fork."""
-    rows = list(read_lines(out / "samples.jsonl"))
+    rows = [
+        {"prompt": row["prompt"], "response": row["response"], "finished": row.get("finished", True)}
+        for row in read_lines(out / "samples.jsonl")
+    ]
     forking: list[Row] = []
     left: list[Row] = []
     for name in annotators:
@@ -118,54 +116,18 @@ def marked_in_turn(
     return forking, left
 
 
-def worth_learning(rows: Iterable[Row], reasons: Counter[str]) -> Iterable[Row]:
-    for row in rows:
-        text = row["response"]
-        reason = refusal(text, row.get("finished", True), row["prompt"])
-        if reason is not None and (beginning := shorten(row["prompt"], text)):
-            text, reason = beginning, refusal(beginning, True, row["prompt"])
-            reasons[SHORTENED] += reason is None
-        if reason is None:
-            yield {"prompt": row["prompt"], "response": text}
-        else:
-            reasons[reason] += 1
-
-
-def sift(rows: Iterable[Row], reasons: Counter[str], count: Count) -> tuple[list[Row], list[Row]]:
-    """Of annotated answers, those that fork well, and those that do not fork; both with what they are."""
+def sift(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """Of what `pasta annotate --strict` wrote, those that fork, and those that do not; both with what they are."""
     forking: list[Row] = []
     plain: list[Row] = []
     for row in rows:
-        prompt, response = row["prompt"], parse(row["response"])
-        if not any(response.promises()):
-            example = Example(0, ({"role": "user", "content": prompt},), row["response"])
-            sort = sort_of(row["response"], is_told(example))
-            plain.append({"prompt": prompt, "response": row["response"], "form": sort})
-            continue
-        if reason := flaw(prompt, response):
-            beginning = good_items(prompt, response)
-            if beginning is None:
-                reasons[reason] += 1
-                continue
-            response = beginning
-            reasons[SHORTENED] += 1
-        parallelism = statistics(response, count).parallelism
-        if parallelism < MIN_PARALLELISM:
-            reasons["saves little"] += 1
+        mark = row["pasta"]
+        kept = {"prompt": row["prompt"], "response": row["response"], "form": mark["form"]}
+        if mark["blocks"]:
+            forking.append({**kept, "parallelism": round(mark["tokens"] / mark["critical_path"], 3)})
         else:
-            kept = {"prompt": prompt, "response": print_response(response), "form": form(response)}
-            forking.append({**kept, "parallelism": round(parallelism, 3)})
+            plain.append(kept)
     return forking, plain
-
-
-def good_items(prompt: str, response: Response) -> Response | None:
-    """A list up to the item before its first flaw, if it is still a list."""
-    ends = [index + 1 for index, node in enumerate(response.nodes) if isinstance(node, Promise)]
-    if form(response) == "list":
-        for end in reversed(ends[MIN_ITEMS - 1 :]):
-            if flaw(prompt, beginning := Response(response.nodes[:end])) is None:
-                return beginning
-    return None
 
 
 def best_of_prompt(forking: Sequence[Row], plain: Sequence[Row]) -> list[Row]:
@@ -240,21 +202,24 @@ def marked(
 def mark_share(
     rows: Sequence[Row], target: Path, name: str, model: str, device: str | None, minutes: float
 ) -> tuple[list[Row], list[Row], Counter[str]]:
-    reasons: Counter[str] = Counter()
     annotator, count = make_annotator(name, model, device)
-    file = mark(list(worth_learning(rows, reasons)), target, annotator, count, minutes)
-    return *sift(read_lines(file), reasons, count), reasons
+    file, reasons = mark(rows, target, annotator, count, minutes)
+    return *sift(read_lines(file)), reasons
 
 
-def mark(rows: Sequence[Row], target: Path, annotator: Annotator, count: Count, minutes: float) -> Path:
-    """Annotates, and returns the file that holds what was marked so far."""
+def mark(
+    rows: Sequence[Row], target: Path, annotator: Annotator, count: Count, minutes: float
+) -> tuple[Path, Counter[str]]:
+    """Annotates, and returns the file that holds what was marked so far, and why answers were left out."""
     source = target.with_suffix(".source.jsonl")
     before = list(read_lines(source))
     write_lines(source, rows)
     begun = said = time.monotonic()
+    reasons: Counter[str] = Counter()
 
     def progress(done: int, rows: int, report: Any) -> None:
-        nonlocal said
+        nonlocal said, reasons
+        reasons = report.refusals
         now = time.monotonic()
         if now - said > 10:
             said = now
@@ -264,12 +229,16 @@ def mark(rows: Sequence[Row], target: Path, annotator: Annotator, count: Count, 
 
     same = before == list(rows[: len(before)])  # else these are other answers, and what was marked is of no use
     try:
-        report = run_annotator(str(source), str(target), annotator, count, overwrite=not same, progress=progress)
+        report = run_annotator(
+            str(source), str(target), annotator, count, overwrite=not same, strict=True, progress=progress
+        )
         print("\n".join(report.lines()), flush=True)
+    except NothingAnnotated as error:
+        print(f"{target.stem}: {error}", flush=True)
     except TimeUp:
         print(f"{target.stem}: time is up, and the rest is left for the next run", flush=True)
-        return target.with_name(f"{target.name}.part")
-    return target
+        return target.with_name(f"{target.name}.part"), reasons
+    return target, reasons
 
 
 def make_annotator(name: str, model: str, device: str | None) -> tuple[Annotator, Count]:

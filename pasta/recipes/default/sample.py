@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from files import read_prompts, table
-from text import refusal
 
 from pasta.core.params import SamplingParams
 from pasta.data.lines import append_lines, read_lines
-from pasta.data.redundancy import kind
+from pasta.data.worth import refusal
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request, RequestState
 from pasta.engine.base import Engine
 from pasta.engine.load import load_engine
 from pasta.errors import PastaError
+from pasta.text.lists import kind
 
 SAY_S, WRITE_S = 10.0, 2.0
 RUN, MAX_AGAIN = 8, 24  # tokens in a row, and how many such runs may come again

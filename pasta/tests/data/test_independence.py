@@ -29,7 +29,7 @@ def test_with_any_loss_allowed_everything_that_pays_is_marked(parts):
     marked = annotator(parts, nats=1e3, limit=1e3)
     [decision] = marked.decide([Example(0, PROMPT, LIST)])
     assert len(decision.plan.blocks) >= 3
-    annotated, mark = finish(Example(0, PROMPT, LIST), decision, marked, "", parts[2])
+    annotated, _, mark = finish(Example(0, PROMPT, LIST), decision, marked, "", parts[2])
     assert "1.<promise " in annotated
     assert mark["critical_path"] < mark["tokens"]
     assert "added_nats" in mark
@@ -48,7 +48,7 @@ def test_the_added_loss_stays_within_the_budget(parts, nats):
     assert sorted(decisions) == [0, 1, 2]
     for example in examples:
         assert decisions[example.row].figures.get("added_nats", 0.0) <= nats + 1e-4
-        annotated, _ = finish(example, decisions[example.row], annotator(parts), "", parts[2])
+        annotated, _, _ = finish(example, decisions[example.row], annotator(parts), "", parts[2])
         assert isinstance(annotated, str)
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from pasta.data.quality import asked_for, flaw, form, share_a_run, shared_words
+from pasta.data.quality import asked_for, flaw, form
 from pasta.lang import parse
 
 RIVERS = "The Nile carries mud from the mountains of Ethiopia down to a wide delta."
@@ -67,14 +67,6 @@ def test_how_many_are_asked_for() -> None:
     assert asked_for("Give me three short and simple examples") == 3
     assert asked_for("Name some rivers") is None
     assert asked_for("Two ways to tell 3 stories") is None  # which one?
-
-
-def test_shared_wording() -> None:
-    assert shared_words(RIVERS, DESERTS) == 0
-    assert shared_words(RIVERS, RIVERS) == 1
-    assert shared_words("The Nile is long.", "The Nile is wide.", known="Tell me about the Nile") == 0
-    assert share_a_run("it is one of the most popular", "this is one of the best", 4)
-    assert not share_a_run("it is one of the most popular", "this is one of the best", 5)
 
 
 def test_forms() -> None:

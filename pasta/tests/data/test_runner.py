@@ -181,3 +181,20 @@ def test_a_report_for_people_is_short():
     assert len(lines) == 1 + REASONS_SHOWN + 1
     assert lines[-1].split()[0] == "5"
     assert len(report.as_json()["reasons"]) == REASONS_SHOWN + 5
+
+
+def test_strict_keeps_the_good_beginning_of_an_answer_that_does_not_end(tmp_path):
+    row = {
+        "prompt": "Garden?",
+        "response": f"{LIST.rpartition('With these')[0].strip()}\n5. **Tools**: and then",
+        "finished": False,
+    }
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(json.dumps(row) + "\n" + json.dumps({**row, "response": "Again and again. " * 40}) + "\n")
+    report = annotate(str(source), str(out), Structure(count_words), count_words, strict=True)
+    assert report.refusals == {"not ended": 1} and report.rows == 2
+    [kept] = [json.loads(line) for line in out.read_text().splitlines()]
+    assert row["response"].startswith(kept["plain"]) and "Tools" not in kept["plain"]
+    assert plain(parse(kept["response"])) == kept["plain"] and kept["pasta"]["form"] == "list"
+    again = annotate(str(source), str(out), Structure(count_words), count_words, strict=True)
+    assert again.resumed == 1, "a second run goes on from what is there"

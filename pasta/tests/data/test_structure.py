@@ -75,6 +75,6 @@ def test_every_decision_can_be_carried_out(parts):
         return
     example = Example(0, ({"role": "user", "content": "What?"},), text)
     annotator = Structure(count_words)
-    annotated, mark = finish(example, annotator.plan(example), annotator, "", count_words)
+    annotated, _, mark = finish(example, annotator.plan(example), annotator, "", count_words)
     assert mark["critical_path"] <= max(mark["tokens"], 1)
     assert bool(mark["blocks"]) == ("<promise " in annotated)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pasta.lang import parse, print_response
+from pasta.data.quality import flaw, sound
+from pasta.data.worth import refusal
+from pasta.lang import Response, parse, print_response
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "default"
 Run = Callable[..., str]
@@ -153,9 +155,8 @@ def test_a_second_annotator_gets_the_prose_that_the_first_left(tmp_path: Path, r
         (f"{PLAIN} As I said, the weather today is mild and a little cloudy.", True, "repeats itself"),
     ],
 )
-def test_filters(text: str, finished: bool, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(RECIPE)
-    assert import_module("text").refusal(text, finished) == reason
+def test_filters(text: str, finished: bool, reason: str | None) -> None:
+    assert refusal(text, finished) == reason
 
 
 def test_each_core_marks_a_share_of_the_rows(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,24 +171,21 @@ def test_each_core_marks_a_share_of_the_rows(tmp_path: Path, run: Run, monkeypat
     assert all("<promise" in row["response"] for row in rows)
 
 
-def test_as_many_items_as_were_asked_for_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(RECIPE)
-    refusal = import_module("text").refusal
+def test_as_many_items_as_were_asked_for_are_not_too_many() -> None:
     names = "Oslo Rome Paris Lima Cairo Tokyo Delhi Quito Accra Dakar".split()
     ten = "\n".join(f"{n}. {name} is one." for n, name in enumerate(names, 1))
     assert refusal(ten, True, "Name ten large cities.") is None
     assert refusal(ten, True, "Name some cities.") == "more than 8 items"
 
 
-def test_a_list_is_kept_up_to_its_first_flaw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(RECIPE)
-    good_items = import_module("annotate").good_items
+def test_a_list_is_kept_up_to_its_first_flaw() -> None:
     topics = {**TOPICS, "Forests again": "Trees grow close together, and many animals live in their shade all year."}
     items = [f'{n}.<promise topic="{t}" tokens=2/><async> {x}</async>' for n, (t, x) in enumerate(topics.items(), 1)]
     response = parse("Some:\n\n" + "\n".join(items) + "<sync/>\n\nThese are five places.")
-    assert [promise.topic for promise, _ in good_items("Which?", response).promises()] == list(TOPICS)
-    assert print_response(good_items("Which?", response)).endswith("</async>")
-    assert good_items("Name five places", response) is None
+    kept = sound("Which?", response)
+    assert isinstance(kept, Response) and [promise.topic for promise, _ in kept.promises()] == list(TOPICS)
+    assert print_response(kept).endswith("</async>")
+    assert sound("Name five places", response) == flaw("Name five places", response)
 
 
 def test_the_mix_has_all_that_fork_and_draws_the_rest_evenly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def command(
         str | None, typer.Option(show_default=False, help="llm: the model to be finetuned, whose tokens count.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Leave out answers whose annotation would teach a bad habit.")
+        bool, typer.Option("--strict", help="Keep good examples only: worth learning from, and marked without a flaw.")
     ] = False,
     limit: Annotated[int | None, typer.Option(min=1, show_default=False, help="Only the first so many rows.")] = None,
     split: Annotated[str, typer.Option(help="The split of a data set.")] = "train",

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -14,14 +15,17 @@ from typing import IO, Any
 from pasta.data.example import Annotator, Decision, Example, Refused, each
 from pasta.data.fields import EXPECTED, read_example, with_answer
 from pasta.data.plan import Count, PlanError, apply, block_lengths, verified
-from pasta.data.quality import flaw
+from pasta.data.quality import form, sound
 from pasta.data.report import Report
 from pasta.data.rows import Row, dump, is_json_lines, read_rows, write_rows
 from pasta.data.storing import storing
+from pasta.data.structure import is_told
+from pasta.data.worth import sort_of, worth_learning
 from pasta.errors import PastaError, UsageError
-from pasta.lang import Response, Text, statistics
+from pasta.lang import Response, Text, plain, statistics
 
 SYNC_EVERY_S = 1.0
+MIN_PARALLELISM = 1.3  # tokens for each on the critical path: less is not worth a promise
 Progress = Callable[[int, int, Report], None]  # rows done, rows in all, the report so far
 
 
@@ -37,7 +41,10 @@ def annotate(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Annotates `source` into `target`; where `strict`, without annotations that have a flaw (`pasta.data.quality`).
+    """Annotates `source` into `target`.
+
+    Where `strict`, only good examples: answers that are worth learning from, or their good beginnings
+    (`pasta.data.worth`), without annotations that have a flaw (`pasta.data.quality`) or save little.
 
     Rows are appended to `target.part` as they come and put into `target`, in the order of `source`, once all
     are done. Run again after an interruption, or with a longer source, only the missing rows are annotated.
@@ -59,11 +66,13 @@ def annotate(
     todo: list[Example] = []
     for index, row in enumerate(rows):
         example = read_example(index, row)
+        if strict and isinstance(example, Example):
+            example = worthy(example, finished=row.get("finished", True) is not False)
         if isinstance(example, str):
             report.refuse(example)
         elif (old := written.get(index)) is None:
             todo.append(example)
-        elif old["plain"] != example.text:
+        elif old["plain"] != example.text and not (strict and example.text.startswith(old["plain"])):
             raise UsageError(f"row {index} of {source} is not the one in {target}", "pass --overwrite to start afresh")
         else:
             report.add(old["pasta"])
@@ -82,8 +91,8 @@ def annotate(
                 if isinstance(done, Refused):
                     report.refuse(done.reason)
                 else:
-                    annotated, mark = done
-                    row = with_answer(rows[decision.row], annotated, by_row[decision.row].text)
+                    annotated, text, mark = done
+                    row = with_answer(rows[decision.row], annotated, text)
                     row["pasta"] = mark
                     written[decision.row] = row
                     out.write(dump(row))
@@ -119,10 +128,19 @@ def check_names(source: str, target: str) -> None:
         raise UsageError(f"cannot tell how to write {target}", "end its name in .jsonl, .jsonl.gz or .jsonl.xz")
 
 
+def worthy(example: Example, finished: bool) -> Example | str:
+    """An answer that is worth learning from, or its good beginning; or why there is none."""
+    text, reason = worth_learning(example.prompt, example.text, finished)
+    return replace(example, text=text) if reason is None else reason
+
+
 def finish(
     example: Example, decision: Decision, annotator: Annotator, recipe: str, count: Count, *, strict: bool = False
-) -> tuple[str, dict[str, Any]] | Refused:
-    """The annotated text and its figures. Asserts that the text is well formed and the answer unchanged."""
+) -> tuple[str, str, dict[str, Any]] | Refused:
+    """The annotated text, its plain form and its figures.
+
+    Asserts that the text is well formed and the answer unchanged; where `strict`, a list may end before its first flaw.
+    """
     if isinstance(decision.plan, Refused):
         return decision.plan
     reason = decision.reason
@@ -134,6 +152,11 @@ def finish(
             response = apply(decision.plan, text, count)
     except PlanError as error:
         reason = str(error)
+    if strict:
+        found = sound(example.prompt, response)
+        if isinstance(found, str):
+            return Refused(found)
+        response, text = found, plain(found)
     measured = statistics(response, count)
     if response is not sequential and measured.critical_path >= count(text):
         reason = "nothing to gain"
@@ -142,8 +165,9 @@ def finish(
         annotated = verified(response, text)
     except PlanError as error:
         return Refused(str(error))
-    if strict and (found := flaw(example.prompt, response)):
-        return Refused(found)
+    forks = any(response.promises())
+    if strict and forks and measured.parallelism < MIN_PARALLELISM:
+        return Refused("saves little")
     lengths = block_lengths(response, count)
     mark = {
         "row": example.row,
@@ -154,10 +178,11 @@ def finish(
         "syncs": measured.syncs,
         "tokens": count(text),
         "critical_path": measured.critical_path,
+        "form": form(response) if forks else sort_of(text, is_told(example)),
         "reason": "" if lengths else reason,
         **decision.figures,
     }
-    return annotated, mark
+    return annotated, text, mark
 
 
 def _recipe(annotator: Annotator, strict: bool) -> str:
@@ -206,10 +231,14 @@ def _cut_torn_line(part: Path) -> None:
             file.truncate(end)
 
 
-def _nothing(source: str, report: Report, expected: str = "") -> PastaError:
+class NothingAnnotated(PastaError):
+    """Every row was refused."""
+
+
+def _nothing(source: str, report: Report, expected: str = "") -> NothingAnnotated:
     reasons = "; ".join(f"{count} times {reason}" for reason, count in report.reasons.most_common(3))
     hint = f"; a row needs {expected}" if expected else ""
-    return PastaError(f"none of the {report.refused} rows of {source} can be annotated", reasons + hint)
+    return NothingAnnotated(f"none of the {report.refused} rows of {source} can be annotated", reasons + hint)
 
 
 def _appending(part: Path) -> IO[str]:

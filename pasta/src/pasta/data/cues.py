@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from pasta.data.topics import content_words, stem
-
 #: A step that begins so comes after another step.
 _FOLLOWS = re.compile(
     r"\W*(?:then|next|after (?:that|this|which|the|you)|afterwards|finally|lastly|once|when the|while the|now|"
@@ -55,10 +53,3 @@ def concludes(text: str) -> bool:
 def refers_back(text: str) -> bool:
     """Whether a text sums up, or points at, what stands before it."""
     return concludes(text) or _REFERS.search(text) is not None
-
-
-def overlap(text: str, earlier: str, known: str) -> float:
-    """The share of a text's telling words that stand in `earlier` and not in what both know anyway."""
-    own = {stem(word) for word in content_words(text)}
-    shared = own & {stem(word) for word in content_words(earlier)}
-    return len(shared - {stem(word) for word in content_words(known)}) / len(own) if own else 0.0

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
+from pasta.text.lists import MARKER
+from pasta.text.sentences import SENTENCE_END
+
 
 class Kind(Enum):
     ITEM = "item"  # of a list; its marker lies before it
@@ -52,7 +55,7 @@ class _Line:
     content: int = field(init=False)  # where the text after the marker begins, its space included
 
     def __post_init__(self) -> None:
-        marker = _MARKER.match(self.text)
+        marker = MARKER.match(self.text)
         digits = marker["number"] if marker else None
         put = object.__setattr__
         put(self, "indent", len(self.text) - len(self.text.lstrip(" \t")))
@@ -73,7 +76,6 @@ class _Line:
         return _FIXED.search(self.text) is not None
 
 
-_MARKER = re.compile(r"[ \t]*(?:\(?(?P<number>\d{1,3})[.)]|(?P<bullet>[-*+•◦▪‣–—]))(?=[ \t]+\S)")
 #: `# Title`, `**Title**`, `Title:`: a line of its own, of at most eight words.
 _HEADING = re.compile(r"#{1,6}\s+\S.*|\*\*[^*]{2,80}\*\*:?|[A-Z][^\s:.!?]*(?:\s[^\s:.!?]+){0,7}:")
 _FENCE = re.compile(r"[ \t]*(```|~~~)")
@@ -83,7 +85,6 @@ _FIXED = re.compile(
     r"^\s*[^\sA-Za-z]*\w+\s*=\s*[\d(√-]"
 )
 
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s)|[。！？]")
 _ORDINAL = re.compile(r"\d+|x{0,3}(?:ix|iv|v?i{0,3})")  # "2." and "II." begin a line rather than end a sentence
 _ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof st jr sr vs etc eg ie e.g i.e cf al no fig approx inc ltd co dept est u.s u.k a.m p.m".split()
@@ -245,7 +246,7 @@ def _end_of_last(lines: Sequence[_Line], heads: Sequence[int]) -> int:
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The sentences of a paragraph; the white space before a sentence belongs to it, unless it is a newline."""
     at = start
-    for mark in _SENTENCE_END.finditer(text, start, end):
+    for mark in SENTENCE_END.finditer(text, start, end):
         if mark.end() >= end or not _ends_sentence(text, at, mark):
             continue
         yield at, mark.end()

@@ -12,20 +12,20 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from pasta.data.cues import concludes, follows, leans_back
-from pasta.data.topics import GENERIC, content_words, stem, title_of
+from pasta.data.topics import GENERIC, title_of
 from pasta.lang import Node, Promise, Response, Sync, Text
 from pasta.lang.checker import MIN_BLOCK_WORDS
 from pasta.lang.printer import plain_text
+from pasta.text.lists import FEW, begins_with_marker, ends_with_marker, items
+from pasta.text.overlap import overlap, share_a_run
+from pasta.text.sentences import first_sentence, has_end
+from pasta.text.words import content_words, stem
 
 MAX_BLOCKS = 8
 MAX_SHARED_WORDS = 0.4  # of the telling words of the shorter of two siblings, beyond those of the prompt
 MAX_SHARED_RUN = 6  # words that two siblings may have in a row
 MAX_BLOCK_SHARE = 0.7  # of the words of all siblings: one long block beside short ones saves nothing
 
-_MARKER = re.compile(r"(?:^|\n)[ \t]*(?:\(?(?P<number>\d{1,3})[.)]|[-*+•])[ \t]*$")
-_LEFT_OVER = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*+•])[ \t]+\S")
-_NUMBERED = re.compile(r"^\(?(\d{1,3})[.)][ \t]+\S", re.MULTILINE)
-_ENDS = re.compile(r"[.!?…:;)\]\"'”’*_`]$")
 _POINTS = re.compile(
     r"\b(?:the|see|listed|described|mentioned) (?:above|below)\b|\b(?:above|afore)-?mentioned|"
     r"\b(?:previous|preceding|earlier|above) (?:step|section|point|example|item|paragraph|method|option|one)s?\b|"
@@ -35,7 +35,6 @@ _POINTS = re.compile(
     re.IGNORECASE,
 )
 _THIS = re.compile(r"\b(?:this|these|those|such(?! as)|the same)\b", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?:]\s")
 #: These go on without leaning on a sibling: what they add would stand without it.
 _ADDS = re.compile(r"\W*(?:additionally|furthermore|moreover|in addition|another|besides|also)\b", re.IGNORECASE)
 _HOW = re.compile(
@@ -67,6 +66,19 @@ def flaw(prompt: str, response: Response) -> str | None:
     return _flaw_of_numbers(prompt, response)
 
 
+def sound(prompt: str, response: Response) -> Response | str:
+    """An annotated answer without a flaw: as it is, or a list up to the item before its first flaw; or that flaw."""
+    found = flaw(prompt, response)
+    if found is None:
+        return response
+    ends = [index + 1 for index, node in enumerate(response.nodes) if isinstance(node, Promise)]
+    if form(response) == "list":
+        for end in reversed(ends[FEW - 1 :]):
+            if flaw(prompt, beginning := Response(response.nodes[:end])) is None:
+                return beginning
+    return found
+
+
 def threads(nodes: Sequence[Node]) -> Iterator[Sequence[Node]]:
     """Each thread's own nodes, the main one's first."""
     yield nodes
@@ -80,7 +92,7 @@ def form(response: Response) -> str:
     before = ""
     for node in response.nodes:
         if isinstance(node, Promise):
-            if _MARKER.search(before):
+            if ends_with_marker(before):
                 return "list"
             if before.rstrip(" ").endswith("#"):
                 return "sections"
@@ -93,20 +105,6 @@ def asked_for(prompt: str) -> int | None:
     """How many things a prompt asks for: "Name five rivers"."""
     asked = {_NUMBERS.get(number.casefold()) or int(number) for number in _ASKED.findall(prompt)}
     return asked.pop() if len(asked) == 1 else None
-
-
-def shared_words(first: str, second: str, known: str = "") -> float:
-    """The share of the shorter text's telling words that the other has too, beyond what both know."""
-    common = {stem(word) for word in content_words(known)}
-    one, other = ({stem(word) for word in content_words(text)} - common for text in (first, second))
-    return len(one & other) / max(1, min(len(one), len(other)))
-
-
-def share_a_run(first: str, second: str, length: int) -> bool:
-    """Whether two texts have so many words in a row in common."""
-    one, other = (re.findall(r"[^\W_]+", text.casefold()) for text in (first, second))
-    runs = {tuple(one[at : at + length]) for at in range(len(one) - length + 1)}
-    return any(tuple(other[at : at + length]) in runs for at in range(len(other) - length + 1))
 
 
 # -- the flaws ----------------------------------------------------------------------------------------
@@ -148,7 +146,7 @@ def _flaw_of_blocks(texts: Sequence[str], prompt: str) -> str | None:
             return "a block leans on another"
         if not title and concludes(text):
             return "a conclusion among the blocks"
-        if not _ENDS.search(text.rstrip()):
+        if not has_end(text):
             return "a block without an end"
     if _HOW.search(prompt) and not all(map(title_of, texts)):
         return "steps without titles"
@@ -157,13 +155,13 @@ def _flaw_of_blocks(texts: Sequence[str], prompt: str) -> str | None:
 
 def _first_words(text: str) -> str:
     """Those of the first sentence alone: "This" in the second one is said of the first."""
-    return " ".join(_SENTENCE_END.split(text.strip(), maxsplit=1)[0].split()[:8])
+    return " ".join(first_sentence(text).partition(": ")[0].split()[:8])
 
 
 def _flaw_of_wording(texts: Sequence[str], prompt: str) -> str | None:
     for at, text in enumerate(texts):
         for earlier in texts[:at]:
-            if shared_words(text, earlier, prompt) > MAX_SHARED_WORDS:
+            if overlap(text, earlier, prompt) > MAX_SHARED_WORDS:
                 return "two blocks share their words"
             if share_a_run(text, earlier, MAX_SHARED_RUN + 1):
                 return "two blocks share a phrase"
@@ -181,14 +179,15 @@ def _flaw_of_parent(nodes: Sequence[Node]) -> str | None:
         if isinstance(node, Text) and not isinstance(after, Promise) and node.text.strip():
             if not waits:
                 return "text after the blocks that does not wait for them"
-            if _LEFT_OVER.match(node.text):
+            if begins_with_marker(node.text):
                 return "an item is left over"
     return None
 
 
 def _flaw_of_numbers(prompt: str, response: Response) -> str | None:
     text = plain_text(response.nodes)
-    numbers = [int(number) for number in _NUMBERED.findall(text)]
+    at_the_margin = [item for item in items(text) if text[item.start] not in " \t"]
+    numbers = [item.number for item in at_the_margin if item.number is not None]
     if any(after not in (before + 1, 1) for before, after in pairwise([0, *numbers])):
         return "numbers out of order"
     asked = asked_for(prompt)

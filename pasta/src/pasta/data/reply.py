@@ -16,10 +16,10 @@ from pasta.data.pieces import Kind, Piece, pieces
 from pasta.data.plan import Block, Plan, PlanError
 from pasta.data.topics import clean
 from pasta.lang.checker import MIN_BLOCK_WORDS
+from pasta.text.words import words
 
 MAIN, WAIT = "main", "wait"
 FIRST_WORDS = 2
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _LABELLED = re.compile(r"^\W*\[(\d+)\](?: \(fixed\))?(.*)(?:->|→)(.*)$", re.MULTILINE)
 _AROUND = " .*\"'"
 
@@ -85,14 +85,14 @@ def _meant(lines: Sequence[str], index: int, start: str) -> int:
 
 def _begins(line: str, start: str) -> bool:
     """Whether a line begins with the first of these words: models that go on often stray from the text."""
-    told, shown = _words(start), _words(line)
+    told, shown = _first_words(start), _first_words(line)
     return told == shown[: max(1, len(told))]
 
 
-def _words(text: str) -> list[str]:
+def _first_words(text: str) -> list[str]:
     """The first words, without a list's number."""
-    words = _WORD.findall(text.casefold())
-    return words[1 if len(words) > 1 and words[0].isdigit() else 0 :][:FIRST_WORDS]
+    found = words(text)
+    return found[1 if len(found) > 1 and found[0].isdigit() else 0 :][:FIRST_WORDS]
 
 
 def _cautious(told: Sequence[str], lines: Sequence[Piece], text: str) -> list[str]:
@@ -103,13 +103,13 @@ def _cautious(told: Sequence[str], lines: Sequence[Piece], text: str) -> list[st
     begun: set[str] = set()  # blocks since the last wait
     for label, piece in zip(told, lines, strict=True):
         before = labels[-1] if labels else MAIN
-        words = text[piece.start : piece.end]
+        own = text[piece.start : piece.end]
         if not may_be_block(piece) and _is_topic(label):
             label = MAIN
-        elif piece.kind is Kind.SENTENCE and _is_topic(before) and label != before and leans_back(words):
+        elif piece.kind is Kind.SENTENCE and _is_topic(before) and label != before and leans_back(own):
             joins = _is_topic(label) and lines[len(labels) - 1].kind is Kind.SENTENCE
             label = before if joins else WAIT
-        elif (label == MAIN and concludes(words)) or (label != before and label in begun):
+        elif (label == MAIN and concludes(own)) or (label != before and label in begun):
             label = WAIT
         begun = set() if label == WAIT else begun | {label} - {MAIN}
         labels.append(label)

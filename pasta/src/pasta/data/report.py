@@ -43,6 +43,12 @@ class Report:
         self.reasons[f"refused: {reason}"] += 1
 
     @property
+    def refusals(self) -> Counter[str]:
+        """Why rows were refused."""
+        mark = "refused: "
+        return Counter({key.removeprefix(mark): n for key, n in self.reasons.items() if key.startswith(mark)})
+
+    @property
     def rows(self) -> int:
         return self.annotated + self.sequential + self.refused
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pasta.data.cues import concludes, follows, leans_back, overlap, refers_back
+from pasta.data.cues import concludes, follows, leans_back, refers_back
 from pasta.data.example import Decision, Example
 from pasta.data.pieces import Kind, Region, holds_fixed, regions
 from pasta.data.plan import Block, Count, Plan
 from pasta.data.topics import choose_topics
 from pasta.lang import MAX_TOKENS
 from pasta.lang.checker import MIN_BLOCK_WORDS
+from pasta.text.overlap import share
 
 Span = tuple[int, int]
 
@@ -116,9 +117,7 @@ class Structure:
         if any(follows(content) for content in contents):
             return "steps that follow each other"
         known = example.prompt + "\n" + text[: spans[0][0]]
-        shared = [
-            overlap(content, "\n".join(contents[:index]), known) for index, content in enumerate(contents) if index
-        ]
+        shared = [share(content, "\n".join(contents[:index]), known) for index, content in enumerate(contents) if index]
         if sum(shared) / len(shared) > max_overlap:
             return "items share their wording"
         topics = choose_topics([("", content) for content in contents])

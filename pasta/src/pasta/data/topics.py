@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 
 from pasta.lang import MAX_TOPIC_WORDS, is_topic_character
+from pasta.text.sentences import first_sentence
+from pasta.text.words import STOPWORDS, TERM, content_words, stem
 
 #: A title at the head of an item: **Title**: …, Title: …, Title - …
 _TITLES = (
@@ -19,24 +21,7 @@ _TITLES = (
     re.compile(r"\s*(?P<title>[^\s:.!?\n][^:.!?\n]{1,60}?):(?=\s|$)"),
     re.compile(r"\s*(?P<title>[^\s.!?\n][^.!?\n]{1,40}?) [-–—] "),
 )
-_WORD = re.compile(r"[^\W_]+(?:['’.&/-][^\W_]+)*")
 
-#: Words that say nothing about what a text is about.
-STOPWORDS = frozenset(
-    """a about above after again against all also although always am among an and another any are aren't as at be
-    because been before being below between both but by can can't cannot could couldn't did didn't do does doesn't
-    doing don't down during each either else etc even ever every few first for from further get gets getting give
-    gives go had has hasn't have haven't having he her here hers herself him himself his how however i i'd i'll i'm
-    i've if in into is isn't it it's its itself just keep last let let's like likely made make makes making many may
-    me might more most much must my myself neither next no nor not now of off often on once one only onto or other
-    others our ours ourselves out over own please rather really same second see shall she should shouldn't since so
-    some something such take takes taking than that that's the their theirs them themselves then there there's these
-    they they're third this those though through thus to too toward towards under until up upon us use used uses
-    using very via want was wasn't way we we're well were weren't what when where whether which while who whom whose
-    why will with within without won't would wouldn't yes yet you you'll you're you've your yours yourself help helps
-    helping include includes including provide provides providing ensure sure try consider start finally overall
-    additionally furthermore moreover example instance important several various different able need needs""".split()
-)
 #: Words that fit any block: alone they do not say what this one is about.
 GENERIC = frozenset(
     """ability across addition additional advantage advantages age allow allows amount amounts approach approaches
@@ -101,15 +86,6 @@ def words_of(topic: str) -> set[str]:
     return {stem(word) for word in content_words(topic)}
 
 
-def stem(word: str) -> str:
-    """A word without its ending, crudely: enough to see that two pieces use the same one."""
-    word = word.casefold()
-    for ending in ("'s", "’s", "ing", "ies", "es", "ed", "ly", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word
-
-
 def topic_of(text: str) -> str:
     """The topic of a text by itself, without siblings to be told from."""
     return next((topic for topic in _candidates("", text, Counter(), common=1) if topic), "")
@@ -139,16 +115,11 @@ def title_of(text: str) -> str:
     return ""
 
 
-def content_words(text: str) -> list[str]:
-    """The words that say what a text is about, in order."""
-    return [word for word in _WORD.findall(text) if len(word) > 1 and word.casefold() not in STOPWORDS]
-
-
 def _phrases(sentence: str) -> Iterator[tuple[list[str], float]]:
     """One to three telling words that stand together, and how much like a name they look: "gameplay mechanics", not
     "runs smoothly".
     """
-    words = list(_WORD.finditer(sentence))
+    words = list(TERM.finditer(sentence))
     telling = [bool(content_words(word[0])) for word in words]
     joined = [sentence[one.end() : other.start()] == " " for one, other in pairwise(words)] + [False]
     for start in range(len(words)):
@@ -181,8 +152,8 @@ def _candidates(proposal: str, text: str, shared: Counter[str], common: int) -> 
         yield clean(proposal)
     if title := title_of(text):
         yield clean(title)
-    sentence = re.split(r"(?<=[.!?])\s", text.strip(), maxsplit=1)[0]
-    words = _WORD.findall(sentence)
+    sentence = first_sentence(text)
+    words = TERM.findall(sentence)
     for index, word in enumerate(words[:9]):
         if word.casefold() in _VERBS:
             subject = content_words(" ".join(words[:index]))[-MAX_TOPIC_WORDS:]

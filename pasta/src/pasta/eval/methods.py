@@ -5,7 +5,6 @@ So one driver runs them all: many prompts at once, or one alone against the cloc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Sequence
 
 from pasta.decoding.prompts import make_request
@@ -16,6 +15,7 @@ from pasta.eval.answer import Answer, ThreadLine, in_runs, of_result
 from pasta.eval.contestants import Contestant
 from pasta.lang import escape
 from pasta.tasks.question import Question
+from pasta.text.lists import numbered_lines
 
 Method = Generator[list[Request], list[Result], Answer]
 
@@ -23,7 +23,6 @@ SKELETON_TOKENS = 128
 POINT_TOKENS = 128
 MAX_POINTS = 10
 MAX_WORDS = 8  # of a point: a small model writes sentences where headings are asked for
-POINT = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]*(\S.*)$", re.MULTILINE)
 
 ASK_SKELETON = (
     "{question}\n\nAnswer with an outline only: a numbered list of 3 to 8 short headings (2 to 5 words), no sentences."
@@ -114,10 +113,10 @@ def separately(engine: Engine, question: Question, max_tokens: int) -> Method:
 def read_points(skeleton: str) -> dict[int, str]:
     """The points of a numbered list, each number once: what stands before a colon, without the marks of bold text."""
     points: dict[int, str] = {}
-    for number, point in POINT.findall(skeleton):
+    for number, point in numbered_lines(skeleton):
         heading = point.replace("*", "").partition(":")[0].strip().rstrip(".")
         if heading and len(points) < MAX_POINTS:
-            points.setdefault(int(number), " ".join(heading.split()[:MAX_WORDS]))
+            points.setdefault(number, " ".join(heading.split()[:MAX_WORDS]))
     return points
 
 

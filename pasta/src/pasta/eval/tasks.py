@@ -15,12 +15,12 @@ from importlib import resources
 from typing import Any
 
 from pasta.errors import UsageError
+from pasta.tasks.numbers import last_number
 from pasta.tasks.question import Question
+from pasta.text.lists import items, numbered_lines
+from pasta.text.sentences import paragraphs, sentences
 
 Check = Callable[..., bool]
-BULLET = re.compile(r"^[ \t]*[-*•][ \t]+\S", re.MULTILINE)
-NUMBERED = re.compile(r"^[ \t]*\**\d{1,2}[.)]", re.MULTILINE)
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 
 def built_in(name: str) -> list[Question]:
@@ -49,12 +49,6 @@ def right_number(row: Mapping[str, Any]) -> float | None:
     if isinstance(answer, str) and "####" in answer:
         return last_number(answer.rpartition("####")[2])
     return None
-
-
-def last_number(text: str) -> float | None:
-    """What an answer comes to: as GSM8K is scored, its last number."""
-    found = NUMBER.findall(text)
-    return float(found[-1].replace(",", "")) if found else None
 
 
 TEMPLATES: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
@@ -100,8 +94,7 @@ def _words(text: str, least: int = 0, most: int = 10**9) -> bool:
 
 
 def _sentences(text: str, most: int) -> bool:
-    found = [part for part in re.split(r"(?<=[.!?])\s+|\n+", text) if re.search(r"\w", part)]
-    return 1 <= len(found) <= most
+    return 1 <= len(sentences(text)) <= most
 
 
 def _contains(text: str, words: list[str], times: int = 1) -> bool:
@@ -126,12 +119,12 @@ def _json(text: str, keys: list[str]) -> bool:
 
 
 def _paragraphs(text: str, count: int) -> bool:
-    return len([part for part in re.split(r"\n[ \t]*\n", text) if part.strip()]) == count
+    return len(paragraphs(text)) == count
 
 
 CHECKS: dict[str, Check] = {
-    "bullets": lambda text, count: len(BULLET.findall(text)) == count,
-    "numbered": lambda text, count: len(NUMBERED.findall(text)) == count,
+    "bullets": lambda text, count: sum(item.number is None for item in items(text)) == count,
+    "numbered": lambda text, count: len(numbered_lines(text)) == count,
     "words": _words,
     "sentences": _sentences,
     "contains": _contains,

@@ -23,42 +23,41 @@ from pasta.judge.groups import SPOILED_TARGET, elsewhere
 from pasta.judge.preferences import Contest, prompt_key
 from pasta.judge.reward import Fold, Rewarding
 from pasta.judge.spoil import spoil
+from pasta.text.lists import items
+from pasta.text.sentences import sentences
+from pasta.text.words import STOPWORDS, runs, words
 
-WORD = re.compile(r"\w+")
-ITEM = re.compile(r"^\s*(?:\d+[.)]|[-*•])\s+\S", re.MULTILINE)
 REFUSAL = re.compile(r"\b(?:as an ai|i(?:'m| am) sorry|i (?:cannot|can't|do not have|don't have))\b", re.IGNORECASE)
-STOP = frozenset("the a an of to and in is for it on that with as you i are be or this by at from".split())
 RIDGE = 30.0
 NAMES = (
     "length", "length_squared", "words_a_sentence", "list_items", "list_items_squared", "paragraphs", "bold",
-    "headings", "code", "distinct_words", "repeated_fours", "repeated_lines", "most_said_line", "packing",
+    "headings", "code", "distinct_content_words", "repeated_fours", "repeated_lines", "most_said_line", "packing",
     "prompt_words_used", "new_words", "ends_well", "refuses", "exclaims", "asks", "digits", "opens_like_prompt",
 )  # fmt: skip
 
 
 def features(prompt: str, answer: str) -> list[float]:
     """The numbers of NAMES, in their order."""
-    words = [word.lower() for word in WORD.findall(answer)]
+    spoken = words(answer)
     lines = [line.strip().lower() for line in answer.splitlines() if len(line.split()) > 3]
-    fours = list(zip(words, words[1:], words[2:], words[3:], strict=False))
-    asked = {word.lower() for word in WORD.findall(prompt)} - STOP
-    said = set(words) - STOP
-    items = math.log1p(len(ITEM.findall(answer)))
-    sentences = max(1, len(re.findall(r"[.!?](?:\s|$)", answer)))
+    fours = runs(answer, 4)
+    asked, said = set(words(prompt)) - STOPWORDS, set(spoken) - STOPWORDS
+    listed = math.log1p(len(items(answer)))
+    said_in = max(1, len(sentences(answer)))
     size = math.log1p(len(answer))
     raw = answer.encode()
     stripped = answer.rstrip()
     return [
         size,
         size * size / 10,
-        math.log1p(len(words) / sentences),
-        items,
-        items * items,
+        math.log1p(len(spoken) / said_in),
+        listed,
+        listed * listed,
         math.log1p(answer.count("\n\n")),
         math.log1p(answer.count("**")),
         math.log1p(len(re.findall(r"^#+ ", answer, re.MULTILINE))),
         float("```" in answer),
-        len(said) / (len(words) + 10),
+        len(said) / (len(spoken) + 10),
         1 - len(set(fours)) / len(fours) if fours else 0.0,
         1 - len(set(lines)) / len(lines) if lines else 0.0,
         math.log1p(max(Counter(lines).values(), default=0)),

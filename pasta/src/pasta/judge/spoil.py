@@ -10,8 +10,9 @@ import random
 import re
 from collections.abc import Callable
 
+from pasta.text.lists import items
+
 SENTENCE = re.compile(r"[^.!?\n]+[.!?]*\s*|\n+")
-ITEM = re.compile(r"^(\s*(?:\d+[.)]|[-*•])\s+)(.*)$", re.MULTILINE)
 SHORTEST = 80  # characters of an answer that is worth spoiling
 
 
@@ -51,29 +52,25 @@ def double(text: str, rng: random.Random) -> str | None:
 
 def repeat_items(text: str, rng: random.Random) -> str | None:
     """Fills several items of a list with the words of one: parallel blocks that did not know of each other."""
-    items = list(ITEM.finditer(text))
-    if len(items) < 3:
+    listed = items(text)
+    if len(listed) < 3:
         return None
-    source = rng.choice(items)
-    chosen = {item.start() for item in rng.sample(items, max(2, len(items) // 2))}
-    return ITEM.sub(lambda m: m.group(1) + source.group(2) if m.start() in chosen else m.group(), text)
+    source = rng.choice(listed)
+    for item in sorted(rng.sample(listed, max(2, len(listed) // 2)), key=lambda item: -item.start):
+        text = text[: item.text_start] + source.content + text[item.text_start + len(item.content) :]
+    return text
 
 
 def swap_items(text: str, rng: random.Random) -> str | None:
     """Gives each item of a list the explanation that belongs to another."""
-    items = [item for item in ITEM.finditer(text) if ": " in item.group(2)]
-    if len(items) < 3:
+    listed = [item for item in items(text) if ": " in item.content]
+    if len(listed) < 3:
         return None
-    bodies = [item.group(2).partition(": ")[2] for item in items]
-    turned = bodies[1:] + bodies[:1]
-    new = dict(zip([item.start() for item in items], turned, strict=True))
-
-    def swapped(match: re.Match[str]) -> str:
-        if match.start() not in new:
-            return match.group()
-        return match.group(1) + match.group(2).partition(": ")[0] + ": " + new[match.start()]
-
-    return ITEM.sub(swapped, text)
+    bodies = [item.content.partition(": ")[2] for item in listed]
+    for item, own, new in reversed(list(zip(listed, bodies, bodies[1:] + bodies[:1], strict=True))):
+        end = item.text_start + len(item.content)
+        text = text[: end - len(own)] + new + text[end:]
+    return text
 
 
 def shuffle(text: str, rng: random.Random) -> str | None:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasta.data.redundancy import loops, most_overlap, words
 from pasta.judge.base import Comparison, Judge
 from pasta.lang import Promise, Response, Text, parse
+from pasta.text.overlap import loops, most_overlap
+from pasta.text.words import words
 
 DOUBT = 0.05  # added to wins and to losses, for each comparison: nothing is infinitely better
 MIN_WORDS = 3
