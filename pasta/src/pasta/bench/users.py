@@ -207,17 +207,15 @@ def make_engine(shape: str | None, model: str | None, base: str | None, device: 
         return load_engine(model, base=base, device=device, dtype=dtype, slots=slots)
     from pasta.bench.shapes import byte_tokenizer, random_model
     from pasta.core.vocabulary import Vocabulary
-    from pasta.engine.cuda.engine import CudaEngine
     from pasta.engine.load import freeze_libraries
-    from pasta.engine.native import NativeEngine
+    from pasta.engine.make import make_engine as engine_for
     from pasta.models.tags import add_tags
 
     freeze_libraries()
-    on_gpu = device == "cuda"
-    weights = random_model(shape, torch.bfloat16 if on_gpu else torch.float32, device)
+    weights = random_model(shape, torch.bfloat16 if device == "cuda" else torch.float32, device)
     vocabulary = Vocabulary(byte_tokenizer())
     add_tags(weights, vocabulary)
-    return (CudaEngine if on_gpu else NativeEngine)(weights, vocabulary, name=shape, slots=slots)
+    return engine_for(weights, vocabulary, name=shape, slots=slots)
 
 
 def main() -> None:
