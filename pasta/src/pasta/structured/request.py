@@ -115,14 +115,16 @@ def _matcher(value: Value, grammars: Grammars, lead: str) -> Matcher | None:
     before = value.lead if value.pointer else lead
     matcher = grammars.gate(before) if value.kind is Kind.GATE else grammars.compile(value.schema, before)
     if matcher.error:
-        reason, keyword = _reason(matcher.error)
-        raise SchemaError(reason, value.pointer, keyword)
+        raise _refusal(matcher.error, value.pointer)
     return matcher
 
 
-def _reason(error: str) -> tuple[str, str]:
-    """The library's own words, without the grammar around them; and the keyword, where it names one."""
+def _refusal(error: str, pointer: str) -> SchemaError:
+    """The library's own words, without the grammar around them, with the keyword where it names one."""
     first = error.split("\n", 1)[0]
     reason = first.partition("failed to compile JSON schema: ")[2] or first
-    keyword = re.search(r'Unimplemented keys: \["([^"]+)"', reason)
-    return reason, keyword[1] if keyword else ""
+    if reason.startswith("oneOf"):
+        return SchemaError("oneOf whose branches may overlap cannot be enforced", pointer, "oneOf", "say anyOf")
+    if named := re.search(r'Unimplemented keys: \["([^"]+)"', reason):
+        return SchemaError(f"{named[1]} cannot be enforced", pointer, named[1], "leave it out, and check it afterwards")
+    return SchemaError(reason, pointer, "format" if "format" in reason else "")

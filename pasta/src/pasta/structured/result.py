@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pasta.core.thread import Status
@@ -83,11 +84,16 @@ def build(state: RequestState) -> StructuredResult:
         tree=interpreter.tree(),
         outputs=tuple(record.outputs),
         cached_tokens=record.cached_tokens,
-        value=None if missing else json.loads(text),
+        value=None if missing else read_json(text),
         fields=tuple(_field(lane) for lane in lanes if _is_field(lane, lanes)),
         missing=missing,
         forced_tokens=sum(lane.forced for lane in lanes),
     )
+
+
+def read_json(text: str) -> Any:
+    """JSON as Python reads it, integers of any length too."""
+    return json.loads(text, parse_int=lambda digits: int(Decimal(digits)))
 
 
 def _is_field(lane: Lane, lanes: Sequence[Lane]) -> bool:
@@ -103,7 +109,7 @@ def _field(lane: Lane) -> Field:
     return Field(
         lane.value.pointer,
         text,
-        None if text is None else json.loads(text),
+        None if text is None else read_json(text),
         None if lane.thread is None else lane.thread.id,
         lane.sampled,
         complete,

@@ -24,6 +24,12 @@ SINGLE = frozenset(
      "unevaluatedItems", "unevaluatedProperties"}
 )  # fmt: skip
 
+# Formats that JSON Schema defines; others are notes for people.
+FORMATS = frozenset(
+    {"date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
+     "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex"}
+)  # fmt: skip
+
 # What a schema may ask: beyond these, compiling it takes seconds and more.
 MAX_SIZE = 20_000  # parts
 MAX_DEPTH = 64
@@ -31,6 +37,7 @@ MAX_PROPERTIES = 1_000  # of one object
 MAX_ENUM = 5_000
 MAX_ALL_OF = 8
 MAX_PATTERN = 1_000  # characters
+MAX_LEAST = 1_000  # elements or properties that there must be
 MAX_MULTIPLE = 10_000  # of the smallest decimal place
 
 
@@ -150,7 +157,7 @@ def _rewritten(schema: Schema, name: Callable[[str], str]) -> Schema:
         return schema
     out: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in NOTES or key in DEFINITIONS or key in IDENTITY:
+        if key in NOTES or key in DEFINITIONS or key in IDENTITY or (key == "format" and value not in FORMATS):
             continue
         if key == "$ref" and isinstance(value, str):
             out[key] = name(value)
@@ -188,6 +195,10 @@ def _check_keywords(part: Mapping[str, Any], pointer: str) -> None:
         value = part.get(keyword)
         if isinstance(value, Mapping | list) and len(value) > most:
             raise SchemaError(f"{keyword} has {len(value)} entries, {most} at most", pointer, keyword)
+    for keyword in ("minItems", "minProperties", "minContains"):
+        least = part.get(keyword)
+        if isinstance(least, int | float) and least > MAX_LEAST:
+            raise SchemaError(f"{keyword} is {least}, {MAX_LEAST} at most", pointer, keyword)
     pattern = part.get("pattern")
     if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
         raise SchemaError(f"pattern has {len(pattern)} characters, {MAX_PATTERN} at most", pointer, "pattern")

@@ -12,6 +12,7 @@ from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, For
 from pasta.core.grammar import Expect
 from pasta.core.thread import Limits, Status, Thread
 from pasta.core.tree import Block, Tree
+from pasta.structured.errors import ConstraintError
 from pasta.structured.lane import Beginning, Lane, begin
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan
@@ -273,6 +274,8 @@ class PlanInterpreter:
             last = b"{" if last.endswith(b"{") else b"null"
         lane.written += last
         said = lane.written.decode().strip()
+        if not said:
+            raise ConstraintError(f"no value fits the schema at {lane.value.pointer or 'its root'}")
         lane.said = None if lane.value.optional and said == "null" else said
         lane.move(Status.DONE, "stop")
         if last:

@@ -1,0 +1,238 @@
+"""A structured request among others: places lost and found again, limits, callers that leave, hostile schemas."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pasta.core.params import SamplingParams
+from pasta.decoding.api import Stream, generate, run
+from pasta.decoding.runner import runner_of
+from pasta.errors import PastaError, UsageError
+from pasta.structured import SchemaError, StructuredResult, compile_schema, make_program, make_structured_request
+from support import PilotedEngine, Stepper, tiny_engine
+
+WORD = {"type": "string", "minLength": 4, "maxLength": 8}
+CARD: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "a": WORD,
+        "b": {"type": "object", "properties": {"c": WORD, "d": {**WORD, "x-after": ["c"]}}},
+        "e": {"enum": ["one", "two"]},
+        "f": {**WORD, "x-after": ["a"]},
+    },
+    "required": ["a", "b", "e", "f"],
+}
+
+
+def request_of(engine: PilotedEngine, **options: Any) -> Any:
+    return make_structured_request(engine, "A card.", CARD, **{"max_tokens": 500, "temperature": 1.0, **options})
+
+
+def decode(engine: PilotedEngine, *requests: Any) -> list[StructuredResult]:
+    results = run(engine, requests)
+    assert engine.pool.free_slots == engine.pool.slots
+    return [result for result in results if isinstance(result, StructuredResult)]
+
+
+def test_a_request_that_loses_its_place_says_the_same() -> None:
+    engine = tiny_engine("llama", tags=False)
+    [whole] = decode(engine, request_of(engine, seed=3))
+    stepper = Stepper(engine)
+    state = stepper.submit(request_of(engine, seed=3))
+    steps = 0
+    while not state.finished:
+        stepper.step()
+        steps += 1
+        if steps % 3 == 0 and not state.finished:
+            stepper._preempt(state)
+    assert stepper.preemptions > 3
+    assert state.result().text == whole.text
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_a_full_pool_keeps_some_waiting_and_changes_nothing() -> None:
+    wide, narrow = tiny_engine("llama", tags=False), tiny_engine("llama", tags=False, slots=320)
+    seeds = range(6)
+    together = decode(wide, *(request_of(wide, seed=seed) for seed in seeds))
+    cramped = decode(narrow, *(request_of(narrow, seed=seed) for seed in seeds))
+    assert [result.text for result in cramped] == [result.text for result in together]
+    assert all(result.complete for result in cramped)
+
+
+def test_a_pool_that_is_too_small_cuts_and_says_so() -> None:
+    engine = tiny_engine("llama", tags=False, slots=96)
+    schema = {"type": "object", "properties": {"a": {**WORD, "minLength": 200, "maxLength": 300}}, "required": ["a"]}
+    [result] = decode(engine, make_structured_request(engine, "A card.", schema, max_tokens=500))
+    assert result.finish_reason == "length" and result.missing and result.value is None
+
+
+def test_turns_change_when_and_not_what() -> None:
+    engine = tiny_engine("llama", tags=False)
+    [whole] = decode(engine, request_of(engine, seed=5))
+    for width in (1, 2):
+        [narrow] = decode(engine, request_of(engine, seed=5, max_threads=width))
+        assert narrow.text == whole.text and (narrow.steps > whole.steps or width > 1)
+    stepper = Stepper(engine)
+    state = stepper.submit(request_of(engine, seed=5))
+    steps = 0
+    while not state.finished:
+        state.interpreter.allot(1 + steps % 3)
+        stepper.step()
+        steps += 1
+    assert state.result().text == whole.text
+
+
+def test_the_context_ends_a_value_and_says_so() -> None:
+    engine = tiny_engine("llama", tags=False, context=60)
+    schema = {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "string", "minLength": 99}}}
+    schema["required"] = ["a", "b"]  # type: ignore[assignment]
+    [result] = decode(engine, make_structured_request(engine, "A card.", schema, max_tokens=500))
+    assert result.finish_reason == "length" and result.missing == ("/b",)
+    assert result.fields[0].complete
+
+
+def test_a_value_with_a_limit_of_its_own_leaves_the_others() -> None:
+    engine = tiny_engine("llama", tags=False)
+    [result] = decode(engine, request_of(engine, max_thread_tokens=3))
+    assert result.finish_reason == "length"
+    assert "/a" in result.missing and "/f" in result.missing  # which waits for it
+    assert [field.pointer for field in result.fields if field.complete and field.text][-1] == "/e"
+
+
+def test_a_stream_that_is_left_frees_what_it_held() -> None:
+    engine = tiny_engine("llama", tags=False)
+    with Stream(engine, request_of(engine)) as stream:
+        next(stream)
+    assert engine.pool.free_slots == engine.pool.slots
+    [state] = runner_of(engine).submit([request_of(engine)])
+    runner_of(engine).cancel([state])
+    assert state.done.wait(20)
+    assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_callers_of_all_kinds_share_the_steps() -> None:
+    engine = tiny_engine("llama")
+    alone = {seed: decode(engine, request_of(engine, seed=seed))[0].text for seed in range(4)}
+    said: dict[int, str] = {}
+    plain = generate(engine, "Hello", max_tokens=30).text
+
+    def ask(seed: int) -> None:
+        [result] = run(engine, [request_of(engine, seed=seed)])
+        said[seed] = result.text
+
+    callers = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
+    for caller in callers:
+        caller.start()
+    assert generate(engine, "Hello", max_tokens=30).text == plain
+    for caller in callers:
+        caller.join()
+    assert said == alone
+
+
+def test_masks_go_with_penalties_and_biases() -> None:
+    engine = tiny_engine("llama")
+    [quote] = engine.vocabulary.encode('"')
+    params = SamplingParams(
+        temperature=0.8, top_p=0.9, top_k=50, repetition_penalty=1.4, logit_bias=((quote, 30.0),), max_tokens=500
+    )
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "minLength": 3}}}
+    schema["required"] = ["a", "b"]  # type: ignore[assignment]
+    [result] = decode(engine, make_structured_request(engine, "A card.", schema, params))
+    jsonschema.validate(result.value, schema)
+    assert result.value["a"] == "" and len(result.value["b"]) >= 3  # the bias ends what may end
+
+
+def test_an_answer_without_choices_takes_no_step() -> None:
+    engine = tiny_engine("llama", tags=False)
+    schema = {"type": "object", "properties": {"a": {"const": 1}, "b": {"enum": ["x"]}}, "required": ["a", "b"]}
+    [result] = decode(engine, make_structured_request(engine, "A card.", schema))
+    assert result.value == {"a": 1, "b": "x"} and result.steps == 0 and result.decoded_tokens == 0
+    [result] = decode(engine, make_structured_request(engine, "A card.", {"const": [1, 2]}))
+    assert result.value == [1, 2]
+
+
+# -- what cannot be meant, or would take for ever ----------------------------------------------------------------
+
+
+def nested(depth: int, around: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        inner = {"items": schema} if around == "array" else {"properties": {"a": schema}, "required": ["a"]}
+        schema = {"type": around, **inner}
+    return schema
+
+
+LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+HOSTILE: dict[str, tuple[Any, str]] = {
+    "deep arrays": (nested(500, "array"), "deep"),
+    "deep objects": (nested(5000, "object"), "deep"),
+    "many properties": ({"type": "object", "properties": {f"p{i}": {} for i in range(3000)}}, "properties has 3000"),
+    "many parts": ({"anyOf": [{"type": "object", "properties": {"a": {}}}] * 30_000}, "20000 parts"),
+    "a huge enum": ({"enum": list(range(10_000))}, "enum has 10000"),
+    "a long pattern": ({"type": "string", "pattern": "a" * 5000}, "pattern has 5000"),
+    "many intersections": ({"allOf": [{"pattern": f"[a-z]{{{n}}}"} for n in range(40)]}, "allOf has 40"),
+    "multiples": ({"type": "integer", "multipleOf": 1_000_003}, "multipleOf"),
+    "no end of elements": ({"type": "array", "minItems": 10**9}, "minItems is 1000000000"),
+    "a loop of references": (LOOP, "leads back to itself"),
+    "a reference elsewhere": ({"$ref": "https://example.com/schema.json"}, "outside the schema"),
+    "no JSON": ({"enum": [{1, 2}]}, "set is no JSON"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_schemas_are_refused_in_one_line(name: str) -> None:
+    schema, says = HOSTILE[name]
+    began = time.monotonic()
+    with pytest.raises(SchemaError, match=says) as caught:
+        make_program(tiny_engine("llama", tags=False).vocabulary, schema)
+    assert "\n" not in str(caught.value) and time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "null"}, "minItems": 1000},
+        {"type": "string", "minLength": 10**6},
+        {"type": "string", "pattern": "^(a|aa|a?)*b$"},
+        {"type": "string", "pattern": "^(([a-z]{1,100}){1,100}){1,100}$"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}},
+    ],
+    ids=["minItems", "minLength", "pattern", "nested pattern", "self"],
+)
+def test_what_has_no_end_is_cut_or_refused(schema: Any) -> None:
+    engine = tiny_engine("llama", tags=False)
+    try:
+        [result] = decode(engine, make_structured_request(engine, "A card.", schema, max_tokens=20))
+    except PastaError as error:
+        assert "\n" not in str(error) and engine.pool.free_slots == engine.pool.slots
+        return
+    assert result.decoded_tokens <= 20 and (result.complete or result.finish_reason == "length")
+
+
+def test_recursion_is_followed() -> None:
+    engine = tiny_engine("llama", tags=False)
+    tree: dict[str, Any] = {
+        "type": "object",
+        "properties": {"leaf": {"type": "boolean"}, "left": {"$ref": "#"}, "right": {"$ref": "#"}},
+        "required": ["leaf"],
+    }
+    assert len(compile_schema(tree).values) < 20
+    [quote] = engine.vocabulary.encode("}")
+    request = make_structured_request(engine, "A card.", tree, max_tokens=2000, logit_bias=[(quote, 20.0)])
+    [result] = decode(engine, request)
+    jsonschema.validate(result.value, tree)
+
+
+def test_stop_strings_and_unknown_modes_are_refused() -> None:
+    engine = tiny_engine("llama", tags=False)
+    with pytest.raises(UsageError, match="ends its answer by itself"):
+        request_of(engine, stop="x")
+    with pytest.raises(UsageError, match="unknown mode 'both'"):
+        compile_schema(CARD, mode="both")
+    with pytest.raises(UsageError, match="int"):
+        compile_schema(3)
