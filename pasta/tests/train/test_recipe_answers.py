@@ -164,6 +164,8 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
              "--eval-tokens", "24", "--batch", "4", "--limit", "3",
              "--eval-prompts", f"chats={prompts_file}")  # fmt: skip
     run("sample", "--max-tokens", "6", "--limit", "1", "--code-samples", "1")
+    run("chats", "--limit", "2", "--chat-prompts", prompts_file)
+    assert (tmp_path / "out" / "chats" / "annotated.jsonl").exists(), "though random weights say nothing worth keeping"
     for stage in ("bundle", "train", "baseline", "apar"):
         run(stage, "--solutions", *small)
     out = tmp_path / "out"

@@ -79,7 +79,7 @@ def annotate(
             report.resumed += 1
 
     if rows and report.refused == len(rows):
-        raise _nothing(source, report, EXPECTED)
+        raise _nothing(source, report, "" if strict else EXPECTED)
     with storing(part), _appending(part) as out:
         synced = time.monotonic()
         if progress:
