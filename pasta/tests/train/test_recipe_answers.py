@@ -158,6 +158,25 @@ def test_packing_cuts_one_archive_and_leaves_out_what_is_least(
     assert "left out: apar/adapter_model.safetensors" in capsys.readouterr().out
 
 
+def test_the_adapter_of_a_model_of_one_and_a_half_billion_weights_is_small() -> None:
+    """Counted on a model of that shape without any weights; saved in 16 bits."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from pasta.models.lora import new_adapter
+    from pasta.settings import read_yaml
+
+    shape = Qwen2Config(
+        vocab_size=151936, hidden_size=1536, intermediate_size=8960, num_hidden_layers=28, num_attention_heads=12,
+        num_key_value_heads=2, tie_word_embeddings=False,
+    )  # fmt: skip
+    recipe = read_yaml(str(PLACE / "sft.yaml"))
+    with torch.device("meta"):
+        model = new_adapter(Qwen2ForCausalLM(shape), range(151665, 151769), recipe["lora_rank"], recipe["lora_alpha"])
+    numbers = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    assert 2 * numbers < 25e6
+
+
 @pytest.mark.slow
 def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     small = ("--scale", "0.02", "--max-steps", "2", "--batch-size", "2", "--max-length", "4096", "--parts", "6",
