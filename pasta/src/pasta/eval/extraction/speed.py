@@ -128,8 +128,10 @@ def constraint_clock() -> Iterator[dict[str, float]]:
     spent: dict[str, float] = {}
     kept: list[tuple[type, str, Any]] = []
     busy = threading.local()
-    for owner, names in ((Matcher, ("consume", "forced", "forced_tokens", "copy")), (Grammars, ("compile", "gate"))):
-        kept += [(owner, name, owner.__dict__[name]) for name in names]
+    for name in ("consume", "forced", "forced_tokens", "copy"):
+        kept.append((Matcher, name, Matcher.__dict__[name]))
+    for name in ("compile", "gate"):
+        kept.append((Grammars, name, Grammars.__dict__[name]))
     for owner, name, inner in kept:
         spent[name] = 0.0
         setattr(owner, name, _timed(inner, name, spent, busy))
