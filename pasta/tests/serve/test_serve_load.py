@@ -43,3 +43,15 @@ def test_the_documented_figures_are_those_of_the_run(column):
     memory = f"{run['memory_begin_mib']:.0f} to {run['memory_end_mib']:.0f} MiB"
     assert cells["memory, from begin to end"] == memory
     assert cells["its growth in the second half"] == f"{run['memory_slope_mib_per_min']:.2f} MiB a minute"
+
+
+def test_the_documented_delays_are_those_of_the_run():
+    rows = json.loads((ROOT / "benchmarks" / "results" / "serve-delay.json").read_text())["rows"]
+    docs = (ROOT / "docs" / "serve.md").read_text("utf-8")
+    assert rows[0]["beside"] == "alone"
+    assert f"| alone | {rows[0]['median_ms']:.0f} ms | {rows[0]['worst_ms']:.0f} ms | | |" in docs
+    for row in rows[1:]:
+        cells = [row["median_ms"], row["worst_ms"], row["added_median_ms"], row["added_worst_ms"]]
+        told = " | ".join(f"{cell:.0f} ms" for cell in cells)
+        assert f"| beside {row['beside']} | {told} |" in docs
+        assert max(row["added_median_ms"], row["added_p90_ms"], row["added_worst_ms"]) < 100
