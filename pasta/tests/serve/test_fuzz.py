@@ -11,6 +11,9 @@ from serve_support import ASK, serving, until
 
 from support import tiny_engine
 
+OBJECT = {"type": "object", "properties": {"a": {"enum": [1, "b"]}, "c": {"pattern": "^x+$", "x-after": ["a"]}}}
+SCHEMA = {"name": "a", "schema": OBJECT, "strict": True}
+TOOL = {"name": "f", "description": "g", "parameters": OBJECT}
 BODIES = [
     {"messages": ASK, "max_tokens": 1},
     {"messages": [{"role": "user", "content": [{"type": "text", "text": "é你"}]}], "max_tokens": 1, "stream": True},
@@ -18,6 +21,8 @@ BODIES = [
     {"prompt": ["a", "b"], "max_tokens": 1, "stop": ["x"], "seed": 3, "temperature": 1.0},
     {"prompt": [1, 2, 3], "max_tokens": 1, "pasta": {"events": True, "max_threads": 3}, "stream": True},
     {"input": [{"role": "user", "content": "a"}], "max_output_tokens": 1, "instructions": "b"},
+    {"messages": ASK, "max_tokens": 1, "response_format": {"type": "json_schema", "json_schema": SCHEMA}},
+    {"messages": ASK, "max_tokens": 1, "tools": [{"type": "function", "function": TOOL}], "tool_choice": "required"},
 ]
 PATHS = [
     "/v1/chat/completions",

@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 from serve_support import ASK, CHAT, serving, text_of
 
 import pasta
-from pasta.serve.asked import OPENING
-from support import tiny_engine
+from pasta.core.vocabulary import Vocabulary
+from real_tokenizers import real_tokenizer
+from support import PilotedEngine, tiny_engine
 
 openai = pytest.importorskip("openai")
 MODEL = "tiny-llama"
@@ -189,23 +190,33 @@ def test_no_tool_is_called_where_none_may(tiny):
 
 
 @pytest.mark.parametrize("template", [None, CALLING], ids=["without", "with"])
-def test_auto_follows_the_first_token(template):
-    """Where the model begins as a call is written, it calls; else it is a text, the same as without tools to call."""
+def test_auto_follows_how_the_answer_begins(template):
+    """Where the model begins as calls are written, it calls; else it is a text, the same as without tools to call."""
     engine = tiny_engine(slots=16384)
     if template is not None:
         engine.vocabulary.tokenizer.chat_template = template
-    opening = "@call:" if template else OPENING[0]
     with serving(engine) as running:
         body = {"tools": TOOLS, "max_tokens": 100}
         text, answer = (running.chat(**body, tool_choice=how).json()["choices"][0] for how in ("none", "auto"))
         assert text == answer and text["message"]["content"]
         assert text_of(running.chunks(**body)) == text["message"]["content"]
-        engine.pilot = lambda path, index: engine.vocabulary.encode(opening)[0] if not path and index == 0 else None
-        # The pilot speaks in every first token of a main thread: of the probe, and of a name, where it is not allowed.
-        answer = running.chat(tools=TOOLS[:1], max_tokens=100).json()["choices"][0]
-        assert answer["finish_reason"] == "tool_calls"
-        assert answer["message"]["tool_calls"][0]["function"]["name"] == "add"
-        Event.model_validate_json(answer["message"]["tool_calls"][0]["function"]["arguments"])
+        calls = ['{"name": "', '```json\n{\n "name":', '\n{ "name" : ']
+        texts = ['{"answer": ', "```python\nname = 3", "``` {", "name", "{}"]
+        for begins in [*calls, *texts, *(["@call:", "@"] if template else [])]:
+            play(engine, begins)
+            answer = running.chat(tools=TOOLS[:1], max_tokens=100).json()["choices"][0]
+            called = answer["finish_reason"] == "tool_calls"
+            assert called == (begins in calls or begins[0] == "@"), begins
+            if called:
+                Event.model_validate_json(answer["message"]["tool_calls"][0]["function"]["arguments"])
+            else:
+                assert answer["message"]["content"].startswith(begins)
+
+
+def play(engine: PilotedEngine, begins: str) -> None:
+    """The model begins its answers so, and goes on as it likes."""
+    tokens = dict(enumerate(engine.vocabulary.encode(begins)))
+    engine.pilot = lambda path, index: tokens.get(index) if not path else None
 
 
 def test_a_call_is_written_as_the_template_writes_it():
@@ -222,9 +233,20 @@ def test_a_call_is_written_as_the_template_writes_it():
     with serving(engine) as running:
         call = running.chat(tools=TOOLS, tool_choice="required", max_tokens=100).json()["choices"][0]["message"]
     name = call["tool_calls"][0]["function"]["name"]
-    assert prompts[0].endswith('assistant\n@call:{"name": ')
-    assert prompts[1].endswith(f'assistant\n@call:{{"name": "{name}", "with": ')
+    # The space before a value belongs to the token that the model writes next.
+    assert prompts[0].endswith('assistant\n@call:{"name":')
+    assert prompts[1].endswith(f'assistant\n@call:{{"name": "{name}", "with":')
     assert "To drop" in prompts[0]
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_qwen_calls_as_it_was_taught():
+    vocabulary = Vocabulary(real_tokenizer("qwen"))
+    before, between = vocabulary.opening_of_a_call(ASK, TOOLS)
+    assert (before, between) == ('<tool_call>\n{"name": ', ', "arguments": ')
+    first = vocabulary.encode_opening(before)[0]
+    assert vocabulary.tokenizer.convert_ids_to_tokens(first) == "<tool_call>"
 
 
 def test_a_schema_beside_tools():

@@ -23,7 +23,7 @@ EXTRAS = {"name", "tool_calls", "tool_call_id"}  # of a message: not every templ
 OPENING = ('{"name": ', ', "arguments": ')  # of a call, where the model's template has no way of its own
 
 Messages = Sequence[Mapping[str, Any]]
-MakeProgram = Callable[[Mapping[str, Any], Sequence[int]], Program]  # of a schema, for an answer to a prompt
+MakeProgram = Callable[[Mapping[str, Any], str], Program]  # of a schema, and of the spaces that come before the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
     program = None
     if schema is not None:
         place = "response_format.json_schema.schema" if isinstance(body, ChatBody) else "text.format.schema"
-        program = _program(schema, prompt, place, make_program)
+        program = _program(schema, vocabulary.lead(prompt), place, make_program)
     calls = None
     if isinstance(body, ChatBody) and body.callable:
         calls = _calls(body, opening or OPENING, vocabulary, make_program)
@@ -95,24 +95,28 @@ def encode_messages(
 
 
 def _calls(body: ChatBody, opening: tuple[str, str], vocabulary: Vocabulary, make_program: MakeProgram) -> Calls:
-    before, between = opening
+    # Spaces at the end of an opening belong to the token that comes next.
+    (before, name_lead), (between, lead) = map(_without_spaces, opening)
     encode = vocabulary.encode_opening
     places = {tool.function.name: f"tools[{index}].function.parameters" for index, tool in enumerate(body.tools or ())}
-    openings = {tool.name: encode(f"{before}{json.dumps(tool.name)}{between}") for tool in body.callable}
+    names = [tool.name for tool in body.callable]
     return Calls(
         tuple(encode(before)),
         before,
-        {name: tuple(ids) for name, ids in openings.items()},
-        make_program({"enum": list(openings)}, encode(before)),
-        {
-            tool.name: _program(tool.schema_of, openings[tool.name], places[tool.name], make_program)
-            for tool in body.callable
-        },
+        {name: tuple(encode(f"{before}{name_lead}{json.dumps(name)}{between}")) for name in names},
+        make_program({"enum": names}, name_lead),
+        {tool.name: _program(tool.schema_of, lead, places[tool.name], make_program) for tool in body.callable},
     )
 
 
-def _program(schema: Mapping[str, Any], prompt: Sequence[int], place: str, make_program: MakeProgram) -> Program:
+def _without_spaces(text: str) -> tuple[str, str]:
+    """A text, and the spaces that it ended with."""
+    kept = text.rstrip(" ")
+    return kept, text[len(kept) :]
+
+
+def _program(schema: Mapping[str, Any], lead: str, place: str, make_program: MakeProgram) -> Program:
     try:
-        return make_program(schema, prompt)
+        return make_program(schema, lead)
     except SchemaError as error:
         raise ApiError(400, f"{place}: {error}", param=place, code="invalid_schema") from None

@@ -1,12 +1,14 @@
 """The requests that make up one choice, one after another.
 
 Mostly it is one. Where tools may be called, the model first shows whether it begins a call, then chooses the name of
-a tool, and then fills in all of its arguments at once.
+a tool, and then fills in all of its arguments at once. A beginning that may become a call is looked at further: models
+write calls between backticks, too.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -15,6 +17,9 @@ from pasta.decoding.request import Request
 from pasta.decoding.results import Result
 
 NAME_TOKENS = 128  # a tool's name has no more
+BEGINNING = 24  # tokens that show whether an answer is a call
+FENCE = re.compile(r"\s*`{1,3}\w*\s*")
+JSON_CALL = '{"name":'
 
 
 class Course:
@@ -47,11 +52,15 @@ class Calls:
     names: Program  # one of the names
     arguments: Mapping[str, Program]
 
-    def begun_by(self, result: Result) -> bool:
-        """Whether the first token of an answer is the first of a call."""
-        written = result.threads[0].token_ids[:1]
-        spelled = result.text.strip()
-        return written == self.opening[:1] or (spelled != "" and self.opening_text.startswith(spelled))
+    def begun_by(self, result: Result) -> bool | None:
+        """Whether an answer that begins like this is a call; None: it may become one."""
+        if result.threads[0].token_ids[:1] == self.opening[:1] and not self.opening_text.startswith("{"):
+            return True  # no text begins so
+        written = "".join(FENCE.sub("", result.text, count=1).split())
+        forms = ["".join(form.split()) for form in (self.opening_text, JSON_CALL)]
+        if any(written.startswith(form) for form in forms):
+            return True
+        return None if any(form.startswith(written) for form in forms) else False
 
 
 class ToolCourse(Course):
@@ -73,9 +82,9 @@ class ToolCourse(Course):
 
     # -- requests -------------------------------------------------------------------------------------------
 
-    def _probe(self) -> Request:
-        """The first token of an answer as the model would begin it, to see where it leads."""
-        params = replace(self._text.params, max_tokens=1, plain=True)
+    def _probe(self, tokens: int = 1) -> Request:
+        """The first tokens of an answer as the model would begin it, to see where they lead."""
+        params = replace(self._text.params, max_tokens=tokens, plain=True)
         return replace(self._text, params=params, program=None)
 
     def _name(self) -> Request:
@@ -95,7 +104,17 @@ class ToolCourse(Course):
     # -- what a result leads to -------------------------------------------------------------------------------
 
     def _look(self, result: Result) -> Request | None:
-        if self._calls.begun_by(result):
+        begun = self._calls.begun_by(result)
+        if begun is None and result.finish_reason == "length":
+            self._stage = self._look_again
+            return self._probe(BEGINNING)
+        return self._decide(bool(begun))
+
+    def _look_again(self, result: Result) -> Request | None:
+        return self._decide(bool(self._calls.begun_by(result)))
+
+    def _decide(self, call: bool) -> Request:
+        if call:
             return self._name()
         self._stage = self._done
         return self._text

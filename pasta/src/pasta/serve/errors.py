@@ -14,6 +14,7 @@ from pasta.engine.remote_client import ServerError, Unavailable
 from pasta.errors import PastaError, UsageError
 from pasta.serve.dispatcher import QueueFull, ShuttingDown
 from pasta.serve.keys import TooMany
+from pasta.structured.errors import ConstraintError
 
 log = logging.getLogger("pasta.serve")
 
@@ -71,6 +72,8 @@ def from_pasta(error: PastaError) -> ApiError:
             return ApiError(503, message, code="engine_unavailable", headers={"Retry-After": "5"})
         case ServerError():
             return ApiError(502, "the model's server failed to answer; the log says why", code="engine_failed")
+        case ConstraintError():
+            return ApiError(400, str(error), code="invalid_schema")
         case UsageError():
             return ApiError(400, str(error))
         case EngineFailed():

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pasta.core.vocabulary import Vocabulary
-from pasta.decoding.program import Program
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request
 from pasta.decoding.results import Result
@@ -227,11 +226,7 @@ class Front:
     def _program_maker(self, body: ChatBody | ResponsesBody) -> MakeProgram:
         """Compiles schemas. The grammars are the engine's own, which the worker asks too, and take a moment to make."""
         vocabulary, mode = self.engine.vocabulary, body.extension.mode or "parallel"
-
-        def make(schema: Mapping[str, Any], prompt: Sequence[int]) -> Program:
-            return make_program(vocabulary, schema, mode=mode, lead=vocabulary.lead(prompt))
-
-        return make
+        return lambda schema, lead: make_program(vocabulary, schema, mode=mode, lead=lead)
 
     def _biases(self, body: Options) -> list[tuple[int, float]]:
         size = len(self.engine.vocabulary)
