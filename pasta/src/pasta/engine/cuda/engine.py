@@ -208,7 +208,8 @@ class CudaEngine(NativeEngine):
         (step.chosen or graph).done.synchronize()  # even if nothing decides: its plan is written again next
         if step.chosen is None:
             return self._decide(graph.logits[deciding], rows)
-        tokens = step.chosen.tokens[deciding].tolist()
+        every = step.chosen.tokens.tolist()
+        tokens = [every[place] for place in deciding]
         if not step.logprobs:
             return [Decoded(row.handle, token) for row, token in zip(rows, tokens, strict=True)]
         counts = [row.handle.request.params.logprobs for row in rows]
@@ -306,7 +307,7 @@ class CudaEngine(NativeEngine):
             )
         logits = self._logits[shape.rows]
 
-        def run(plan: Plan[torch.Tensor]) -> torch.Tensor:
+        def run(plan: Plan) -> torch.Tensor:
             kernels.scatter_segments(self.slot_segments, plan.slots, plan.segments)
             if self.slot_positions is not None:
                 kernels.scatter_segments(self.slot_positions, plan.slots, plan.positions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,8 +19,6 @@ from pasta.engine.cuda.request import WORDS
 from pasta.engine.cuda.sampling import Rows
 from pasta.engine.request import Row
 from pasta.engine.sampling import masks_of
-
-Array = TypeVar("Array", np.ndarray, torch.Tensor)
 
 
 class Tile(NamedTuple):
@@ -55,39 +53,49 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Generic[Array]):
+class Plan:
     """What a step is told, as views of one buffer. Each of the first seven has a number for each row."""
 
-    tokens: Array
-    positions: Array
-    slots: Array  # where each row's keys and values go
-    segments: Array
-    places: Array  # of each row in its request
-    states: Array  # what may come after it: a row of the grammar's table
-    requests: Array  # their rows of the block tables and of the parameters
-    sees: Array  # (rows, WORDS): each row's set of segments
-    tiles: Array  # (4, tiles): the fields of `Tile`, one after another
-    columns: Array  # (5, rows): those that a `Batch` begins with, in its order
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    slots: torch.Tensor  # where each row's keys and values go
+    segments: torch.Tensor
+    places: torch.Tensor  # of each row in its request
+    states: torch.Tensor  # what may come after it: a row of the grammar's table
+    requests: torch.Tensor  # their rows of the block tables and of the parameters
+    sees: torch.Tensor  # (rows, WORDS): each row's set of segments
+    tiles: torch.Tensor  # (4, tiles): the fields of `Tile`, one after another
 
     @classmethod
-    def over(cls, buffer: Array, shape: Shape) -> Plan[Array]:
+    def over(cls, buffer: torch.Tensor, shape: Shape) -> Plan:
         """The views of a buffer of 32-bit integers."""
         rows = shape.rows
-        tokens, positions, slots, segments, places, states, requests = (
-            buffer[index * rows : (index + 1) * rows] for index in range(7)
-        )
+        tokens, positions, slots, segments, places, states, requests = buffer[: 7 * rows].view(7, rows)
         return cls(
-            tokens=tokens,
-            positions=positions,
-            slots=slots,
-            segments=segments,
-            places=places,
-            states=states,
-            requests=requests,
-            sees=buffer[7 * rows : (7 + WORDS) * rows].reshape(rows, WORDS),
-            tiles=buffer[(7 + WORDS) * rows :].reshape(len(Tile._fields), shape.tiles),
-            columns=buffer[: 5 * rows].reshape(5, rows),
-        )
+            tokens, positions, slots, segments, places, states, requests,
+            buffer[7 * rows : (7 + WORDS) * rows].view(rows, WORDS),
+            buffer[(7 + WORDS) * rows :].view(len(Tile._fields), shape.tiles),
+        )  # fmt: skip
+
+    @staticmethod
+    def write(
+        shape: Shape, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int], padding_slot: int
+    ) -> bytes:
+        """The buffer's bytes; `sees` and `requests` have an entry for each row. Others write where nobody reads."""
+        count = len(requests)
+        states = array("i", bytes(4 * count))  # of rows that decide nothing any will do
+        for place, row in zip(batch.deciding, batch.rows, strict=True):
+            states[place] = row.expect
+        spare, no_tiles = bytes(4 * (shape.rows - count)), bytes(4 * (shape.tiles - len(tiles)))
+        parts: list[bytes | array[int]] = []
+        for column in (*batch[:5], states, array("i", requests)):
+            parts += (column, spare)
+        parts[5] = array("i", [padding_slot] * (shape.rows - count))
+        parts += sees
+        parts.append(WORDS * spare)
+        for field in zip(*tiles, strict=True):
+            parts += (array("i", field), no_tiles)
+        return b"".join(parts)
 
 
 class Captured:
@@ -138,7 +146,7 @@ class StepGraph(Captured):
     def __init__(
         self,
         shape: Shape,
-        run: Callable[[Plan[torch.Tensor]], torch.Tensor],
+        run: Callable[[Plan], torch.Tensor],
         *,
         logits: torch.Tensor,  # overwritten by the next launch
         padding_slot: int,
@@ -146,22 +154,15 @@ class StepGraph(Captured):
         memory: Any,  # what `torch.cuda.graph_pool_handle` gave
     ):
         host = torch.zeros(shape.size, dtype=torch.int32, pin_memory=True)
-        self.plan = Plan.over(host.numpy(), shape)
-        self.plan.slots[:] = padding_slot
+        Plan.over(host, shape).slots.fill_(padding_slot)
         self.logits = logits
-        self._padding_slot = padding_slot
+        self._shape, self._padding_slot = shape, padding_slot
+        self._sent = host.numpy().data.cast("B")
         super().__init__([host], shape.rows, lambda sent: run(Plan.over(sent, shape)), device=device, memory=memory)
 
     def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int]) -> None:
-        """Writes a step into the plan; `sees` and `requests` have an entry for each row."""
-        plan, count = self.plan, len(batch.tokens)
-        plan.columns[:, :count] = np.frombuffer(b"".join(batch[:5]), dtype=np.int32).reshape(5, count)
-        plan.slots[count:] = self._padding_slot  # rows that are not used write where nobody reads
-        plan.states[batch.deciding] = array("i", [row.expect for row in batch.rows])  # elsewhere any will do
-        plan.requests[:count] = requests
-        plan.sees[:count] = np.frombuffer(b"".join(sees), dtype=np.int32).reshape(count, WORDS)
-        plan.tiles[:, : len(tiles)] = np.array(tiles, dtype=np.int32).T
-        plan.tiles[Tile._fields.index("rows"), len(tiles) :] = 0
+        """Writes a step into the plan."""
+        self._sent[:] = Plan.write(self._shape, batch, tiles, sees, requests, self._padding_slot)
 
 
 class ChoiceGraph(Captured):

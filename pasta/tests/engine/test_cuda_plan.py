@@ -1,0 +1,37 @@
+"""What travels to a captured step, read back as the device reads it."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+import torch
+
+from pasta.core.grammar import Expect
+from pasta.engine.batch import Batch
+from pasta.engine.request import Row
+
+pytest.importorskip("triton")
+
+
+@pytest.mark.parametrize("rows,tiles", [(2, 1), (4, 2), (8, 8)])
+def test_a_plan_is_read_as_it_was_written(rows: int, tiles: int) -> None:
+    from pasta.engine.cuda.graph import Plan, Shape, Tile
+    from pasta.engine.cuda.request import WORDS
+
+    columns = [array("i", [10 * column + 1, 10 * column + 2]) for column in range(5)]
+    decides = Row(None, Expect.CHILD, 0, 0, 0, 0)  # type: ignore[arg-type]
+    batch = Batch(*columns, rows=[decides], deciding=[1])
+    sees = [(5).to_bytes(4 * WORDS, "little"), (1 << 40).to_bytes(4 * WORDS, "little")]
+    shape = Shape(rows, tiles)
+    written = Plan.write(shape, batch, [Tile(0, 2, 7, 90)], sees, [7, 7], padding_slot=99)
+    assert len(written) == 4 * shape.size
+    plan = Plan.over(torch.frombuffer(bytearray(written), dtype=torch.int32), shape)
+    read = (plan.tokens, plan.positions, plan.slots, plan.segments, plan.places)
+    assert [part[:2].tolist() for part in read] == [column.tolist() for column in columns]
+    assert plan.slots[2:].tolist() == [99] * (rows - 2)
+    assert plan.states[:2].tolist() == [0, Expect.CHILD]
+    assert plan.requests[:2].tolist() == [7, 7]
+    assert plan.sees[:2].flatten().tolist() == [5, *[0] * (WORDS - 1), 0, 1 << 8, *[0] * (WORDS - 2)]
+    assert plan.tiles[:, 0].tolist() == [0, 2, 7, 90]
+    assert not plan.tiles[1, 1:].any()
