@@ -14,7 +14,11 @@ Base = Annotated[
 ]
 EngineUrl = Annotated[
     str | None,
-    typer.Option("--engine", metavar="URL", help="Decode on a completions server, http://HOST:PORT/v1, such as vLLM."),
+    typer.Option(
+        "--engine",
+        metavar="URL",
+        help="Decode on a completions server, http://HOST:PORT/v1; or inside vLLM, vllm://FOLDER.",
+    ),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU where there is one.")]
 Dtype = Annotated[

@@ -18,7 +18,6 @@ from pasta.errors import UsageError
 if TYPE_CHECKING:
     from pasta.engine.base import Engine
     from pasta.engine.native import NativeEngine
-    from pasta.engine.remote import RemoteEngine
 
 PATIENCE_S = 2.0  # what takes less goes without saying
 
@@ -67,11 +66,18 @@ def load_engine(name: str | None, **options: Any) -> NativeEngine:
         return load.load_engine(name, **options)
 
 
-def connect_engine(url: str, model: str | None, *, context: int | None = None, **local: Any) -> RemoteEngine:
-    """Finds a model on a server; `local` are the options that only a model on this machine has."""
+def connect_engine(url: str, model: str | None, *, context: int | None = None, **local: Any) -> Engine:
+    """Finds a model on a server, or starts vLLM here; `local` are the options that only our own engines have."""
     for name, value in local.items():
         if value is not None:
             raise UsageError(f"--{name} is for a model on this machine, and --engine decodes on another")
+    if url.startswith("vllm://"):
+        if model is not None:
+            raise UsageError(f"--model {model} and --engine {url} both name a model", "leave --model out")
+        with patiently(f"starting {url}"):
+            from pasta.engine.vllm.core import start_at
+
+            return start_at(url, context=context)
     with patiently(f"connecting to {url}"):
         from pasta.engine import connect
 

@@ -82,10 +82,10 @@ def load(
 
 
 def connect(url: str, model: str | None = None, *, key: str = "", context: int | None = None) -> Model:
-    """A model on a completions server such as vLLM, up to and including `/v1`.
+    """A model on a completions server such as vLLM; or inside vLLM, in this process.
 
     Args:
-        url: The server.
+        url: The server, up to and including `/v1`. `vllm://FOLDER` starts vLLM here, and decodes exact threads in it.
         model: The folder that the server loaded, for its tokenizer; None where the server says one that is also here.
         key: Sent as a bearer token.
         context: Use no more positions than this.
@@ -93,6 +93,10 @@ def connect(url: str, model: str | None = None, *, key: str = "", context: int |
     Example:
         >>> model = pasta.connect("http://localhost:8000/v1")
     """
+    if url.startswith("vllm://"):
+        from pasta.engine.vllm.core import start_at
+
+        return Model(start_at(url, context=context))
     from pasta.engine.connect import connect_engine
 
     return Model(connect_engine(url, model, key=key, context=context))

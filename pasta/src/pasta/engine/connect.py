@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
-from pasta.core.positions import Positions
 from pasta.core.tree import require_tags
-from pasta.core.vocabulary import SYNC, Vocabulary
+from pasta.core.vocabulary import SYNC
+from pasta.engine.exported import HINT_MODEL, read_json, read_positions, read_vocabulary
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client, Refused, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
 from pasta.models import hub
-from pasta.models.checkpoint import quiet, read_tokenizer
-
-HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
 
 
 def connect_engine(url: str, model: str | None = None, *, key: str = "", context: int | None = None) -> RemoteEngine:
@@ -42,9 +38,7 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
             model=str(served["id"]),
             name=folder.name,
             context=min(int(known), context or 1 << 30),
-            trained=Positions.parse(
-                (read_json(folder / "config.json").get("pasta") or {}).get("positions", "predicted")
-            ),
+            trained=read_positions(folder),
         )
         check(engine)
         engine.penalises = knows_penalty(engine)
@@ -78,23 +72,6 @@ def find_folder(served: dict[str, Any], model: str | None) -> Path:
     if "/" in name and hub.is_id(name):
         return hub.tokenizer_folder(name)
     raise UnknownModel(f"the tokenizer of {name} is not here", HINT_MODEL)
-
-
-def read_vocabulary(folder: Path) -> Vocabulary:
-    with quiet():
-        tokenizer = read_tokenizer(folder)
-    ends = read_json(folder / "generation_config.json").get("eos_token_id")
-    vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
-    if vocabulary.tags is None:
-        raise PastaError(f"the tokenizer in {folder} has no PASTA tags", HINT_MODEL)
-    return vocabulary
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def check(engine: RemoteEngine) -> None:

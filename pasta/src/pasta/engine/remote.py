@@ -4,7 +4,8 @@ A request carries all the tokens before it, so that the server needs to know not
 cache shares what requests begin with. Positions and attention are those of ordinary text: layout `stitched`.
 
 The server does not know the grammar either. Tokens are taken as they come, and one that may not come here is asked for
-again, alone, from those that may: then every token has the distribution that the native engine gives it.
+again from those that may: then every token has the distribution that the native engine gives it. Of a bias no server
+is sent more than vLLM bears: above 1,024 tokens its engine ends, for everybody.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from pasta.errors import UsageError
 
 PATIENCE_S = 0.05  # how long a step waits for a token: others may want to join or leave meanwhile
 BAN, FAVOUR = -100.0, 100.0  # as far as a logit bias goes
+MOST_BIASES = 1024  # in one request
+TRIES = 16  # refused tokens at one place, before the server is given up
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +53,8 @@ class Handle:
     expect: Expect | None = None  # what may come next; None: nothing is decoded
     stream: Stream | None = None
     offered: int | None = None  # the token that the stream gave last, until it is fed
-    corrected: bool = False  # whether the stream was asked for what may come, and for nothing else
+    refused: list[int] = field(default_factory=list)  # what the server offered at this place, and may not come
+    banned: frozenset[int] = frozenset()  # what the stream was told never to give
     first: Stream | None = None
     failures: int = 0  # one after another
 
@@ -118,6 +122,7 @@ class RemoteEngine:
         if token != thread.offered or expect is None:
             self._drop(thread)
         thread.offered = None
+        thread.refused.clear()
         thread.expect = expect
         if expect is not None:
             self._waiting[thread] = None
@@ -196,12 +201,16 @@ class RemoteEngine:
             if self._may_come(handle, token):
                 handle.offered = token
                 return Decoded(handle, token, logprobs)
-            if handle.corrected:
+            if token in handle.banned:
                 message = f"token {token} may not come here, and the server ignores logit_bias"
                 return Decoded(handle, ServerError(message))
+            if len(handle.refused) == TRIES:
+                message = f"the server offers {TRIES} tokens in a row that may not come here"
+                return Decoded(handle, ServerError(message, "is it the model that --model names?"))
             self.client.usage.corrections += 1
+            handle.refused.append(token)
             self._drop(handle)
-            self._ask(handle, refused=token)
+            self._ask(handle)
             return None
         if ended and stream.last is None:
             error = Unavailable("the server ended a completion without a token", "see the server's log")
@@ -223,20 +232,25 @@ class RemoteEngine:
         allowed = self.grammar.allowed[handle.expect]
         return token < len(allowed) and bool(allowed[token])
 
-    def _ask(self, handle: Handle, *, refused: int | None = None) -> None:
-        """Starts a stream after what the thread holds; where a token was refused, one token of those that may come."""
-        request = handle.request
-        bias = self._bias(handle) if refused is None else self._correction(handle, refused)
-        handle.corrected = refused is not None
+    def _ask(self, handle: Handle) -> None:
+        """Starts a stream after what the thread holds; where a token was refused, of those that may come.
+
+        In text that is the same grammar for the whole stream, which then ends with a promise; else it is for one token.
+        """
+        request, refused = handle.request, len(handle.refused)
+        bias = self._correction(handle) if refused else self._bias(handle)
+        handle.banned = frozenset(token for token, value in bias.items() if value == BAN)
+        in_text = handle.expect is not None and handle.expect.is_text
         # A correction is a draw of its own: with the same numbers it would not be free of what was refused.
-        path = (*handle.path, -1) if handle.corrected else handle.path
+        path = (*handle.path, -refused) if refused else handle.path
         seed = int(uniform(request.params.seed, path, len(handle.ids)) * 2**31)
-        most = 1 if handle.corrected else self.context - len(handle.ids)
+        most = 1 if refused and not in_text else self.context - len(handle.ids)
         wait = self.retries_s[handle.failures - 1] if handle.failures else 0.0
         # Where the bias favours, a penalty would divide it too: nothing that was said before could come.
-        favours = handle.corrected and FAVOUR in bias.values()
+        favours = refused and FAVOUR in bias.values()
         penalty = 1.0 if favours else request.params.repetition_penalty
-        handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty)
+        stops = [self.grammar.tags.promise] if refused and self.grammar is not None else []
+        handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty, stops)
         handle.first = handle.first or handle.stream
 
     def _open(
@@ -248,9 +262,10 @@ class RemoteEngine:
         seed: int = 0,
         wait_s: float = 0.0,
         penalty: float = 1.0,
+        stops: Sequence[int] = (),
     ) -> Stream:
         params, tags = request.params, self.vocabulary.tags
-        ends = sorted(self.vocabulary.eos)
+        ends = [*sorted(self.vocabulary.eos), *stops]
         body = {
             "model": self.model,
             "prompt": list(ids),
@@ -292,14 +307,23 @@ class RemoteEngine:
             bias[tags.promise] = handle.request.params.parallelism
         return bias
 
-    def _correction(self, handle: Handle, refused: int) -> dict[int, float]:
-        """The grammar as a bias: against what may not come, or for what may, whichever is shorter."""
+    def _correction(self, handle: Handle) -> dict[int, float]:
+        """The grammar as a bias: against what may not come, or for what may, whichever is short enough.
+
+        A topic is neither: there what was refused is banned, and what is the likeliest to be. What is left of the
+        model's distribution, once all that was refused is gone, is that of what may come.
+        """
         assert self.grammar is not None and handle.expect is not None
         allowed = self.grammar.allowed[handle.expect]
-        if allowed.sum() * 2 > len(allowed):
-            bias = dict.fromkeys([*np.flatnonzero(~allowed).tolist(), refused], BAN)
-        else:
+        forbidden = np.flatnonzero(~allowed).tolist()
+        if len(forbidden) < MOST_BIASES:
+            bias = dict.fromkeys([*handle.refused, *forbidden], BAN)
+        elif allowed.sum() < MOST_BIASES:
             bias = dict.fromkeys(np.flatnonzero(allowed).tolist(), FAVOUR)
+        else:
+            tags = [tag for tag in sorted(self.grammar.tags.all | self.vocabulary.eos) if not allowed[tag]]
+            likeliest = forbidden[: MOST_BIASES - 1]  # vocabularies begin with what is most frequent
+            bias = dict.fromkeys([*handle.refused, *tags, *likeliest][: MOST_BIASES - 1], BAN)
         dial = handle.request.params.parallelism
         if dial and allowed[self.grammar.tags.promise]:
             bias[self.grammar.tags.promise] = dial

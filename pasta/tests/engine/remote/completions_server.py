@@ -132,6 +132,9 @@ class Handler(BaseHTTPRequestHandler):
             return self._reply(404, {"detail": "Not Found"})
         if "refuse" in self.server.quirks:
             return self._reply(503, {"error": {"message": "not now"}})
+        if len(body.get("logit_bias", ())) > 1024:  # vLLM's engine ends there, for everybody
+            self.server.errors.append(ValueError(f"Too many logit bias tokens: {len(body['logit_bias'])}"))
+            return self._reply(500, {"error": {"message": "EngineDeadError"}})
         size = self.server.model.get_input_embeddings().weight.shape[0]
         if max(body["prompt"]) >= size:
             return self._reply(400, {"error": {"message": f"Token id {max(body['prompt'])} is out of vocabulary"}})

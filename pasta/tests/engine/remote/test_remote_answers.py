@@ -9,6 +9,8 @@ import pytest
 import torch
 from completions_server import CompletionsServer
 from remote_support import ROWS, native_of, served
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
@@ -21,7 +23,7 @@ from pasta.engine.remote import RemoteEngine
 from pasta.errors import UsageError
 from pasta.lang import parse, plain
 from pasta.models.tags import add_tags
-from support import Stepper, byte_tokenizer, tiny_model
+from support import SIZES, Stepper, byte_tokenizer, tiny_model
 
 
 def test_training_in_this_layout_is_decoding_in_it(native: NativeEngine) -> None:
@@ -77,6 +79,60 @@ def test_the_grammar_holds_though_the_server_does_not_know_it(tmp_path: Path, di
         assert answer.tree == generate(native, "Why?", **options, positions="stitched").tree
         corrections = [seen for seen in server.seen if seen.body["max_tokens"] == 1 and "logit_bias" in seen.body]
         assert (len(corrections) > 5) == (dial > 0)
+
+
+def test_no_bias_is_longer_than_vllm_bears(tmp_path: Path) -> None:
+    """Topics of a large vocabulary: neither what may come nor what may not fits into a bias."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = [f"{a}{b}{c}" for a in "abcdefghijkl" for b in "abcdefghijkl" for c in "abcdefghij"]  # may stand in a topic
+    others = [f'"{word}' for word in words]  # may not
+    known = {piece: index for index, piece in enumerate([*letters, *others, *words])}
+    tokenizer = Tokenizer(models.BPE(known, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>")
+    vocabulary = Vocabulary(fast)
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(**{**SIZES, "vocab_size": len(fast)}))
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.25)
+    add_tags(model, vocabulary)
+    model.save_pretrained(tmp_path)
+    fast.save_pretrained(tmp_path)
+    native = native_of(str(tmp_path))
+    prompt = [5, 6, 7]
+    with served(native, str(tmp_path)) as server:
+        engine = connect(server.url, str(tmp_path))
+        for expect in (Expect.TOPIC_START, Expect.TOPIC, Expect.LENGTH, Expect.TEXT_PROMISE):
+            assert engine.grammar is not None
+            allowed = torch.from_numpy(engine.grammar.allowed[expect])
+            thread = engine.open(prompt, expect, SamplingParams())
+            while not (step := engine.step()):
+                pass
+            engine.close(thread)
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([prompt])).logits[0, -1]
+            assert step[0].token == int(logits.masked_fill(~allowed, -torch.inf).argmax())
+        assert engine.client.usage.corrections > 0
+        assert 900 < max(len(seen.body.get("logit_bias", ())) for seen in server.seen) <= 1024
+
+
+def test_a_correction_in_text_is_one_request(tmp_path: Path) -> None:
+    """The grammar of text stays as it is up to the next promise, so the stream goes on with it."""
+    model, vocabulary = tiny_model(seed=3), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    model.save_pretrained(tmp_path)
+    vocabulary.tokenizer.save_pretrained(tmp_path)
+    with served(native_of(str(tmp_path)), str(tmp_path)) as server:
+        engine = connect(server.url)
+        before = engine.client.usage.snapshot()
+        server.seen.clear()
+        for seed in range(12):
+            generate(engine, "Why?", temperature=3.0, seed=seed, max_tokens=12, plain=True)
+        corrections = engine.client.usage.corrections - before["corrections"]
+        assert corrections > 0
+        assert len(server.seen) == 12 + corrections
 
 
 def test_sequential(remote: RemoteEngine, native: NativeEngine) -> None:

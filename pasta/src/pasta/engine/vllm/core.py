@@ -7,14 +7,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
-from pasta.core.positions import Positions
-from pasta.engine.connect import read_json, read_vocabulary
+from pasta.engine.exported import read_json, read_positions, read_vocabulary
 from pasta.engine.vllm import plugin
 from pasta.engine.vllm.engine import Output, VllmEngine
 from pasta.engine.vllm.terms import KEY
-from pasta.errors import PastaError, UnsupportedModel
+from pasta.errors import PastaError, UnknownModel, UnsupportedModel
 
+SCHEME = "vllm://"
 INSTALL = 'pip install "pasta-decoding[vllm]"'
 GRAPH_ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # of the steps that are CUDA graphs
 
@@ -103,6 +104,23 @@ def command_line(folder: Path) -> list[str]:
     return ["vllm", "serve", str(folder), *flags]
 
 
+def start_at(url: str, *, context: int | None = None) -> VllmEngine:
+    """An engine by its address: `vllm://FOLDER`, and vLLM's own options after a question mark, as in a URL."""
+    place, _, query = url.removeprefix(SCHEME).partition("?")
+    folder = Path(place).expanduser()
+    if not (folder / "config.json").is_file():
+        raise UnknownModel(f"{folder} holds no model", "write one: pasta export --output FOLDER")
+    return start_engine(folder.resolve(), context=context, **{key: read_value(text) for key, text in parse_qsl(query)})
+
+
+def read_value(text: str) -> Any:
+    """JSON where it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def start_engine(folder: Path, *, context: int | None = None, **options: Any) -> VllmEngine:
     """An engine inside vLLM, for a folder that `pasta export` wrote."""
     vocabulary = read_vocabulary(folder)
@@ -114,6 +132,6 @@ def start_engine(folder: Path, *, context: int | None = None, **options: Any) ->
         vocabulary,
         size=int(core.llm.model_config.get_vocab_size()),
         context=min(known, context or known),
-        positions=Positions.parse((config.get("pasta") or {}).get("positions", "predicted")),
+        positions=read_positions(folder),
         name=folder.name,
     )

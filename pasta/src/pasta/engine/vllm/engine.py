@@ -81,7 +81,7 @@ class VllmEngine:
     """Decodes inside vLLM. `size` is the number of logits."""
 
     lockstep = False  # the workers' interpreters give the turns
-    row_cost = None
+    row_cost: float | None = None
     drafts = False
     max_requests = UNLIMITED
     max_segments = 32 * WORDS - 1  # one is nobody's

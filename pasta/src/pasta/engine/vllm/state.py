@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from vllm.config.compilation import CUDAGraphMode
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
-from pasta.engine.connect import read_vocabulary
+from pasta.engine.exported import read_vocabulary
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.plan import Span, deciding_rows
 from pasta.engine.vllm.sampler import Answer, Choice, LaneSampler
@@ -27,8 +28,6 @@ class PastaModelState(DefaultModelState):
 
     def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device):
         super().__init__(vllm_config, model, encoder_cache, device)
-        from pathlib import Path
-
         config, parallel = self.model_config, vllm_config.parallel_config
         self.sampler = LaneSampler(read_vocabulary(Path(config.tokenizer)), config.get_vocab_size(), device)
         self.heads = config.get_num_attention_heads(parallel)
@@ -118,7 +117,7 @@ class PastaModelState(DefaultModelState):
         ]
 
     def _planned(self, rows: int, block_tables: torch.Tensor, block_size: int) -> PlannedStep:
-        rows = rows if rows <= 32 else -(-rows // 32) * 32 if rows <= 512 else 1 << (rows - 1).bit_length()
+        rows = 1 << (rows - 1).bit_length()  # every other number would be kernels to compile
         if rows not in self._steps:
             self._steps[rows] = PlannedStep(rows, self.heads, self.kv_heads, self.head_size, block_tables, block_size)
         return self._steps[rows]

@@ -1,0 +1,37 @@
+"""A folder that `pasta export` wrote: what an engine must know of a model that another program runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pasta.core.positions import Positions
+from pasta.core.vocabulary import Vocabulary
+from pasta.errors import PastaError
+from pasta.models.checkpoint import quiet, read_tokenizer
+
+HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    with quiet():
+        tokenizer = read_tokenizer(folder)
+    ends = read_json(folder / "generation_config.json").get("eos_token_id")
+    vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
+    if vocabulary.tags is None:
+        raise PastaError(f"the tokenizer in {folder} has no PASTA tags", HINT_MODEL)
+    return vocabulary
+
+
+def read_positions(folder: Path) -> Positions:
+    """The scheme that the model was trained with."""
+    return Positions.parse((read_json(folder / "config.json").get("pasta") or {}).get("positions", "predicted"))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Nothing where there is no such file."""
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
