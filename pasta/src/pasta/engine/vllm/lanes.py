@@ -54,6 +54,11 @@ class Lanes:
         self._own: dict[int, int] = {}  # by thread: where the stream has the token that it chose in this step
 
     @property
+    def held(self) -> int:
+        """How many tokens the request has, the prompt's included."""
+        return self.prompt_length + len(self.tokens)
+
+    @property
     def finished(self) -> bool:
         return self.interpreter.finish_reason is not None
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pasta.engine.vllm.lanes import ROOT, WORDS, Lanes
 
+COLUMNS = 7  # numbers of each row, beside what it sees
 PLAIN = np.array([1 << ROOT, *[0] * (WORDS - 1)], dtype=np.int32)  # what a request without threads sees
 
 
@@ -27,7 +28,8 @@ class Span(NamedTuple):
 class Plan:
     """A step as numbers of 32 bits, in views of one buffer: it travels to the device in one piece.
 
-    `own` is 1 where the row's token and position are those here and not vLLM's. Rows and tiles beyond a step's own
+    `own` is 1 where the row's token and position are those here and not vLLM's; `states` is what may come after it, a
+    row of the grammar's table. Rows and tiles beyond a step's own
     are idle. A tile is up to `tile_rows` rows of one request, which read its keys together: its first row, their
     number, the request's row of the block tables, and how many slots it holds.
     """
@@ -35,14 +37,14 @@ class Plan:
     def __init__(self, rows: int, buffer: np.ndarray | None = None):
         self.rows = rows
         self.buffer = np.zeros(self.size(rows), dtype=np.int32) if buffer is None else buffer
-        columns = self.buffer[: 5 * rows].reshape(5, rows)
-        self.own, self.tokens, self.positions, self.segments, self.places = columns
-        self.sees = self.buffer[5 * rows : (5 + WORDS) * rows].reshape(rows, WORDS)
-        self.tiles = self.buffer[(5 + WORDS) * rows :].reshape(4, rows)
+        columns = self.buffer[: COLUMNS * rows].reshape(COLUMNS, rows)
+        self.own, self.tokens, self.positions, self.segments, self.places, self.requests, self.states = columns
+        self.sees = self.buffer[COLUMNS * rows : (COLUMNS + WORDS) * rows].reshape(rows, WORDS)
+        self.tiles = self.buffer[(COLUMNS + WORDS) * rows :].reshape(4, rows)
 
     @staticmethod
     def size(rows: int) -> int:
-        return (9 + WORDS) * rows
+        return (COLUMNS + WORDS + 4) * rows
 
     def fill(self, spans: Sequence[Span], tile_rows: int) -> None:
         row = tile = 0
@@ -51,6 +53,7 @@ class Plan:
             rows = slice(row, row + span.rows)
             self.places[rows] = np.arange(span.start, span.end)
             self.segments[rows] = ROOT
+            self.requests[rows] = index
             if span.lanes is not None and span.end > span.lanes.prompt_length:
                 self._fill_lanes(span, rows)
             self.sees[rows] = PLAIN if span.lanes is None else span.lanes.words()[self.segments[rows]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,10 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import uniform
 from pasta.engine.sampling import add_biases, choose
 from pasta.engine.vllm.lanes import Lane, Lanes
+from pasta.engine.vllm.plan import Span
 from pasta.engine.vllm.terms import Terms
+
+AHEAD = 256  # slots that a request has beyond those of its next step, for steps that its worker takes on its own
 
 
 @dataclass(slots=True, eq=False)
@@ -38,10 +41,46 @@ class Answer:
             stream = lanes.take(chosen)
         except ValueError:  # a script with a tag where none can come: the front says so; here the answer ends
             return [*chosen, *lanes.cut()]
-        held = lanes.prompt_length + len(lanes.tokens)
-        if not lanes.finished and held + 2 * len(lanes.deciding) + 2 > self.room:
+        if not lanes.finished and lanes.held + 2 * len(lanes.deciding) + 2 > self.room:
             stream += lanes.cut()
         return stream
+
+
+@dataclass(slots=True)
+class Burst:
+    """Steps that a worker takes on its own, one after another, while vLLM's scheduler knows of one.
+
+    Only where every request of a step decodes in threads, and as long as all have slots that were allotted ahead.
+    """
+
+    answers: list[Answer]
+    streams: list[list[int]]  # what each has come to in this step of vLLM's
+    rooms: list[int]  # how many tokens each may hold
+    pending: list[int] = field(init=False)  # of each, how many were not computed
+    extra: list[int] = field(init=False)  # of each, how many were computed beyond what vLLM scheduled
+
+    def __post_init__(self) -> None:
+        self.pending = [len(stream) for stream in self.streams]
+        self.extra = [0] * len(self.streams)
+
+    def run(self, steps: int, decide: Callable[[list[Span], list[Choice]], list[int]]) -> None:
+        """`decide` computes the spans, and returns the token of each choice."""
+        for _ in range(steps):
+            spans = [
+                Span(answer.lanes, answer.lanes.held - count, count)
+                for answer, count in zip(self.answers, self.pending, strict=True)
+            ]
+            if any(answer.lanes.finished for answer in self.answers):
+                return  # it is to be told
+            if any(span.end > room or not span.rows for span, room in zip(spans, self.rooms, strict=True)):
+                return
+            choices = [Choice(answer, lane) for answer in self.answers for lane in range(len(answer.lanes.deciding))]
+            chosen = iter(decide(spans, choices))
+            for index, answer in enumerate(self.answers):
+                stream = answer.take([(lane, next(chosen)) for lane in range(len(answer.lanes.deciding))])
+                self.extra[index] += self.pending[index]
+                self.pending[index] = len(stream)
+                self.streams[index] = self.streams[index] + stream
 
 
 class Choice(NamedTuple):
@@ -61,7 +100,9 @@ class LaneSampler:
     def __init__(self, vocabulary: Vocabulary, size: int, device: torch.device):
         self.vocabulary = vocabulary
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
+        self.device = device
         self._forbidden = None if self.grammar is None else torch.from_numpy(~self.grammar.allowed).to(device)
+        self.forbidden = None if self._forbidden is None else self._forbidden.to(torch.uint8)
         tags = vocabulary.tags.all if vocabulary.tags else frozenset()
         self._spared = torch.tensor(sorted(vocabulary.eos | tags), dtype=torch.long, device=device)
 
@@ -88,11 +129,14 @@ class LaneSampler:
             uniform(own.seed, self._path(choice), choice.lane.position + 1) if own.temperature > 0 else 0.0
             for choice, own in zip(choices, params, strict=True)
         ]
-        tokens = choose(logits, params, draws)
-        for row, choice in enumerate(choices):
-            if choice.answer.terms.script is not None:
-                tokens[row] = self._scripted(choice, tokens[row])
-        return tokens
+        return self.play(choose(logits, params, draws), choices)
+
+    def play(self, tokens: list[int], choices: Sequence[Choice]) -> list[int]:
+        """The tokens, but where a script says otherwise."""
+        return [
+            token if choice.answer.terms.script is None else self._scripted(choice, token)
+            for token, choice in zip(tokens, choices, strict=True)
+        ]
 
     def _scripted(self, choice: Choice, token: int) -> int:
         """What a script says; where it says nothing, the model's own."""

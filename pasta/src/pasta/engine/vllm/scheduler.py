@@ -7,14 +7,16 @@ from typing import Any
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request, RequestStatus
 
+from pasta.engine.vllm.sampler import AHEAD
 from pasta.engine.vllm.terms import KEY, Terms
 
 
 class PastaScheduler(Scheduler):
     """A step computes what a request's stream has not computed yet: one token for each live thread.
 
-    Two things differ. A stream ends with its end token twice in a row, and nowhere else. And the keys of an answer are
-    not those of its tokens read as text: prompts enter the prefix cache, answers never do.
+    Three things differ. A worker may take several steps at once, in slots that it was given ahead: after a stream's
+    tokens it says how many of them are not computed. A stream ends with its end token twice in a row, and nowhere else.
+    And the keys of an answer are not those of its tokens read as text: prompts enter the prefix cache, answers do not.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -23,8 +25,9 @@ class PastaScheduler(Scheduler):
         allocate = self.kv_cache_manager.allocate_slots
 
         def allocate_slots(request: Request, *args: Any, **kwargs: Any) -> Any:
-            if self._end_of(request) is not None and request.num_output_tokens:
-                kwargs["delay_cache_blocks"] = True
+            threads = self._end_of(request) is not None
+            kwargs["num_lookahead_tokens"] = AHEAD if threads and request.num_output_tokens else 0
+            kwargs["delay_cache_blocks"] = threads and request.num_output_tokens > 0
             return allocate(request, *args, **kwargs)
 
         self.kv_cache_manager.allocate_slots = allocate_slots
@@ -40,7 +43,9 @@ class PastaScheduler(Scheduler):
         end = self._end_of(request)
         if end is None:
             return super()._update_request_with_output(request, new_token_ids)
+        pending = new_token_ids.pop()  # how many of them the worker has not computed
         request.append_output_token_ids(new_token_ids)
+        request.num_computed_tokens = request.num_tokens - pending
         if new_token_ids[-2:] == [end, end]:
             request.status = RequestStatus.FINISHED_STOPPED
         elif request.num_tokens >= self.max_model_len:

@@ -15,10 +15,13 @@ from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
 from pasta.engine.exported import read_vocabulary
 from pasta.engine.vllm import kernels
+from pasta.engine.vllm.graph import StepGraph
 from pasta.engine.vllm.plan import Span, deciding_rows
-from pasta.engine.vllm.sampler import Answer, Choice, LaneSampler
+from pasta.engine.vllm.sampler import AHEAD, Answer, Burst, Choice, LaneSampler
 from pasta.engine.vllm.step import PlannedStep, to_device
 from pasta.engine.vllm.terms import KEY, Terms
+
+BURST = 8  # steps of threads in one of vLLM's
 
 log = logging.getLogger("pasta")
 
@@ -35,8 +38,16 @@ class PastaModelState(DefaultModelState):
         self.head_size = config.get_head_size()
         self.answers: dict[str, Answer] = {}
         self.rows: list[list[tuple[int, int]]] = []  # of the step under way: by request, its lanes that decide
+        alone = parallel.world_size == 1 and not config.enforce_eager  # graphs of our own know no other ranks
+        self.burst = BURST if alone else 1
         self._steps: dict[int, PlannedStep] = {}  # by the number of rows
+        self._graphs: dict[int, StepGraph] = {}  # likewise
+        self._graph_memory: Any = None
         self._slot_segments: torch.Tensor | None = None
+        self._spans_now: list[Span] = []  # of the step under way
+        self._names: list[str] = []  # of its requests
+        self._tables: torch.Tensor | None = None  # the block tables of the step under way, and of all others
+        self._layers: list[str] = []
 
     # -- requests -----------------------------------------------------------------------------------------
 
@@ -75,7 +86,10 @@ class PastaModelState(DefaultModelState):
         if self._slot_segments is None:
             slots = kv_cache_config.num_blocks * kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
             self._slot_segments = torch.zeros(slots, dtype=torch.int32, device=self.device)
-        spans = self._spans(input_batch)
+        spans = self._spans_now = self._spans(input_batch)
+        self._names = input_batch.req_ids
+        self._tables, self._block_size = block_tables[0], builder.block_size
+        self._layers = [name for group in attn_groups[0] for name in group.layer_names]
         threads = any(span.lanes is not None for span in spans)
         if for_capture or cudagraph_mode == CUDAGraphMode.FULL or threads or self.dtype == torch.float32:
             step = self._planned(input_batch.num_tokens_after_padding, block_tables[0], builder.block_size)
@@ -98,14 +112,21 @@ class PastaModelState(DefaultModelState):
 
     def prepare_inputs(self, input_batch: Any, req_states: Any) -> dict[str, Any]:
         self.rows = []
-        if self.answers:
-            spans = self._spans(input_batch)
-            if any(span.lanes is not None for span in spans):
-                self.rows = deciding_rows(spans)
-                self._ask_for_logits(input_batch)
+        if any(span.lanes is not None for span in self._spans_now):
+            self.rows = deciding_rows(self._spans_now)
+            self._ask_for_logits(input_batch)
         return super().prepare_inputs(input_batch, req_states)
 
+    def postprocess_state(self, idx_mapping: torch.Tensor, num_sampled: torch.Tensor, computed: Any = None) -> None:
+        """vLLM counted what stands after a stream's tokens as one of them."""
+        if self.rows:
+            index = [place for place, req_id in enumerate(self._names) if req_id in self.answers]
+            if index:
+                rows = torch.tensor(index, device=self.device)
+                self.totals[idx_mapping[rows].long()] -= (num_sampled[rows] > 0).to(self.totals.dtype)
+
     def custom_sampler(self, sampler: Any) -> tuple[Any, Any]:
+        self.totals = sampler.req_states.total_len.gpu
         return PastaSampler(sampler, self), None
 
     def _spans(self, batch: Any) -> list[Span]:
@@ -121,6 +142,32 @@ class PastaModelState(DefaultModelState):
         if rows not in self._steps:
             self._steps[rows] = PlannedStep(rows, self.heads, self.kv_heads, self.head_size, block_tables, block_size)
         return self._steps[rows]
+
+    def go_on(self, answers: list[Answer], streams: list[list[int]]) -> Burst:
+        """More steps of these answers, where all of them decode and nothing else does."""
+        burst = Burst(answers, streams, [min(span.end + AHEAD, self.max_model_len) for span in self._spans_now])
+        pairs = zip(self._spans_now, answers, strict=True)
+        if all(streams) and all(span.start >= answer.lanes.prompt_length for span, answer in pairs):
+            burst.run(self.burst - 1, self._decide)
+        return burst
+
+    def _decide(self, spans: list[Span], choices: list[Choice]) -> list[int]:
+        rows = 1 << (sum(span.rows for span in spans) - 1).bit_length()
+        if rows not in self._graphs:
+            assert self._tables is not None and self._slot_segments is not None
+            self._graph_memory = self._graph_memory or torch.cuda.graph_pool_handle()
+            self._graphs[rows] = StepGraph(
+                self.model,
+                self.vllm_config,
+                self._layers,
+                PlannedStep(rows, self.heads, self.kv_heads, self.head_size, self._tables, self._block_size),
+                self.sampler,
+                slot_segments=self._slot_segments,
+                block_tables=self._tables,
+                block_size=self._block_size,
+                memory=self._graph_memory,
+            )
+        return self._graphs[rows].run(spans, choices, self.sampler)
 
     def _ask_for_logits(self, batch: Any) -> None:
         """A row of logits for each lane that decides; for a request that has none, its last, as vLLM wants it."""
@@ -149,6 +196,16 @@ class PastaSampler:
         plain = [index for index, answer in enumerate(answers) if answer is None]
         starts = batch.cu_num_logits_np.tolist()
         streams = self._decide(logits, answers, starts)
+        extra = np.zeros(len(answers), dtype=np.int32)
+        decoding = [answer for answer in answers if answer is not None]
+        if not plain:
+            burst = state.go_on(decoding, streams)
+            streams, extra[:] = burst.streams, burst.extra
+            pending = burst.pending
+        else:
+            pending = [len(stream) for stream in streams]
+        # After a stream's tokens stands how many of them are not computed.
+        streams = [[*stream, count] if stream else [] for stream, count in zip(streams, pending, strict=True)]
         width = max(1, *(len(stream) for stream in streams))
         sampled = np.zeros((len(answers), width), dtype=np.int64)
         counts = np.zeros(len(answers), dtype=np.int32)
@@ -167,7 +224,7 @@ class PastaSampler:
             if logprobs is not None:
                 before = np.cumsum([0, *(answer is None for answer in answers)])
                 logprobs = logprobs._replace(cu_num_generated_tokens=before.tolist())
-        return SamplerOutput(tokens, logprobs, None, taken, torch.zeros_like(taken))
+        return SamplerOutput(tokens, logprobs, None, taken, to_device(-extra, logits.device))
 
     def _decide(self, logits: torch.Tensor, answers: list[Answer | None], starts: list[int]) -> list[list[int]]:
         choices: list[Choice] = []

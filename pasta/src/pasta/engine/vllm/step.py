@@ -10,7 +10,7 @@ import torch
 from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.lanes import WORDS
-from pasta.engine.vllm.plan import Plan, Span
+from pasta.engine.vllm.plan import COLUMNS, Plan, Span
 
 MOST_SPLITS = 16  # stretches of an answer's slots that are read side by side
 PARTS = 1024  # rows times splits, at the most
@@ -36,11 +36,9 @@ class PlannedStep:
             block_size=block_size, max_blocks=block_tables.stride(0), words=WORDS, device=device, processors=0,
             splits=min(MOST_SPLITS, max(1, PARTS // rows)),
         )  # fmt: skip
-        columns = self._device[: 5 * rows].view(5, rows)
-        self._columns = (columns[0], columns[1], columns[2], columns[3])
-        self._places = columns[4]
-        self._sees = self._device[5 * rows : (5 + WORDS) * rows].view(rows, WORDS)
-        self._tiles = self._device[(5 + WORDS) * rows :].view(4, rows)
+        self.columns = self._device[: COLUMNS * rows].view(COLUMNS, rows)  # in the order of `Plan`
+        self._sees = self._device[COLUMNS * rows : (COLUMNS + WORDS) * rows].view(rows, WORDS)
+        self._tiles = self._device[(COLUMNS + WORDS) * rows :].view(4, rows)
 
     def launch(
         self,
@@ -51,12 +49,20 @@ class PlannedStep:
         slot_segments: torch.Tensor,
         block_tables: torch.Tensor,
     ) -> None:
+        """Tells vLLM's buffers of the rows that are our own, and works out the mask."""
         self.plan.fill(spans, self.tile_rows)
+        self.send()
+        own, tokens, positions_, segments = self.columns[:4]
+        kernels.apply((own, tokens, positions_, segments), input_ids, positions, slots, slot_segments)
+        self.build_mask(slot_segments, block_tables)
+
+    def send(self) -> None:
         self._device.copy_(self._host, non_blocking=True)
-        kernels.apply(self._columns, input_ids, positions, slots, slot_segments)
+
+    def build_mask(self, slot_segments: torch.Tensor, block_tables: torch.Tensor) -> None:
         self.attention.build_mask(
             tiles=self._tiles,
-            places=self._places,
+            places=self.columns[4],
             sees=self._sees,
             slot_segments=slot_segments,
             block_tables=block_tables,

@@ -1,0 +1,83 @@
+"""A step of threads alone as one CUDA graph: plan, forward pass, logits, grammar and choice.
+
+vLLM's own graphs hold the forward pass, and its scheduler stands between two of them. Where every request of a step
+decodes in threads, the worker takes a few steps by itself with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from vllm.forward_context import set_forward_context
+
+from pasta.engine.cuda.kernels import masked_argmax
+from pasta.engine.vllm import kernels
+from pasta.engine.vllm.attention import LaneMetadata
+from pasta.engine.vllm.plan import Span, deciding_rows
+from pasta.engine.vllm.sampler import Choice, LaneSampler
+from pasta.engine.vllm.step import PlannedStep
+
+
+class StepGraph:
+    """A captured step of so many rows. `layers` are the names of the model's attention layers."""
+
+    def __init__(
+        self,
+        model: Any,
+        vllm_config: Any,
+        layers: Sequence[str],
+        step: PlannedStep,
+        sampler: LaneSampler,
+        *,
+        slot_segments: torch.Tensor,
+        block_tables: torch.Tensor,
+        block_size: int,
+        memory: Any,
+    ):
+        rows, device = step.plan.rows, block_tables.device
+        self.step = step
+        input_ids = torch.zeros(rows, dtype=torch.int32, device=device)
+        positions = torch.zeros(rows, dtype=torch.int64, device=device)
+        slots = torch.full((rows,), -1, dtype=torch.int64, device=device)
+        no_bias = torch.zeros(rows, dtype=torch.float32, device=device)
+        chosen = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
+        self.tokens = chosen.numpy()  # valid once `done`
+        self.done = torch.cuda.Event()
+        metadata = dict.fromkeys(layers, LaneMetadata(step.attention))
+        slot_mapping = dict.fromkeys(layers, slots)
+
+        def whole() -> torch.Tensor:
+            step.send()
+            kernels.place(step.columns, block_tables, block_size, input_ids, positions, slots, slot_segments)
+            step.build_mask(slot_segments, block_tables)
+            with set_forward_context(metadata, vllm_config, num_tokens=rows, slot_mapping=slot_mapping):
+                hidden = model(input_ids=input_ids, positions=positions, intermediate_tensors=None, inputs_embeds=None)
+            logits = model.compute_logits(hidden).contiguous()
+            chosen.copy_(masked_argmax(logits, sampler.forbidden, step.columns[6], no_bias, -1), non_blocking=True)
+            return logits
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            whole()  # compiles the kernels
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, pool=memory, capture_error_mode="thread_local"):
+            self.logits = whole()  # overwritten by the next launch
+        self._kept = whole  # a graph does not hold the tensors that it reads and writes
+
+    def run(self, spans: list[Span], choices: Sequence[Choice], sampler: LaneSampler) -> list[int]:
+        """The token of each choice; all deciding lanes of all spans, in order."""
+        rows = [row for own in deciding_rows(spans) for _, row in own]
+        plan = self.step.plan
+        plan.fill(spans, self.step.tile_rows)
+        plan.states[rows] = [int(choice.lane.expect) for choice in choices]
+        self._graph.replay()
+        if all(choice.answer.terms.params.greedy and not choice.answer.terms.params.parallelism for choice in choices):
+            self.done.record()
+            self.done.synchronize()
+            return sampler.play(self.tokens[rows].tolist(), choices)
+        return sampler.choose(self.logits[rows], choices)
