@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,11 @@ def command_line(folder: Path) -> list[str]:
     return ["vllm", "serve", str(folder), *flags]
 
 
+def print_command() -> None:
+    """`python -m pasta.engine.vllm.core FOLDER`."""
+    print(shlex.join(command_line(Path(sys.argv[1]))))
+
+
 def start_at(url: str, *, context: int | None = None) -> VllmEngine:
     """An engine by its address: `vllm://FOLDER`, and vLLM's own options after a question mark, as in a URL."""
     place, _, query = url.removeprefix(SCHEME).partition("?")
@@ -135,3 +142,7 @@ def start_engine(folder: Path, *, context: int | None = None, **options: Any) ->
         positions=read_positions(folder),
         name=folder.name,
     )
+
+
+if __name__ == "__main__":
+    print_command()
