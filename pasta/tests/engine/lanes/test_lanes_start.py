@@ -61,12 +61,6 @@ def test_no_vllm_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_options_are_json_where_they_can_be() -> None:
     assert [read_value(text) for text in ("8", "true", "bfloat16")] == [8, True, "bfloat16"]
-        8,
-        0.5,
-        True,
-        {"a": 1},
-        "bfloat16",
-    ]
 
 
 def test_terms_travel_as_text() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from vllm.forward_context import set_forward_context
 
-from pasta.engine.cuda.kernels import masked_argmax
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.attention import LaneMetadata
 from pasta.engine.vllm.plan import Span, deciding_rows
@@ -41,7 +40,6 @@ class StepGraph:
         input_ids = torch.zeros(rows, dtype=torch.int32, device=device)
         positions = torch.zeros(rows, dtype=torch.int64, device=device)
         slots = torch.full((rows,), -1, dtype=torch.int64, device=device)
-        no_bias = torch.zeros(rows, dtype=torch.float32, device=device)
         chosen = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
         self.tokens = chosen.numpy()  # valid once `done`
         self.done = torch.cuda.Event()
@@ -54,8 +52,8 @@ class StepGraph:
             step.build_mask(slot_segments, block_tables)
             with set_forward_context(metadata, vllm_config, num_tokens=rows, slot_mapping=slot_mapping):
                 hidden = model(input_ids=input_ids, positions=positions, intermediate_tensors=None, inputs_embeds=None)
-            logits = model.compute_logits(hidden).contiguous()
-            chosen.copy_(masked_argmax(logits, sampler.forbidden, step.columns[6], no_bias, -1), non_blocking=True)
+            logits: torch.Tensor = model.compute_logits(hidden)
+            chosen.copy_(sampler.best(logits, step.columns[6]), non_blocking=True)
             return logits
 
         stream = torch.cuda.Stream()

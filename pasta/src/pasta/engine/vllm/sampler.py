@@ -102,7 +102,6 @@ class LaneSampler:
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
         self.device = device
         self._forbidden = None if self.grammar is None else torch.from_numpy(~self.grammar.allowed).to(device)
-        self.forbidden = None if self._forbidden is None else self._forbidden.to(torch.uint8)
         tags = vocabulary.tags.all if vocabulary.tags else frozenset()
         self._spared = torch.tensor(sorted(vocabulary.eos | tags), dtype=torch.long, device=device)
 
@@ -130,6 +129,12 @@ class LaneSampler:
             for choice, own in zip(choices, params, strict=True)
         ]
         return self.play(choose(logits, params, draws), choices)
+
+    def best(self, logits: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """Each row's best token, of those that its state allows."""
+        if self._forbidden is not None:
+            logits = logits.masked_fill(self._forbidden[states.long()], -torch.inf)
+        return logits.argmax(-1)
 
     def play(self, tokens: list[int], choices: Sequence[Choice]) -> list[int]:
         """The tokens, but where a script says otherwise."""
