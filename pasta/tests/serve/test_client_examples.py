@@ -31,6 +31,12 @@ def test_the_openai_package(tiny):
     assert len(re.findall(r"tokens, critical path \d+, \d+ threads, \d+ of \d+ prompt tokens", out)) == 2
 
 
+def test_objects_and_tools(tiny):
+    out = run(EXAMPLES / "openai_objects.py", f"{tiny.url}/v1")
+    assert re.search(r"customer=.* chairs=-?\d+ payment='\w+'", out)
+    assert re.search(r"\d+ tokens in \d+ steps\nship\(\{'city': ", out)
+
+
 @pytest.mark.parametrize("plain", [False, True])
 def test_alpaca_eval(tiny, tmp_path, plain):
     questions = [{"instruction": text, "dataset": "ours", "output": "theirs"} for text in ("Why?", "How so?", "No.")]
