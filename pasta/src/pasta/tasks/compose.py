@@ -57,8 +57,7 @@ def end_of(bundle: Bundle, bodies: Sequence[str]) -> str:
     if bundle.end == "main":
         names = [last_function(FENCE.findall(f"{body}\n")[0]) for body in bodies]
         calls = [f"{name}({p.example()[0]})" for name, p in zip(names, bundle.problems, strict=True)]
-        inside = ",\n        ".join(calls)
-        return f"```python\ndef main():\n    return [\n        {inside},\n    ]\n```"
+        return f"```python\ndef main():\n    return [{', '.join(calls)}]\n```"
     numbers = [problem.answer or 0.0 for problem in bundle.problems]
     shown = [spelled(number) for number in numbers]
     if bundle.end == "total":

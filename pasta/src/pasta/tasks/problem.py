@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,9 +41,13 @@ class Problem:
         return tuple(re.sub(rf"\b{re.escape(self.name)}\b", name, test) for test in self.tests)
 
     def example(self) -> tuple[str, str]:
-        """The arguments of the first test, and the value that it wants, as they are written there."""
-        call, value = call_of(self.tests[0])
-        return ", ".join(ast.unparse(argument) for argument in call.args), ast.unparse(value)
+        """The arguments of a test and the value that it wants: of the test that says both in the fewest characters."""
+        written = []
+        for test in self.tests:
+            with contextlib.suppress(ValueError):  # a test of another form
+                call, value = call_of(test)
+                written.append((", ".join(ast.unparse(argument) for argument in call.args), ast.unparse(value)))
+        return min(written, key=lambda both: len(both[0]) + len(both[1]))
 
 
 def read_problems(source: str) -> list[Problem]:
