@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from test_cuda import CASES, error, tiny_trained_model
+from test_cuda import CASES, error, test_attention, tiny_trained_model
 
 from pasta.decoding.api import generate_all
 from pasta.engine.make import find_way
@@ -110,3 +110,53 @@ def test_a_part_of_a_head_turns(dtype: torch.dtype, bound: float, size: int, tur
         turning = reference.rotate(normed[..., :turned], *tables, positions.long())
         assert error(found, torch.cat([turning, normed[..., turned:]], -1)) < bound
     assert error(values[places.long()], parts[2]) == 0
+
+
+@pytest.mark.parametrize(
+    "lanes,places,warps,stages", [(64, 64, 4, 3), (128, 64, 8, 3), (128, 32, 8, 2), (64, 32, 4, 4)]
+)
+@pytest.mark.parametrize("threads,length", [(1, 1000), (40, 300)])
+def test_tunings_of_attention(
+    lanes: int, places: int, warps: int, stages: int, threads: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pasta.engine.cuda import kernels
+
+    tuning = kernels.Tuning(lanes=lanes, places=places, warps=warps, stages=stages)
+    monkeypatch.setattr(kernels, "Tuning", lambda: tuning)
+    test_attention(torch.bfloat16, 1e-2, 32, 8, 128, 1, threads, length)
+
+
+def test_attention_within_a_window() -> None:
+    """Keys at positions of their own, some ahead of the query."""
+    from pasta.engine.cuda import reference
+    from pasta.engine.cuda.kernels import Attention
+
+    torch.manual_seed(0)
+    rows, heads, kv_heads, size, length, blocks = 12, 8, 2, 64, 500, 8
+    device = torch.device("cuda")
+    keys, values = (torch.randn(blocks * 64, kv_heads, size, device=device) for _ in range(2))
+    query = torch.randn(rows, heads, size, device=device)
+    places = torch.arange(length - rows, length, device=device).int()
+    positions = torch.randint(300, 500, (rows,), device=device).int()
+    slot_positions = torch.randint(0, 520, (blocks * 64,), device=device).int()
+    step: dict[str, Any] = {
+        "places": places,
+        "sees": torch.full((rows, 16), -1, dtype=torch.int32, device=device),
+        "slot_segments": torch.zeros(blocks * 64, dtype=torch.int32, device=device),
+        "block_tables": torch.randperm(blocks, device=device).int()[None],
+        "positions": positions,
+        "slot_positions": slot_positions,
+    }
+    attention = Attention(
+        rows, 1, heads, kv_heads, size, block_size=64, max_blocks=blocks, words=16, device=device, processors=132,
+        window=torch.tensor([100], dtype=torch.int32, device=device),
+    )  # fmt: skip
+    attention.build_mask(tiles=torch.tensor([[0], [rows], [0], [length]], device=device).int(), **step)
+    out = torch.empty_like(query)
+    for window in (100, None):
+        attention(query, keys, values, out, size**-0.5, near=window is not None)
+        expected = reference.attend(
+            query.double(), keys.double(), values.double(), size**-0.5, block_size=64, window=window,
+            requests=torch.zeros(rows).int(), lengths=torch.tensor([length]), **step,
+        )  # fmt: skip
+        assert error(out, expected) < 1e-5

@@ -38,6 +38,9 @@ MAX_REQUESTS = 4096
 MAX_BLOCKS = 2048  # of one request
 GRAPH_ROWS = 256  # of a step, unless more threads decide
 LEAST_BACKLOG = 64  # of them, for tokens that decide nothing
+DRAFTED_S = 0.13e-3  # what a drafted token adds to a step, most of it the host's work
+LEAST_STEP_S = 0.8e-3  # that the smallest models take
+BANDWIDTH = 3.5e12  # bytes a second at which larger ones are read, about
 
 
 class StepInFlight(NamedTuple):
@@ -56,7 +59,6 @@ class CudaEngine(NativeEngine):
     chunk = PREFILL
     max_requests = MAX_REQUESTS
     max_segments = 32 * WORDS
-    row_cost: float | None = 0.01
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class CudaEngine(NativeEngine):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
         self._near: tuple[bool, ...] = ()  # by layer, whether it sees within the window alone; none: no layer does
         device = model.device
+        self.row_cost = DRAFTED_S / max(LEAST_STEP_S, weight_bytes(model) / BANDWIDTH)
         self.coarse = eight_bits is not None
         self.decoder: FusedDecoder | FamilyDecoder
         if is_other_family(model) and eight_bits is None:
@@ -360,6 +363,10 @@ def cuda_request(row: Row) -> CudaRequest:
     request = row.handle.request
     assert isinstance(request, CudaRequest)
     return request
+
+
+def weight_bytes(model: PreTrainedModel) -> int:
+    return sum(weight.numel() * weight.element_size() for weight in model.parameters())
 
 
 def power_of_two(count: int) -> int:
