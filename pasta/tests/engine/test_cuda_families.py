@@ -6,9 +6,10 @@ import copy
 from typing import Any
 
 import pytest
+import test_cuda
 import torch
 import transformers
-from test_cuda import CASES, error, test_attention, tiny_trained_model
+from test_cuda import CASES, error, tiny_trained_model
 
 from pasta.decoding.api import generate_all
 from pasta.engine.make import find_way
@@ -52,11 +53,13 @@ def test_the_same_as_on_the_cpu(family: str, monkeypatch: pytest.MonkeyPatch) ->
     assert find_way(gpu.model, gpu.calls, gpu.context) == "cuda"
     assert self_check(gpu).good
     cpu.max_segments = gpu.max_segments
-    for parallelism in (0.0, 2.0, 6.0):
+    most = 0
+    for parallelism in (0.0, 2.0, 6.0, 15.0):
         options = {"parallelism": parallelism, "max_tokens": 100}
         expected = generate_all(cpu, PROMPTS, **options)
         assert [result.tree for result in generate_all(gpu, PROMPTS, **options)] == [each.tree for each in expected]
-        assert parallelism < 6 or any(len(result.threads) > 3 for result in expected)
+        most = max(most, *(len(result.threads) for result in expected))
+    assert most > 3
     gpu.chunk = 24
     parts = generate_all(gpu, PROMPTS, parallelism=2.0, max_tokens=40)
     whole = generate_all(cpu, PROMPTS, parallelism=2.0, max_tokens=40)
@@ -112,9 +115,7 @@ def test_a_part_of_a_head_turns(dtype: torch.dtype, bound: float, size: int, tur
     assert error(values[places.long()], parts[2]) == 0
 
 
-@pytest.mark.parametrize(
-    "lanes,places,warps,stages", [(64, 64, 4, 3), (128, 64, 8, 3), (128, 32, 8, 2), (64, 32, 4, 4)]
-)
+@pytest.mark.parametrize("lanes,places,warps,stages", [(64, 64, 4, 3), (128, 64, 8, 3), (128, 32, 8, 2)])
 @pytest.mark.parametrize("threads,length", [(1, 1000), (40, 300)])
 def test_tunings_of_attention(
     lanes: int, places: int, warps: int, stages: int, threads: int, length: int, monkeypatch: pytest.MonkeyPatch
@@ -123,7 +124,7 @@ def test_tunings_of_attention(
 
     tuning = kernels.Tuning(lanes=lanes, places=places, warps=warps, stages=stages)
     monkeypatch.setattr(kernels, "Tuning", lambda: tuning)
-    test_attention(torch.bfloat16, 1e-2, 32, 8, 128, 1, threads, length)
+    test_cuda.test_attention(torch.bfloat16, 1e-2, 32, 8, 128, 1, threads, length)
 
 
 def test_attention_within_a_window() -> None:

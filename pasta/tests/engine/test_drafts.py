@@ -260,3 +260,17 @@ def test_scripts_and_penalties_are_not_drafted() -> None:
     assert played[0].steps == played[1].steps and played[0].tree == played[1].tree
     without, drafted = both(engine, max_tokens=60, repetition_penalty=1.2)
     assert steps(without) == steps(drafted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.7, "top_p": 0.9, "seed": 5}])
+def test_real_weights(default_model: Any, options: dict[str, Any]) -> None:
+    """The default model, which forks, on prompts whose answers repeat themselves."""
+    engine = CpuEngine(default_model.model, default_model.vocabulary, slots=4096)
+    engine.row_cost = 0.02
+    prompts = [
+        "Write an HTML table with five rows of countries and their capitals.",
+        "List ten fruits, and say of each its colour.",
+    ]
+    without, drafted = both(engine, prompts, max_tokens=120, **options)
+    assert steps(drafted) < steps(without)

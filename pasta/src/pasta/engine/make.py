@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine import cpu
-from pasta.engine.fusing import is_fusable
+from pasta.engine.fusing import is_fusable, is_other_family
 from pasta.engine.native import NativeEngine
 from pasta.engine.rounding import EightBits, check_device
-from pasta.engine.support import check_supported, context_length, shortest_reach
+from pasta.engine.support import check_supported, common_window, context_length, shortest_reach
 from pasta.engine.survey import Call
 from pasta.errors import UsageError
 
@@ -34,6 +34,11 @@ def make_engine(
     way = find_way(model, calls, positions)
     if rounded is not None:
         check_device(rounded, model.device)
+        if way == "cuda" and is_other_family(model):
+            raise UsageError(
+                f"8-bit weights are not supported on a GPU for the {model.config.model_type} family",
+                hint="use bfloat16",
+            )
         if way == "general":
             why = slow_reason(model, calls, positions, model.device.type)
             raise UsageError(f"8-bit weights need a forward pass of our own, and {why}", hint="use another dtype")
@@ -59,14 +64,15 @@ def slow_reason(model: PreTrainedModel, calls: tuple[Call, ...], context: int, d
     """Why a device's own forward pass cannot run this model; None where it can."""
     if device not in ("cpu", "cuda"):
         return "there is none for this device"
-    if not is_fusable(model):
-        return "that one is for the kind of Llama, Mistral and Qwen"
+    if not is_fusable(model) and not (device == "cuda" and is_other_family(model)):
+        others = ", of Gemma 3 and Phi" if device == "cuda" else ""
+        return f"that one is for the kind of Llama, Mistral and Qwen{others}"
     if any(call.softcap or call.sinks for call in calls):
         return "its attention has soft caps or sinks"
     if device == "cpu":
         return None if model.dtype == torch.float32 else "that one is for float32"
     if getattr(model.config, "mlp_bias", False):
         return "its feed-forward layers have biases"
-    if shortest_reach(calls, context) is not None:
-        return "it has windows, which the kernels do not know"
+    if shortest_reach(calls, context) is not None and common_window(calls, context) is None:
+        return "its layers see less than everything in several ways, and the kernels know one window"
     return None
