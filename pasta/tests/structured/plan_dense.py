@@ -7,6 +7,7 @@ tokens. Here that is built anew from the result alone, without the engine's segm
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,7 +58,8 @@ def check_against_dense(engine: NativeEngine, plan: Plan, result: StructuredResu
                 if value.kind is Kind.GATE:
                     assert any((b"{" in end) == (value.pointer not in said) for end in ends)
                 else:
-                    whole = (said[value.pointer] or "null").encode()
+                    length = value.kind is Kind.COUNT and str(len(find(result.value, value.pointer)))
+                    whole = (length or said[value.pointer] or "null").encode()
                     assert any(end.lstrip(b" ").startswith(whole) for end in ends), (value.pointer, whole, ends)
                 break
             assert allowed[tokens[place]] and row[tokens[place]] >= best - TOLERANCE
@@ -65,6 +67,13 @@ def check_against_dense(engine: NativeEngine, plan: Plan, result: StructuredResu
             text += vocabulary.octets[tokens[place]]
             place += 1
     return compared
+
+
+def find(value: Any, pointer: str) -> Any:
+    """What stands at a pointer."""
+    for part in pointer.split("/")[1:]:
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
 
 
 def ending(matcher: Matcher, vocabulary: Vocabulary, token: int) -> bytes:

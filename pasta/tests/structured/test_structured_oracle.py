@@ -80,6 +80,22 @@ SCHEMAS: dict[str, Any] = {
 }  # fmt: skip
 
 
+COUNTED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "lines": {
+            "type": "array",
+            "minItems": 2,
+            "maxItems": 4,
+            "items": {"type": "object", "properties": {"what": WORD, "paid": FLAG}, "required": ["what"]},
+        },
+        "tags": {"type": "array", "items": WORD, "maxItems": 3},
+        "last": {**FLAG, "x-after": ["lines"]},
+    },
+    "required": ["lines", "tags", "last"],
+}
+
+
 def watched(engine: NativeEngine, schema: Any, mode: str, **options: Any) -> StructuredResult:
     request = make_structured_request(engine, "Say it.", schema, mode=mode, max_tokens=3000, **options)
     [result] = run(engine, [request], watched=True)
@@ -142,3 +158,19 @@ def test_sequentially_a_value_sees_all_before_it() -> None:
     result = watched(engine, NESTED, "sequential")
     for pointer, text in contexts(result, engine.vocabulary).items():
         assert result.text.startswith(text) and text.endswith(f'"{pointer.rpartition("/")[2]}":')
+
+
+def test_arrays_are_counted_and_then_decoded_at_once() -> None:
+    engine = tiny_engine("llama", tags=False)
+    result = watched(engine, COUNTED, "parallel", arrays="parallel")
+    plan = compile_schema(COUNTED, arrays="parallel")
+    assert check_against_dense(engine, plan, result) == result.decoded_tokens
+    lines, tags = result.value["lines"], result.value["tags"]
+    seen = contexts(result, engine.vocabulary)
+    assert seen["/lines"] == '{"number of lines":' and seen["/tags"] == '{"number of tags":'
+    for index in range(len(lines)):
+        assert seen[f"/lines/{index}/what"] == f'{{"lines": [/* {index + 1} of {len(lines)} */ {{"what":'
+    for index in range(len(tags)):
+        assert seen[f"/tags/{index}"] == f'{{"tags": [/* {index + 1} of {len(tags)} */'
+    assert f"/lines/{len(lines)}/what" not in {field.pointer for field in result.fields}
+    assert seen["/last"].endswith('}], "last":') and seen["/last"].startswith('{"lines": [{"what": ')

@@ -59,6 +59,7 @@ def others(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     )  # fmt: skip
 
 
+MODES = st.sampled_from(["parallel", "sequential"])
 SCHEMAS = st.recursive(scalars(), others, max_leaves=8)
 
 
@@ -68,14 +69,15 @@ def engine() -> PilotedEngine:
 
 
 @settings(max_examples=40, deadline=None)
-@given(schema=SCHEMAS, mode=st.sampled_from(["parallel", "sequential"]), seed=st.integers(0, 3))
-def test_every_answer_is_valid(schema: dict[str, Any], mode: str, seed: int) -> None:
+@given(schema=SCHEMAS, mode=MODES, arrays=MODES, seed=st.integers(0, 3))
+def test_every_answer_is_valid(schema: dict[str, Any], mode: str, arrays: str, seed: int) -> None:
     requests = [
         make_structured_request(
             engine(),
             "Say it.",
             schema,
             mode=mode,
+            arrays=arrays,
             max_tokens=4000,
             temperature=temperature,
             seed=seed,

@@ -10,6 +10,7 @@ from pasta.structured.plan import Kind, Plan, Value
 from pasta.structured.schema import AFTER
 from pasta.structured.text import context
 
+STANDING = {Kind.GATE: "{", Kind.COUNT: "1"}  # for what is not text of the answer
 Waits = Mapping[int, set[int]]  # by value: those that it waits for
 
 
@@ -57,7 +58,7 @@ def _base(plan: Plan, value: Value) -> int | None:
     if last is None:
         return None
     # Whatever values say, contexts are made of it alike: so names in their place decide.
-    names = {each.index: "{" if each.kind is Kind.GATE else f"\0{each.index}\0" for each in plan.values}
+    names = {each.index: STANDING.get(each.kind, f"\0{each.index}\0") for each in plan.values}
     place = {each: index for index, each in enumerate(plan.order)}
 
     def seen_by(one: Value) -> str:

@@ -16,6 +16,7 @@ from pasta.decoding.events import Ended, Forked, TextWritten
 from pasta.decoding.prompts import Prompt, are_several
 from pasta.errors import PastaError, UsageError
 from pasta.structured.instructions import show_schema, without_system
+from pasta.structured.plan import Kind
 from pasta.structured.planner import After
 from pasta.structured.request import Extraction, make_structured_request
 from pasta.structured.result import Field, StructuredResult
@@ -255,6 +256,8 @@ class Extracting:
                         tokens[thread] += count
                     case Ended(thread, "stop") if texts[thread].strip() not in ("", OPEN):
                         value, text = self._values[pointers[thread]], texts[thread].strip()
+                        if value.kind is Kind.COUNT:  # of elements, which are told by themselves
+                            continue
                         said = None if value.optional and text == "null" else text
                         found = None if said is None else json.loads(said)
                         told.add(value.pointer)

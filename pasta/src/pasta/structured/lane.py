@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pasta.core.thread import Status, Thread
@@ -74,3 +75,11 @@ class Lane:
         self.status = status
         if self.thread is not None:
             self.thread.status, self.thread.reason = status, reason
+
+
+def is_closed(lane: Lane, lanes: Sequence[Lane]) -> bool:
+    """Whether a value is not there: its gates have said `null`, or its array has fewer elements. They must be done."""
+    gates = (lanes[gate] for gate in lane.value.gates)
+    if any(gate.value.kind is Kind.GATE and gate.said != "{" for gate in gates):
+        return True
+    return any(int(lanes[count].said or 0) <= element for count, element in lane.value.elements)

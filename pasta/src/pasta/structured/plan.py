@@ -17,6 +17,7 @@ from pasta.structured.schema import Schema
 class Kind(Enum):
     VALUE = "value"
     GATE = "gate"  # whether an object is there: `{`, or `null`
+    COUNT = "count"  # how many elements an array has
     KNOWN = "known"  # the schema says what it is
 
 
@@ -31,7 +32,8 @@ class Value:
     kind: Kind = Kind.VALUE
     optional: bool = False  # it may say `null`, and is then left out
     text: str | None = None  # of one that is known
-    gates: tuple[int, ...] = ()  # that must be open for it to be there
+    gates: tuple[int, ...] = ()  # gates and counts that say whether it is there
+    elements: tuple[tuple[int, int], ...] = ()  # (count, element): it is in this element, if there are so many
     sees: tuple[int, ...] = ()  # the values that it sees, in the order in which they are decoded
     base: int | None = None  # the value whose thread it goes on from; None: from the prompt
 
@@ -57,9 +59,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An array of known length."""
+    """An array: all of these, or as many of the first of them as are counted."""
 
     items: tuple[Node, ...]
+    count: int | None = None
+    question: str = ""  # the key that asks for the count, as JSON spells it
 
 
 Node = Leaf | Record | Row
@@ -86,6 +90,8 @@ def values_below(node: Node) -> Iterator[int]:
                 yield gate
             for member in members:
                 yield from values_below(member.node)
-        case Row(items):
+        case Row(items, count):
+            if count is not None:
+                yield count
             for item in items:
                 yield from values_below(item)

@@ -13,21 +13,30 @@ from pasta.structured.objects import QUIET, Shape, shape_of
 from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, Value
 from pasta.structured.schema import AFTER, Document, Schema, as_schema, escape
 
-MODES = ("parallel", "sequential")
+MODES = ("parallel", "sequential")  # of values, and of the elements of arrays whose length is not known
 MAX_VALUES = 200  # that are decoded in one answer; engines tell about 500 segments apart
 MAX_DEPTH = 8  # of objects that are taken apart; deeper ones are one value each
-MAX_ROW = 16  # elements of an array of known length that are taken apart
+MAX_ROW = 16  # elements of an array that is taken apart
+ARRAY = frozenset({"type", "items", "minItems", "maxItems"})
 
 After = Mapping[str, Sequence[str]]
 
 
-def compile_schema(schema: Any, *, mode: str = "parallel", after: After | None = None) -> Plan:
-    """A plan of the schema (JSON as Python reads it, or a pydantic model). It needs no model."""
-    if mode not in MODES:
-        raise UsageError(f"unknown mode {mode!r}", hint=f"use one of {', '.join(MODES)}")
+def compile_schema(
+    schema: Any, *, mode: str = "parallel", after: After | None = None, arrays: str = "sequential"
+) -> Plan:
+    """A plan of the schema (JSON as Python reads it, or a pydantic model). It needs no model.
+
+    `arrays`: elements come one after another, in one thread; or `parallel`, the count first and then all at once, at
+    most 16 of them.
+    """
+    for name, given in (("mode", mode), ("arrays", arrays)):
+        if given not in MODES:
+            raise UsageError(f"unknown {name} {given!r}", hint=f"use one of {', '.join(MODES)}")
+    counted = mode == arrays == "parallel"
     document = Document(as_schema(schema))
     for depth in range(MAX_DEPTH, -1, -1):
-        planner = _Planner(document, depth)
+        planner = _Planner(document, depth, counted)
         root = planner.node(document.root, "", "")
         if sum(value.kind is not Kind.KNOWN for value in planner.values) <= MAX_VALUES:
             break
@@ -37,10 +46,12 @@ def compile_schema(schema: Any, *, mode: str = "parallel", after: After | None =
 class _Planner:
     """Goes through a schema and collects its values."""
 
-    def __init__(self, document: Document, depth: int):
+    def __init__(self, document: Document, depth: int, counted: bool):
         self.document = document
         self.values: list[Value] = []
         self._depth = depth
+        self._counted = counted
+        self._elements: tuple[tuple[int, int], ...] = ()  # around the node at hand
         self._gates: tuple[int, ...] = ()  # around the node at hand
         self._references: tuple[str, ...] = ()  # that led to it
         self._below: dict[str, range] = {}  # by pointer: the values of a node
@@ -62,7 +73,7 @@ class _Planner:
         shape = shape_of(schema, self.document) if pointer.count("/") < self._depth else None
         if shape is not None and not set(shape.references) & set(self._references):
             return self._record(shape, pointer, lead, optional=optional)
-        if not optional and pointer.count("/") < self._depth and (row := self._row(schema, pointer)) is not None:
+        if not optional and pointer.count("/") < self._depth and (row := self._row(schema, pointer, lead)) is not None:
             return row
         return self.leaf(schema, pointer, lead, optional=optional)
 
@@ -71,7 +82,7 @@ class _Planner:
         self._references += shape.references
         gate = None
         if optional or shape.nullable:
-            gate = self._add(Value(len(self.values), pointer, True, lead, Kind.GATE, optional, gates=self._gates))
+            gate = self._add(pointer, True, lead, Kind.GATE, optional)
             self._gates += (gate,)
         members = [
             Member(
@@ -83,42 +94,58 @@ class _Planner:
         self._gates, self._references = around
         return Record(tuple(members), gate)
 
-    def _row(self, schema: Schema, pointer: str) -> Row | None:
-        """An array of known length, where an element has several values that can be decoded at once."""
+    def _row(self, schema: Schema, pointer: str, lead: str) -> Row | None:
+        """An array whose elements are taken apart."""
         schema, references = self.document.follow(schema)
-        if not isinstance(schema, Mapping) or set(schema) - QUIET != {"type", "items", "minItems", "maxItems"}:
+        if not isinstance(schema, Mapping) or schema.get("type") != "array" or set(schema) - QUIET - ARRAY:
             return None
-        length, items = schema["minItems"], schema["items"]
-        if schema["type"] != "array" or length != schema["maxItems"] or not isinstance(items, Mapping | bool):
+        least, most, items = schema.get("minItems", 0), schema.get("maxItems", MAX_ROW), schema.get("items", True)
+        shape = shape_of(items, self.document) if isinstance(items, Mapping) else None
+        references += () if shape is None else shape.references
+        if set(references) & set(self._references) or not isinstance(items, Mapping):
             return None
-        shape = shape_of(items, self.document)
-        if shape is None or shape.nullable or len(shape.properties) < 2 or length not in range(1, MAX_ROW + 1):
-            return None
-        if (set(references) | set(shape.references)) & set(self._references):
-            return None
-        nodes: list[Node] = []
-        before: range | None = None
-        for index in range(length):
-            nodes.append(self.node(items, f"{pointer}/{index}", " " if index else ""))
-            own = self._below[f"{pointer}/{index}"]
-            if before is not None:
-                self._rows.append((own, before))
-            before = own
+        if least == most and shape is not None and not shape.nullable and len(shape.properties) > 1 and most <= MAX_ROW:
+            return self._chain(items, pointer, int(most))
+        name = pointer.rpartition("/")[2]
+        if self._counted and name and not name.isdigit() and least <= min(most, MAX_ROW):
+            return self._count(items, pointer, lead, (int(least), int(min(most, MAX_ROW))))
+        return None
+
+    def _chain(self, items: Schema, pointer: str, length: int) -> Row:
+        """An array of known length: an element sees those before it, and its own values are decoded at once."""
+        nodes = [self.node(items, f"{pointer}/{index}", " " if index else "") for index in range(length)]
+        for index in range(1, length):
+            self._rows.append((self._below[f"{pointer}/{index}"], self._below[f"{pointer}/{index - 1}"]))
         return Row(tuple(nodes))
 
+    def _count(self, items: Schema, pointer: str, lead: str, bounds: tuple[int, int]) -> Row:
+        """The count first, then all elements at once."""
+        around = self._gates, self._elements
+        own: Schema = {"type": "integer", "minimum": bounds[0], "maximum": bounds[1]}
+        count = self._add(pointer, own, lead, Kind.COUNT)
+        nodes: list[Node] = []
+        for index in range(bounds[1]):
+            self._gates, self._elements = (*around[0], count), (*around[1], (count, index))
+            nodes.append(self.node(items, f"{pointer}/{index}", " "))
+            self._rows.append((self._below[f"{pointer}/{index}"], range(count, count + 1)))
+        self._gates, self._elements = around
+        name = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+        return Row(tuple(nodes), count, spell(f"number of {name}"))
+
     def leaf(self, schema: Schema, pointer: str, lead: str, *, optional: bool = False) -> Leaf:
-        index = len(self.values)
         plain, _ = self.document.follow(schema)
         if not optional and isinstance(plain, Mapping) and set(plain) - QUIET == {"const"}:
-            known = Value(index, pointer, plain, lead, Kind.KNOWN, text=spell(plain["const"]), gates=self._gates)
-            return Leaf(self._add(known))
+            return Leaf(self._add(pointer, plain, lead, Kind.KNOWN, text=spell(plain["const"])))
         wanted: Schema = {"anyOf": [schema, {"type": "null"}]} if optional else schema
-        complete = self.document.complete(wanted)
-        return Leaf(self._add(Value(index, pointer, complete, lead, optional=optional, gates=self._gates)))
+        return Leaf(self._add(pointer, self.document.complete(wanted), lead, Kind.VALUE, optional))
 
-    def _add(self, value: Value) -> int:
+    def _add(
+        self, pointer: str, schema: Schema, lead: str, kind: Kind, optional: bool = False, text: str | None = None
+    ) -> int:
+        index = len(self.values)
+        value = Value(index, pointer, schema, lead, kind, optional, text, gates=self._gates, elements=self._elements)
         self.values.append(value)
-        return value.index
+        return index
 
     # -- who waits for whom ------------------------------------------------------------------------------
 

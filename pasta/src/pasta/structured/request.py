@@ -59,6 +59,7 @@ def make_structured_request(
     *,
     mode: str = "parallel",
     after: After | None = None,
+    arrays: str = "sequential",
     raw: bool = False,
     cache_salt: str | None = None,
     **options: Unpack[Options],
@@ -71,11 +72,18 @@ def make_structured_request(
     if request.params.stop or request.params.stop_token_ids:
         raise UsageError("a schema ends its answer by itself: stop and stop_token_ids cannot be had with one")
     lead = engine.vocabulary.lead(request.prompt)
-    return replace(request, program=make_program(engine.vocabulary, schema, mode=mode, after=after, lead=lead))
+    made = make_program(engine.vocabulary, schema, mode=mode, after=after, arrays=arrays, lead=lead)
+    return replace(request, program=made)
 
 
 def make_program(
-    vocabulary: Vocabulary, schema: Any, *, mode: str = "parallel", after: After | None = None, lead: str = ""
+    vocabulary: Vocabulary,
+    schema: Any,
+    *,
+    mode: str = "parallel",
+    after: After | None = None,
+    arrays: str = "sequential",
+    lead: str = "",
 ) -> Extraction:
     """What a request's `program` is; `lead` is the vocabulary's own, for the prompt. It runs in any thread.
 
@@ -86,11 +94,11 @@ def make_program(
         return program(schema, grammars, lead)
     schema = as_schema(schema)
     check_bounds(schema)
-    key = json.dumps([schema, mode, dict(after or {}), lead])
+    key = json.dumps([schema, mode, dict(after or {}), arrays, lead])
     with _LOCK:
         found = grammars.programs.pop(key, None)
     if found is None:
-        found = program(compile_schema(schema, mode=mode, after=after), grammars, lead)
+        found = program(compile_schema(schema, mode=mode, after=after, arrays=arrays), grammars, lead)
     with _LOCK:
         grammars.programs[key] = found  # the one that was asked for last is last
         if len(grammars.programs) > MAX_KEPT:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pasta.core.thread import Status
 from pasta.decoding.results import Result, ThreadResult
-from pasta.structured.lane import Lane
+from pasta.structured.lane import Lane, is_closed
 from pasta.structured.plan import Kind
 from pasta.structured.text import certain, render
 from pasta.structured.threads import PlanInterpreter
@@ -97,15 +97,18 @@ def read_json(text: str) -> Any:
 
 
 def _is_field(lane: Lane, lanes: Sequence[Lane]) -> bool:
-    """Not a gate that is open, nor what lies behind one that is closed."""
-    if lane.value.kind is Kind.GATE and lane.said == "{":
+    """Not what only says whether others are there, nor those that are not."""
+    if (lane.value.kind is Kind.GATE and lane.said == "{") or (lane.value.kind is Kind.COUNT and lane.said != "0"):
         return False
-    return all(lanes[gate].said == "{" or lanes[gate].status is not Status.DONE for gate in lane.value.gates)
+    known = all(lanes[gate].status is Status.DONE for gate in lane.value.gates)
+    return not (known and is_closed(lane, lanes))
 
 
 def _field(lane: Lane) -> Field:
     complete = lane.status is Status.DONE
     text = lane.said if complete else None
+    if lane.value.kind is Kind.COUNT and text is not None:
+        text = "[]"
     return Field(
         lane.value.pointer,
         text,

@@ -42,9 +42,11 @@ def certain(plan: Plan, said: Texts, partial: Callable[[int], str]) -> str:
                         return False
                 out.append("}")
                 return True
-            case Row(items):
+            case Row(_, count):
                 out.append(before + "[")
-                if not all(walk(item, ", " if index else "") for index, item in enumerate(items)):
+                if count is not None and count not in said:
+                    return False
+                if not all(walk(item, ", " if index else "") for index, item in enumerate(_items(node, said))):
                     return False
                 out.append("]")
                 return True
@@ -73,8 +75,14 @@ def context(plan: Plan, target: int, said: Texts, order: Callable[[int], int]) -
                 others = [member for member in members if member is not own and seen(member.node)]
                 others.sort(key=lambda member: when(member.node))
                 texts = "".join(f"{each.key}: {_render(each.node, said, seen)}, " for each in others)
+                if isinstance(own.node, Row) and own.node.count == target:
+                    return f"{{{texts}{own.node.question}:"
                 inner = up_to(own.node)
                 return f"{{{texts}{own.key}:{' ' if inner else ''}{inner}"
+            case Row(items, count) if count is not None:
+                place = next(index for index, item in enumerate(items) if target in values_below(item))
+                inner = up_to(items[place])
+                return f"[/* {place + 1} of {said[count]} */{' ' if inner else ''}{inner}"
             case Row(items):
                 place = next(index for index, item in enumerate(items) if target in values_below(item))
                 texts = ", ".join(f"{_render(item, said, seen)}" for item in items[:place] if seen(item))
@@ -97,7 +105,13 @@ def _render(node: Node, said: Texts, shown: Callable[[Node], bool]) -> str | Non
         case Record(members, gate):
             if gate is not None and said[gate] != "{":
                 return said[gate]
-            texts = [(each.key, _render(each.node, said, shown)) for each in members if shown(each.node)]
-            return "{" + ", ".join(f"{key}: {text}" for key, text in texts if text is not None) + "}"
-        case Row(items):
-            return "[" + ", ".join(_render(item, said, shown) or "null" for item in items if shown(item)) + "]"
+            pairs = [(each.key, _render(each.node, said, shown)) for each in members if shown(each.node)]
+            return "{" + ", ".join(f"{key}: {text}" for key, text in pairs if text is not None) + "}"
+        case Row():
+            texts = [_render(item, said, shown) or "null" for item in _items(node, said) if shown(item)]
+            return f"[{', '.join(texts)}]"
+
+
+def _items(row: Row, said: Texts) -> tuple[Node, ...]:
+    """The elements that are there."""
+    return row.items if row.count is None else row.items[: int(said[row.count] or 0)]

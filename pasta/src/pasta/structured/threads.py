@@ -13,7 +13,7 @@ from pasta.core.grammar import Expect
 from pasta.core.thread import Limits, Status, Thread
 from pasta.core.tree import Block, Tree
 from pasta.structured.errors import ConstraintError
-from pasta.structured.lane import Beginning, Lane, begin
+from pasta.structured.lane import Beginning, Lane, begin, is_closed
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan
 from pasta.structured.text import context
@@ -154,7 +154,8 @@ class PlanInterpreter:
         return lane.status is Status.QUEUED and all(self.lanes[other].status is Status.DONE for other in needed)
 
     def _is_closed(self, lane: Lane) -> bool:
-        return any(self.lanes[gate].said != "{" for gate in lane.value.gates)
+        """Whether the object around it, or the element that it is in, is not there."""
+        return is_closed(lane, self.lanes)
 
     def _advance(self, out: list[Command]) -> None:
         """Starts what can start, in reading order; finishes once nothing is under way."""
@@ -191,7 +192,6 @@ class PlanInterpreter:
         self._by_thread[thread.id] = lane
 
     def _leave_out(self, lane: Lane, out: list[Command]) -> None:
-        """The object around it is not there."""
         lane.move(Status.DONE, "stop")
         if lane.thread is not None:
             out.append(End(lane.thread.id, "stop"))
