@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pasta.decoding.events import StepOutput
     from pasta.decoding.model import Model, connect, load
     from pasta.decoding.results import Result
-    from pasta.structured.extract import Extracting, extract, extract_stream
+    from pasta.structured.extract import Extracting, aextract, extract, extract_stream
 
 # Looked up on first use: `import pasta.lang` needs no torch.
 _HOMES = {
@@ -27,6 +27,7 @@ _HOMES = {
     "SamplingParams": "pasta.core.params",
     "StepOutput": "pasta.decoding.events",
     "Stream": "pasta.decoding.api",
+    "aextract": "pasta.structured.extract",
     "agenerate": "pasta.decoding.api",
     "astream": "pasta.decoding.api",
     "connect": "pasta.decoding.model",
@@ -48,6 +49,7 @@ __all__ = [
     "StepOutput",
     "Stream",
     "__version__",
+    "aextract",
     "agenerate",
     "astream",
     "connect",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, field_validator
@@ -60,6 +61,24 @@ def test_a_batch_is_its_prompts_one_by_one(engine):
     prompts = ["Ada lives in London.", "Bob.", "Nobody at all."]
     together = pasta.extract(engine, prompts, Person, max_tokens=200)
     assert together == [pasta.extract(engine, prompt, Person, max_tokens=200) for prompt in prompts]
+
+
+def test_tasks_share_the_steps(engine):
+    async def ask() -> list[Any]:
+        prompts = ["Ada lives in London.", "Bob.", "Nobody at all."]
+        cancelled = asyncio.ensure_future(pasta.aextract(engine, "Never.", Person, max_tokens=200))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        return await asyncio.gather(*(pasta.aextract(engine, prompt, Person, max_tokens=200) for prompt in prompts))
+
+    first, *_ = asyncio.run(ask())
+    assert first == pasta.extract(engine, "Ada lives in London.", Person, max_tokens=200)
+
+
+@pytest.mark.parametrize("options", [{"n": 2}, {"logprobs": 1}, {"stop": "x"}, {"max_tokenz": 3}], ids=str)
+def test_what_an_object_cannot_have_is_named(engine, options):
+    with pytest.raises(pasta.PastaError, match=next(iter(options))):
+        pasta.extract(engine, "How?", Person, **options)
 
 
 def test_fields_come_as_they_are_done(engine):

@@ -136,7 +136,7 @@ async def agenerate(
     """
     engine = engine_of(model)
     request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
-    first, *others = await asyncio.gather(*(_Asked(engine, choice).result() for choice in _choices(request)))
+    first, *others = await asyncio.gather(*(arun(engine, choice) for choice in _choices(request)))
     return replace(first, choices=(first, *others)) if others else first
 
 
@@ -202,6 +202,11 @@ def run(engine: Engine, requests: Sequence[Request], *, watched: bool = False) -
         runner.cancel(states)
         raise
     return [state.result() for state in states]
+
+
+async def arun(engine: Engine, request: Request) -> Result:
+    """The same of one request, for asyncio; a cancelled task frees what it held."""
+    return await _Asked(engine, request).result()
 
 
 class Stream:

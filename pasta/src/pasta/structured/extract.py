@@ -7,13 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
 from pasta.core.commands import MAIN
 from pasta.core.params import Options, SamplingParams
-from pasta.decoding.api import HasEngine, Several, Stream, engine_of, run
+from pasta.decoding.api import HasEngine, Several, Stream, arun, engine_of, run
 from pasta.decoding.events import Ended, Forked, TextWritten
-from pasta.decoding.prompts import Prompt, are_several
+from pasta.decoding.prompts import Prompt, are_several, make_params
 from pasta.errors import PastaError, UsageError
 from pasta.structured.instructions import show_schema, without_system
 from pasta.structured.plan import Kind
@@ -23,6 +23,7 @@ from pasta.structured.result import Field, StructuredResult
 
 if TYPE_CHECKING:
     from pasta.decoding.request import Request
+    from pasta.decoding.results import Result
     from pasta.engine.base import Engine
 
 OPEN = "{"  # what a thread says that decides whether an object is there
@@ -83,7 +84,8 @@ class Shape(Generic[T]):
 
         return Shape(told, read)
 
-    def value(self, result: StructuredResult) -> T:
+    def value(self, result: Result) -> T:
+        assert isinstance(result, StructuredResult)
         if not result.complete:
             raise Incomplete(result)
         return self.read(result)
@@ -165,22 +167,34 @@ def extract(
     shape = Shape.of(schema)
     several = are_several(prompt)
     prompts = cast(Sequence[Prompt], prompt if several else [prompt])
-    requests = [
-        make_structured_request(
-            engine,
-            _shown(engine, each, shape, show and not raw),
-            shape.schema,
-            params,
-            mode=mode,
-            after=after,
-            raw=raw,
-            cache_salt=cache_salt,
-            **options,
-        )
-        for each in prompts
-    ]
-    values = [shape.value(cast(StructuredResult, result)) for result in run(engine, requests)]
+    how: _How = {"mode": mode, "after": after, "show": show, "raw": raw, "cache_salt": cache_salt}
+    requests = [_make_request(engine, each, shape, params, how, options) for each in prompts]
+    values = [shape.value(result) for result in run(engine, requests)]
     return values if several else values[0]
+
+
+async def aextract(
+    model: HasEngine | Engine,
+    prompt: Prompt,
+    schema: Any,
+    params: SamplingParams | None = None,
+    *,
+    mode: str = "parallel",
+    after: After | None = None,
+    show: bool = True,
+    raw: bool = False,
+    cache_salt: str | None = None,
+    **options: Unpack[Options],
+) -> Any:
+    """`extract` of one prompt for asyncio: tasks share the engine's steps, and a cancelled task frees what it held.
+
+    Example:
+        >>> people = await asyncio.gather(*(pasta.aextract(model, text, Person) for text in texts))
+    """
+    engine = engine_of(model)
+    shape = Shape.of(schema)
+    how: _How = {"mode": mode, "after": after, "show": show, "raw": raw, "cache_salt": cache_salt}
+    return shape.value(await arun(engine, _make_request(engine, prompt, shape, params, how, options)))
 
 
 def extract_stream(
@@ -206,18 +220,8 @@ def extract_stream(
     """
     engine = engine_of(model)
     shape = Shape.of(schema)
-    request = make_structured_request(
-        engine,
-        _shown(engine, prompt, shape, show and not raw),
-        shape.schema,
-        params,
-        mode=mode,
-        after=after,
-        raw=raw,
-        cache_salt=cache_salt,
-        **options,
-    )
-    return Extracting(engine, request, shape)
+    how: _How = {"mode": mode, "after": after, "show": show, "raw": raw, "cache_salt": cache_salt}
+    return Extracting(engine, _make_request(engine, prompt, shape, params, how, options), shape)
 
 
 class Extracting:
@@ -273,6 +277,36 @@ class Extracting:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.steps.close()
+
+
+class _How(TypedDict):
+    """What the three ways of asking share."""
+
+    mode: str
+    after: After | None
+    show: bool
+    raw: bool
+    cache_salt: str | None
+
+
+def _make_request(
+    engine: Engine, prompt: Prompt, shape: Shape[Any], params: SamplingParams | None, how: _How, options: Options
+) -> Request:
+    given = make_params(params, options)
+    for name, asked in (("n", given.n != 1), ("logprobs", given.logprobs is not None)):
+        if asked:
+            raise UsageError(f"{name} is {getattr(given, name)}, and an object has none", hint="leave it out")
+    shown = _shown(engine, prompt, shape, how["show"] and not how["raw"])
+    return make_structured_request(
+        engine,
+        shown,
+        shape.schema,
+        given,
+        mode=how["mode"],
+        after=how["after"],
+        raw=how["raw"],
+        cache_salt=how["cache_salt"],
+    )
 
 
 def _shown(engine: Engine, prompt: Prompt, shape: Shape[Any], show: bool) -> Prompt:
