@@ -21,8 +21,9 @@ def save(model: transformers.PreTrainedModel, folder: Path) -> str:
     "family,path,on_cuda,windows",
     [
         ("llama", "its own forward pass for CPUs", "captured graphs", "none"),
-        ("mistral-window", "its own forward pass for CPUs", "windows, which the kernels", "2 of 2 layers see 12"),
-        ("gemma3", "transformers' forward pass (", "for the kind of Llama", "2 of 3 layers see 12"),
+        ("mistral-window", "its own forward pass for CPUs", "captured graphs", "2 of 2 layers see 12"),
+        ("gemma3", "transformers' forward pass (", "captured graphs", "2 of 3 layers see 12"),
+        ("gemma2", "transformers' forward pass (", "for the kind of Llama", "1 of 2 layers see 12"),
     ],
 )
 def test_a_model_that_runs(pasta, tmp_path, family, path, on_cuda, windows):
