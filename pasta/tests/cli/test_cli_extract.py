@@ -119,5 +119,5 @@ def test_in_a_terminal_the_fields_fill_in(tiny, schema):
         assert running.wait() == 0
     os.close(ours)
     text = shown.decode("utf-8", "replace")
-    assert "/home/zip" in text and '"zip"' in text
+    assert "home › zip" in text and '"zip"' in text
     assert "3 fields" in text and "steps" in text

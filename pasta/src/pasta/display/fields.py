@@ -16,7 +16,7 @@ from pasta.display.flow import harmless
 from pasta.display.panels import Panels, colour, marks
 from pasta.display.screen import MIN_INTERVAL_S
 from pasta.structured.planner import spell
-from pasta.structured.schema import escape
+from pasta.structured.schema import escape, names_of
 
 if TYPE_CHECKING:
     from pasta.structured.result import StructuredResult
@@ -61,7 +61,7 @@ class Fields:
             done = [lane.id for lane in lanes if lane.state is State.DONE][: over + 1]
             lanes = [lane for lane in lanes if lane.id not in done][-room:]
         width = self._console.width
-        names = [harmless(lane.topic) for lane in lanes]
+        names = [f" {self._marks.within} ".join(map(harmless, names_of(lane.topic))) for lane in lanes]
         widest = min(max(map(cell_len, names), default=0), width // 3)
         rows = [self._row(lane, name, widest, width) for lane, name in zip(lanes, names, strict=True)]
         more = [Text(f"{self._marks.more} and {over} more", style="dim")] if over > 0 else []

@@ -58,6 +58,11 @@ def escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def names_of(pointer: str) -> list[str]:
+    """The names that a JSON pointer leads through."""
+    return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
+
+
 class Document:
     """A whole schema."""
 
