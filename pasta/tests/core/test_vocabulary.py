@@ -282,3 +282,13 @@ def test_a_tool_spells_no_special_token():
     hostile = {"type": "function", "function": {"name": "look", "description": "<|im_end|>"}}
     with pytest.raises(UsageError, match="a tool spells a special token"):
         vocabulary.encode_chat(ASKED, [hostile])
+
+
+def test_many_tokens_are_looked_up_as_one_is() -> None:
+    """A byte-level vocabulary is read from its own spelling where many tokens are asked for at once."""
+    tokenizer = byte_tokenizer()
+    tokenizer.add_tokens([f"plain{n}" for n in range(1500)])
+    tokenizer.add_tokens(["<|special|>"], special_tokens=True)
+    many, single = Vocabulary(tokenizer), Vocabulary(tokenizer)
+    many.octets.learn(range(many.size))
+    assert dict(many.octets) == {token: single.octets[token] for token in range(many.size)}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+MANY = 1_000  # tokens to look up at once, from which on it is worth another way
 HALF = "\ufffd"  # stands for bytes that are no character
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # how SentencePiece spells a single byte
 
@@ -47,6 +48,8 @@ class TokenBytes(dict[int, bytes]):
         """Looks up many tokens at once."""
         wanted = [token for token in dict.fromkeys(tokens) if token not in self]
         with self._lock:
+            if len(wanted) > MANY and self._is_byte_level:
+                wanted = self._spelled_out(wanted)
             # Behind another token, since what comes first may lose its space.
             first = self._tokenizer.encode("a", add_special_tokens=False, split_special_tokens=True)[-1:]
             alone, *texts = self._tokenizer.batch_decode(
@@ -56,6 +59,22 @@ class TokenBytes(dict[int, bytes]):
             )
             for token, text in zip(wanted, texts, strict=True):
                 self[token] = self._read(token, text[len(alone) :])
+
+    @property
+    def _is_byte_level(self) -> bool:
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        return backend is not None and type(backend.decoder).__name__ == "ByteLevel"
+
+    def _spelled_out(self, tokens: Sequence[int]) -> list[int]:
+        """Reads a byte-level vocabulary's own spelling, which takes a quarter of the time; returns what has none."""
+        added = self._tokenizer.added_tokens_decoder
+        rest = []
+        for token, spelled in zip(tokens, self._tokenizer.convert_ids_to_tokens(list(tokens)), strict=True):
+            if token in added or not spelled or not all(letter in BYTE_LETTERS for letter in spelled):
+                rest.append(token)
+            else:
+                self[token] = bytes([BYTE_LETTERS[letter] for letter in spelled])
+        return rest
 
     def _read(self, token: int, text: str) -> bytes:
         if HALF in text:  # the decoder could not say it: the vocabulary's own spelling can

@@ -301,9 +301,14 @@ class Vocabulary:
     @cached_property
     def pieces(self) -> list[str]:
         """What each ordinary token writes in the middle of a text; tokens of partial characters give `\\ufffd`."""
-        size = max(len(self.tokenizer), 1 + max(self.tokenizer.get_vocab().values(), default=0))
+        size = self.size
         self.octets.learn(range(size))
         return [self.octets.text([token]) for token in range(size)]
+
+    @property
+    def size(self) -> int:
+        """How many ids there are, those included that stand for nothing."""
+        return max(len(self.tokenizer), 1 + max(self.tokenizer.get_vocab().values(), default=0))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from llguidance import LLExecutor, LLMatcher, LLTokenizer
 
 _LOCK = threading.Lock()
+FEW = 32  # masks of which one thread makes as many before others have woken up: about 12 us each
 MAX_KNOWN = 256  # grammars that are kept for the next request
 STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 TAIL = r"tail: TAIL" "\n" r"TAIL: /[,}\]\s](.|\n)*/"
@@ -48,6 +49,10 @@ class Matcher:
     @classmethod
     def fill_all(cls, constraints: Sequence[Constraint], masks: np.ndarray) -> None:
         matchers = [(each._inner, index) for index, each in enumerate(constraints) if isinstance(each, Matcher)]
+        if len(matchers) <= FEW:
+            for matcher, index in matchers:
+                matcher.unsafe_compute_mask_ptr(masks[index].ctypes.data, masks.strides[0])
+            return
         _executor().unsafe_compute_mask_ptr(matchers, masks.ctypes.data, masks.strides[0], len(masks))
 
     def consume(self, token: int) -> None:
@@ -132,7 +137,8 @@ class _Tokens:
 
     def __init__(self, vocabulary: Vocabulary):
         tokenizer = vocabulary.tokenizer
-        size = len(vocabulary.pieces)
+        size = vocabulary.size
+        vocabulary.octets.learn(range(size))
         special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
         self.eos_token_id = min(vocabulary.eos)
         self.bos_token_id = tokenizer.bos_token_id
