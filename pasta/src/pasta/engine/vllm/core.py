@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ class VllmCore:
     """One `LLMEngine`. `options` are fields of vLLM's `EngineArgs`, and override what is set here."""
 
     def __init__(self, folder: Path, **options: Any):
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # in this process, until somebody says otherwise
         try:
             from vllm import EngineArgs
             from vllm.v1.engine.exceptions import EngineDeadError
