@@ -39,7 +39,7 @@ def command(
     slowdown: Annotated[
         float,
         typer.Option(help="How many times as long threads beyond one for each request may make a step; 1 is none."),
-    ] = 1.5,
+    ] = 2.0,
     drain: Annotated[float, typer.Option(help="Seconds that answers have to finish after SIGTERM.")] = 10.0,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
     slots: Annotated[
