@@ -212,9 +212,12 @@ def test_eight_bit_weights(kind: str, rows: int) -> None:
 
 
 @on_a_gpu
-@pytest.mark.parametrize("kind", ["fp8", "int8"])
-def test_an_engine_with_eight_bit_weights(kind: str) -> None:
-    """Steps in graphs and prompts outside them round alike, and stay near the model."""
+@pytest.mark.parametrize("kind,bound", [("fp8", 0.2), ("int8", 0.1)])
+def test_an_engine_with_eight_bit_weights(kind: str, bound: float) -> None:
+    """Near the model: fp8 keeps four significant bits of a weight, int8 seven of the largest of its output.
+
+    (Of a random model: trained ones are nearer, see docs/performance.md.)
+    """
     from pasta.engine.cuda.engine import CudaEngine
 
     model, vocabulary = tiny_trained_model("qwen2", 10)
@@ -237,5 +240,5 @@ def test_an_engine_with_eight_bit_weights(kind: str) -> None:
             both = logprobs[0].keys() & logprobs[1].keys()
             distances += [abs(logprobs[0][token] - logprobs[1][token]) for token in both]
     assert len(distances) > 100
-    assert float(np.mean(distances)) < 0.1
+    assert float(np.mean(distances)) < bound
     assert all(len(result.text) for result in generate_all(engine, ["Hello!", "Why?"], max_tokens=40))

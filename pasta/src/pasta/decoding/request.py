@@ -129,14 +129,19 @@ class RequestState:
                 journal += self._feed(thread, token)
             else:
                 journal += self._feed_script(thread)
-        for command in journal[begun:]:
-            if isinstance(command, Put):
-                record.spans.setdefault(command.thread, [record.steps, 0])[1] = record.steps
-                if self._drafter is not None:
-                    self._drafter.put(command.thread, command.token)
-            elif isinstance(command, Fork) and self._drafter is not None:
-                self._drafter.fork(command.parent, command.child)
-        self.growth += _slots(journal[begun:])
+        step, spans, drafter = record.steps, record.spans, self._drafter
+        fresh = journal[begun:]
+        for command in fresh:
+            if type(command) is Put:
+                if (span := spans.get(command.thread)) is None:
+                    spans[command.thread] = [step, step]
+                else:
+                    span[1] = step
+                if drafter is not None:
+                    drafter.put(command.thread, command.token)
+            elif drafter is not None and isinstance(command, Fork):
+                drafter.fork(command.parent, command.child)
+        self.growth += _slots(fresh)
         record.steps += 1
         record.seconds = time.perf_counter() - self.begun
 
@@ -171,9 +176,11 @@ class RequestState:
 
     def _carry_out(self, command: Command, *, decode: bool = True) -> None:
         engine, handles = self.engine, self.handles
+        if type(command) is Put:  # most are
+            thread, token, position, expect, _ = command
+            engine.feed(handles[thread], token, position, expect if decode else None)
+            return
         match command:
-            case Put(thread, token, position, expect):
-                engine.feed(handles[thread], token, position, expect if decode else None)
             case Fork(parent, child):
                 handles[child] = engine.fork(handles[parent])
             case Constrain(thread, constraint):
@@ -263,8 +270,13 @@ def _drafter(request: Request, engine: Engine) -> Drafter | None:
 
 def _slots(commands: Sequence[Command]) -> int:
     """How many slots these take."""
-    anew = (len(each.anew.tokens) for each in commands if isinstance(each, Join) and each.anew is not None)
-    return sum(isinstance(each, Put) for each in commands) + sum(anew)
+    slots = 0
+    for command in commands:
+        if type(command) is Put:
+            slots += 1
+        elif isinstance(command, Join) and command.anew is not None:
+            slots += len(command.anew.tokens)
+    return slots
 
 
 class _Teller:
