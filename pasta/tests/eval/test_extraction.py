@@ -132,10 +132,16 @@ def made(sources: dict[str, Path], tmp_path: Path) -> dict[str, Item]:
 
 def test_every_source_becomes_items(sources: dict[str, Path], tmp_path: Path) -> None:
     items = made(sources, tmp_path)
-    assert list(items) == ["squad", "drop", "coqa", "arc", "tools", "tools-live", "dates", "gsm8k"]
+    assert list(items) == [
+        "squad", "squad-named", "drop", "drop-named", "coqa", "coqa-named", "arc", "tools", "tools-live", "dates",
+        "gsm8k",
+    ]  # fmt: skip
     assert items["squad"].answers == {"/q1": ["rain"], "/q2": ["rain"]} and "q2: Why 1?" in items["squad"].prompt
     assert list(items["drop"].answers.values()) == [["0"], ["1"]], "an answer of two phrases is left out"
     assert items["coqa"].after == {"q2": ["q1"]}, "a question of one word leans on the one before"
+    named = items["coqa-named"]
+    assert list(named.answers) == ["/Did the boy run home?", "/Why?"] and "q1" not in named.prompt
+    assert named.after == {"Why?": ["Did the boy run home?"]}
     assert items["tools"].schema["properties"]["x"] == {"type": "number"}
     assert "- unit (string, optional, one of" in items["tools"].prompt
     assert {value for [value] in items["dates"].answers.values()} <= {1, 2, 3, 2014, 2015, 2016}, "no date of today"

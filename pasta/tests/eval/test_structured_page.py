@@ -1,0 +1,43 @@
+"""docs/structured-results.md is what its script makes of the saved figures: no number on it was typed."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pasta.data.rows import read_rows
+
+DOCS = Path(__file__).parents[2] / "docs"
+KEPT = {
+    "model", "set", "id", "mode", "marks", "steps", "decoded_tokens", "forced_tokens", "critical_path", "finish_reason",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = spec_from_file_location("make_structured", DOCS / "make_structured.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_its_script_makes(script: ModuleType) -> None:
+    assert script.page() == script.PAGE.read_text("utf-8"), "run: python pasta/docs/make_structured.py"
+
+
+def test_every_set_is_told_of(script: ModuleType) -> None:
+    rows = list(read_rows(str(script.RESULTS / "structured-quality.rows.jsonl.xz")))
+    assert {row["set"] for row in rows} <= set(script.SETS)
+    assert sum(len(row["marks"]) for row in rows if row["mode"] == "parallel") >= 1000
+    assert all(set(row) == KEPT for row in rows), "marks, tokens and steps, and no words"
+
+
+def test_saved_figures_name_no_path_of_a_machine(script: ModuleType) -> None:
+    for name in ("structured-*.json", "constraint-*.json"):
+        for path in script.RESULTS.glob(name):
+            assert not re.search(r'"(/|~)\w+/', path.read_text("utf-8")), path.name
