@@ -19,7 +19,7 @@ def test_words_of_any_script() -> None:
 
 def test_words_that_tell() -> None:
     assert content_words("The U.S. e-mail isn't about O'Neil") == ["U.S", "e-mail", "O'Neil"]
-    assert telling("The rivers are running with the sea") == {"river", "runn"}
+    assert telling("The rivers were walking to the sea") == {"river", "walk"}
     assert telling("Die Flüsse und die Wälder") == {"flüsse", "wälder"}, "short words bind, in German too"
     assert telling("東京") == {"東", "京"}
     assert stem("Cities") == "cit" and stem("is") == "is"
