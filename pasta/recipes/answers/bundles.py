@@ -22,6 +22,7 @@ from pasta.models.checkpoint import read_tokenizer
 from pasta.tasks.bundle import Bundle, Style, Task
 from pasta.tasks.compose import body_of, compose
 from pasta.tasks.drawing import draw_bundles
+from pasta.tasks.marking import code_of, last_function
 from pasta.tasks.problem import Problem, read_problems
 
 Row = dict[str, Any]
@@ -122,6 +123,8 @@ def examples(
         chosen = [draw.choice(answers[problem.id, free]) for problem in bundle.problems]
         if max(count(body_of(bundle, n, text)) for n, text in enumerate(chosen, start=1)) > MOST:
             continue
+        if free and not have_own_names([body_of(bundle, n, text) for n, text in enumerate(chosen, start=1)]):
+            continue
         response = compose(bundle, chosen, count)
         kind = f"{task} of {'functions' if bundle.is_code else 'numbers'}"
         made.append(
@@ -130,6 +133,12 @@ def examples(
         )  # fmt: skip
         asked.append({"prompt": bundle.prompt, **as_task(bundle)})
     return made, asked
+
+
+def have_own_names(bodies: Sequence[str]) -> bool:
+    """Whether each function can be called by its name beside the others, and beside `main`."""
+    names = [last_function(code_of(body)) for body in bodies]
+    return len({*names, "main", ""}) == len(names) + 2
 
 
 def as_task(bundle: Bundle) -> Row:

@@ -132,6 +132,17 @@ def test_bundles_are_right_marked_and_partly_without_tags(tmp_path: Path, run: R
         assert plain(parse(own["response"])) == plain(parse(apar["response"]))
 
 
+def test_functions_that_share_a_name_do_not_come_together(run: Run) -> None:
+    bundles = import_module("bundles")
+    one, other = (
+        "```python\ndef helper():\n    pass\n\ndef NAME():\n    pass\n```".replace("NAME", name) for name in "ab"
+    )
+    assert bundles.have_own_names([one, other])
+    assert not bundles.have_own_names([one, one])
+    assert not bundles.have_own_names([one, other.replace("def b", "def main")])
+    assert not bundles.have_own_names([one, "no code"])
+
+
 def test_packing_cuts_one_archive_and_leaves_out_what_is_least(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,7 @@ Style = Literal["steps", "brief"]
 WRITE_NUMBER = 'end with a line "Answer: " and the number'
 WRITE_CODE = "in a ```python block, and nothing else"
 LINK = re.compile(r"(?<![\w.,/%-])[1-9]\d{0,5}(?![\w%/-]|[.,]\d)")
-STYLES: dict[Style, str] = {"steps": "Show the steps", "brief": "Be brief: one short line a step"}
+STYLES: dict[Style, str] = {"steps": "Show the steps", "brief": "Write the calculations alone, one a line"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Bundle:
         head = f'Head each one "**{self.noun} N**"'
         if not self.is_code:
             return f"{head}. {STYLES[self.style]}, and {WRITE_NUMBER}."
-        free = f" Choose a telling name for each function ({FREE_NAME} stands for it above)." if self.is_free else ""
+        free = f" Choose a telling name for each function in place of {FREE_NAME}." if self.is_free else ""
         return f"{head}, and write its code {WRITE_CODE}.{free}"
 
     def _ask_end(self) -> str:
@@ -130,7 +130,7 @@ def plain_prompt(problem: Problem, style: Style = "steps", *, free: bool = False
     told = described(problem, FREE_NAME if free else "")
     if not problem.is_code:
         return f"{told}\n\n{STYLES[style]}, and {WRITE_NUMBER}."
-    name = f" Choose a telling name for it ({FREE_NAME} stands for it above)." if free else ""
+    name = f" Choose a telling name in place of {FREE_NAME}." if free else ""
     return f"{told}\n\nWrite the code {WRITE_CODE}.{name}"
 
 

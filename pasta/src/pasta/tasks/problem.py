@@ -13,7 +13,7 @@ from pasta.data.rows import read_rows
 from pasta.errors import UsageError
 from pasta.tasks.numbers import last_number
 
-FREE_NAME = "f"  # stands for the function where its name is the writer's to choose
+FREE_NAME = "<name>"  # stands for the function where its name is the writer's to choose
 
 
 @dataclass(frozen=True, slots=True)
