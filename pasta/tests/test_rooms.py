@@ -49,6 +49,24 @@ def test_a_server_in_front_of_another_engine_needs_no_torch() -> None:
     run_without({"torch", "triton"}, EVERY.format(rooms=rooms))
 
 
+def test_schemas_need_no_torch_and_plans_need_no_library() -> None:
+    run_without({"torch", "triton"}, EVERY.format(rooms=["pasta.structured"]))
+    script = """
+from pasta.structured import MissingPackage, compile_schema, make_program
+from pasta.core.vocabulary import Vocabulary
+from support import byte_tokenizer
+schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+assert len(compile_schema(schema).values) == 1
+try:
+    make_program(Vocabulary(byte_tokenizer()), schema)
+except MissingPackage as error:
+    print(error)
+"""
+    here = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    said = run_without({"llguidance"}, here + script)
+    assert said == "answers by schema need the package llguidance (pip install 'pasta-decoding[structured]')\n"
+
+
 def test_names_of_models_need_no_torch() -> None:
     run_without({"torch", "transformers"}, "from pasta.models import available; available()")
 

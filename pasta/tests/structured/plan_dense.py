@@ -45,6 +45,10 @@ def check_against_dense(engine: NativeEngine, plan: Plan, result: StructuredResu
         shift = 0 if thread.parent is None else 1  # the main thread's rows begin with the prompt's last token
         while True:
             forced = matcher.forced_tokens() if place or value.pointer else []
+            if not text and value.pointer and (rest := matcher.forced()).endswith(b'"'):  # a string begins
+                forced += (quote := vocabulary.encode(rest.decode()))
+                for token in quote:
+                    matcher.consume(token)
             assert tokens[place : place + len(forced)] == forced
             text += b"".join(vocabulary.octets[token] for token in forced)
             place += len(forced)

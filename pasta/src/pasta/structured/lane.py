@@ -38,6 +38,12 @@ def begin(value: Value, matcher: Matcher, before: bytes, held: bytes, grammars: 
         return Beginning((), (), b"", held, matcher, scanner, forced[:end])
     tokens = matcher.forced_tokens() if forced else []
     written = b"".join(grammars.vocabulary.octets[token] for token in tokens)
+    if len(written) < len(forced) and forced.endswith(b'"'):
+        # A string begins. The library waits for a token that goes on after the quote; those are rare, and cost a step.
+        quote = grammars.encode(forced[len(written) :])
+        for token in quote:
+            matcher.consume(token)
+        tokens, written = [*tokens, *quote], forced
     scanner.push(written)
     context = tuple(grammars.encode(before[len(held) :]))
     return Beginning(context, tuple(tokens), written, before + written, matcher, scanner)
