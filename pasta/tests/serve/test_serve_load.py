@@ -55,3 +55,12 @@ def test_the_documented_delays_are_those_of_the_run():
         told = " | ".join(f"{cell:.0f} ms" for cell in cells)
         assert f"| beside {row['beside']} | {told} |" in docs
         assert max(row["added_median_ms"], row["added_p90_ms"], row["added_worst_ms"]) < 100
+
+
+def test_the_load_on_a_gpu_lost_nothing():
+    modes = json.loads((ROOT / "benchmarks" / "results" / "serve-load-h200.json").read_text())["modes"]
+    docs = " ".join((ROOT / "docs" / "serve.md").read_text("utf-8").split())
+    assert all(mode["wrong"] == mode["failed"] == mode["slots_lost"] == 0 for mode in modes)
+    first, second = modes
+    for name, told in (("right", "Right"), ("left", "left"), ("malformed", "refused")):
+        assert f"{told} {first[name]} and {second[name]}" in docs

@@ -1,0 +1,182 @@
+"""Makes users.md and its plot from the saved figures (`benchmarks/results/users-*.json`):
+
+    python pasta/docs/make_users.py
+
+Every number below the predictions is read from those files; the words around them stand here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pasta.eval.plot import COLOURS, Axis, Panel, Point, draw
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+PAGE, PLOT = DOCS / "users.md", DOCS / "images" / "users.svg"
+BOUND = "slowdown 2"  # the server's own
+
+INTRO = """# Many users
+
+What threads are worth when several users share a GPU. Made by `python pasta/docs/make_users.py`.
+
+    python -m pasta.bench.users --json FILE                        # the default model
+    python -m pasta.bench.users --shape qwen2.5-1.5b --json FILE   # a shape with random weights
+
+Each user asks, waits for the answer and asks again. The same answers, token for token, are replayed without PASTA
+(one thread, no tags), with all their threads at once, and with threads that give way
+([serve.md](serve.md#threads-give-way-to-users)), through the server's own scheduler but without HTTP. Latency is that
+of a whole answer, its prompt included; goodput is the tokens that somebody reads. The modes take turns, so that the
+ratios are of one run. What a single answer gains: [performance.md](performance.md#on-a-gpu).
+
+## What was expected
+
+Predicted, before anything ran. A step takes f + e·rows, and of the decoded tokens 0.83 are text, the rest tags and
+topics. So with many users PASTA must decode 1.2 tokens for each that somebody reads, and wins only as long as more
+rows in a step are cheaper than more steps. With f = 0.9 ms and e = 10 µs (135M; mostly the host) and f = 1.5 ms and e
+= 12 µs (1.5B):
+
+| times as fast as without | 1 user | 16 | 64 | 128 |
+| --- | --- | --- | --- | --- |
+| 135M, all threads | 1.75 | 1.54 | 1.22 | 1.07 |
+| 135M, a step at most 1.5 times as long | 1.75 | 1.5 | 1.2 | 1.03 |
+| 135M, a step at most 1.1 times as long | 1.75 | 1.3 | 0.95 | 0.89 |
+| 1.5B, all threads | 2.1 | 1.9 | 1.44 | 1.22 |
+| 1.5B, a step at most 1.5 times as long | 2.1 | 1.9 | 1.4 | 1.11 |
+
+Under this model the bound of 1.1, which the server had, makes 64 users of PASTA slower than 64 users without: the
+threads that it holds back are those that pay for the tags. So the bound became 1.5 for the first run.
+"""
+
+#: The loads that were measured; of each file, whose answers were replayed.
+ANSWERS = {
+    "users-1.5b-h200.json": "the shape of Qwen2.5-1.5B (bfloat16, random weights) and {answers} made-up answers",
+}
+BEFORE = "users-1.5b-h200-before.json"  # with the bound of 1.5
+ALONE = "users-default-h200.json"  # one user of the default model
+
+
+def load(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / name).read_text("utf-8"))
+
+
+def by_load(report: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The rows of each number of users, by mode."""
+    users = sorted({row["users"] for row in report["rows"]})
+    return [(load, {row["mode"]: row for row in report["rows"] if row["users"] == load}) for load in users]
+
+
+def modes(report: dict[str, Any]) -> list[str]:
+    return [mode for mode in dict.fromkeys(row["mode"] for row in report["rows"]) if mode != "plain"]
+
+
+def told(mode: str) -> str:
+    return "all threads" if mode == "free" else f"step at most {mode.split()[1]} times"
+
+
+def section(name: str) -> Iterator[str]:
+    report = load(name)
+    named = modes(report)
+    yield f"## {report['model']}\n"
+    what = ANSWERS[name].format(**report)
+    yield (
+        f"One {report['machine']['gpu']}, {what}: {report['content_tokens']:.0f} tokens of text each, "
+        f"{report['content_share']:.0%} of what is decoded. [{name}](../benchmarks/results/{name})\n"
+    )
+    heads = ["users", "answer without, s", "tokens/s without", "step without, ms"]
+    heads += [f"{told(mode)}: {figure}" for mode in named for figure in ("faster", "goodput", "step")]
+    yield "| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads)
+    for users, rows in by_load(report):
+        plain = rows["plain"]
+        cells = [
+            f"{users}",
+            f"{plain['latency_s']:.2f}",
+            f"{plain['goodput']:,.0f}",
+            f"{1e3 * plain['step_p50_s']:.2f}",
+        ]
+        for mode in named:
+            row = rows[mode]
+            longer = row["step_p50_s"] / plain["step_p50_s"]
+            cells += [f"**{row['faster']:.2f}**", f"{row['goodput_ratio']:.2f}", f"{longer:.2f}"]
+        yield "| " + " | ".join(cells) + " |"
+    bound = [rows[BOUND] for _, rows in by_load(report)]
+    least = min(bound, key=lambda row: min(row["faster"], row["goodput_ratio"]))
+    yield (
+        f"\n`faster` and `goodput` are times those without PASTA, `step` the median step, times that without. With the "
+        f"server's bound the "
+        f"least is {min(least['faster'], least['goodput_ratio']):.2f}, at {least['users']} users (0.98 was asked for), "
+        f"and one user's answer comes {bound[0]['faster']:.2f} times as fast (1.5 was asked for).\n"
+    )
+
+
+def plot() -> str:
+    panels = []
+    for name in ANSWERS:
+        report = load(name)
+        points, lines = [], []
+        loads = by_load(report)
+        for index, mode in enumerate(modes(report)):
+            colour, names = COLOURS[1 + index], []
+            for users, rows in loads:
+                turns = rows[mode]["faster_by_turn"]
+                label = told(mode) if users == loads[-1][0] else f"·{mode} {users}"
+                points.append(Point(label, users, rows[mode]["faster"], None, (min(turns), max(turns)), colour))
+                names.append(label)
+            lines.append((colour, tuple(names)))
+        users = tuple(users for users, _ in loads)
+        across = Axis("users", users[0] * 0.85, users[-1] * 1.3, True, users)
+        up = Axis.around("times as fast as without", [0.8, *(value for p in points for value in p.y_range or ())])
+        panels.append(Panel(report["model"], across, up, tuple(points), tuple(lines)))
+    note = "Mean latency of an answer without PASTA over that with it, same answers, same load; bars: the turns."
+    return draw(panels, "What threads are worth to many users", note, width=440)
+
+
+def before() -> str:
+    """What the first bound did, and what became of it."""
+    ((_, rows),) = [each for each in by_load(load(BEFORE)) if each[0] == 128]
+    bound, free = rows["slowdown 1.5"], rows["free"]
+    return f"""## The bound
+
+The first run, with a bound of 1.5 ([{BEFORE}](../benchmarks/results/{BEFORE})),
+gave 128 users of the 1.5B shape {bound["faster"]:.2f} of the speed and {bound["goodput_ratio"]:.2f} of the goodput that
+they have without PASTA; all threads at once gave {free["faster"]:.2f} and {free["goodput_ratio"]:.2f}. A row costs some
+27 µs there, more than twice what was expected (host and device together), so that with 128 users two thirds of a step
+are its rows. For such a step the same prediction is a loss with a bound of 1.5 and a gain with 2, and so the server's
+bound is 2 now. The price: whoever's answer does not fork waits up to twice as long for each token while others' do, and
+at 128 users a little longer (the column `step`), since what a step would take with one thread each is itself learned.
+`--slowdown` sets the bound, from 1: one thread for each, whenever there are several users; then nobody's step is
+longer, and who forks pays for the tags.
+"""
+
+
+def alone() -> str:
+    report = load(ALONE)
+    (row,) = [row for row in report["rows"] if row["mode"] == "free"]
+    most, least = max(row["faster_by_turn"]), min(row["faster_by_turn"])
+    return f"""## One user of the default model
+
+Its own answers to {report["questions"]} questions, the {report["answers"]} that fork
+({report["content_tokens"]:.0f} tokens of text each, bfloat16, [{ALONE}](../benchmarks/results/{ALONE})):
+{least:.2f} times as fast as without PASTA in one turn, {most:.2f} in the other, where the side without was disturbed.
+"""
+
+
+def page() -> str:
+    parts = [INTRO, "## What came\n", "![What threads are worth to many users](images/users.svg)\n"]
+    for name in ANSWERS:
+        parts += [f"#{line}" if line.startswith("## ") else line for line in section(name)]
+    return "\n".join([*parts, before(), alone(), LEFT]).rstrip() + "\n"
+
+
+LEFT = """## Left to measure
+
+2, 4 and 8 users, and several users of the default model: the time on the GPU went to other work. Users whose answers do
+not fork among others whose do.
+"""
+
+if __name__ == "__main__":
+    PLOT.write_text(plot(), "utf-8")
+    PAGE.write_text(page(), "utf-8")
