@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,8 @@ class VllmCore:
             output_kind=RequestOutputKind.DELTA,
             extra_args={KEY: terms},
         )
-        inputs: dict[str, Any] = {"prompt_token_ids": list(prompt)}
-        if cache_salt is not None:
-            inputs["cache_salt"] = cache_salt
+        salt = cache_salt or uuid.uuid4().hex  # without one vLLM shares with everybody
+        inputs: dict[str, Any] = {"prompt_token_ids": list(prompt), "cache_salt": salt}
         self.llm.add_request(request, inputs, params)
 
     def abort(self, request: str) -> None:
