@@ -21,7 +21,6 @@ from pasta.engine.vllm.sampler import AHEAD, Answer, Burst, Choice, LaneSampler
 from pasta.engine.vllm.step import PlannedStep, to_device
 from pasta.engine.vllm.terms import KEY, Terms
 
-FEW_LANES = 16  # vLLM's own graphs: their rows are requests rather than threads
 BURST = 8  # steps of threads in one of vLLM's
 
 log = logging.getLogger("pasta")
@@ -141,9 +140,7 @@ class PastaModelState(DefaultModelState):
     def _planned(self, rows: int, block_tables: torch.Tensor, block_size: int) -> PlannedStep:
         rows = 1 << (rows - 1).bit_length()  # every other number would be kernels to compile
         if rows not in self._steps:
-            self._steps[rows] = PlannedStep(
-                rows, self.heads, self.kv_heads, self.head_size, block_tables, block_size, lanes=FEW_LANES
-            )
+            self._steps[rows] = PlannedStep(rows, self.heads, self.kv_heads, self.head_size, block_tables, block_size)
         return self._steps[rows]
 
     def go_on(self, answers: list[Answer], streams: list[list[int]]) -> Burst:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from pasta.engine.cuda.kernels import TILE_LANES, Attention, Tuning
+from pasta.engine.cuda.kernels import Attention
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.lanes import WORDS
 from pasta.engine.vllm.plan import COLUMNS, Plan, Span
@@ -23,22 +23,9 @@ def to_device(values: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 class PlannedStep:
-    """Plans of one number of rows, and the kernel that a CUDA graph of so many rows holds.
+    """Plans of one number of rows, and the kernel that a CUDA graph of so many rows holds."""
 
-    `lanes`: rows of one request times query heads of a key head that read its keys together. Many where the rows are
-    threads of few answers, few where they are many requests.
-    """
-
-    def __init__(
-        self,
-        rows: int,
-        heads: int,
-        kv_heads: int,
-        size: int,
-        block_tables: torch.Tensor,
-        block_size: int,
-        lanes: int = TILE_LANES,
-    ):
+    def __init__(self, rows: int, heads: int, kv_heads: int, size: int, block_tables: torch.Tensor, block_size: int):
         device = block_tables.device
         self._host = torch.zeros(Plan.size(rows), dtype=torch.int32, pin_memory=device.type == "cuda")
         self._device = torch.zeros_like(self._host, device=device)
@@ -46,7 +33,7 @@ class PlannedStep:
         self.attention = Attention(
             rows, rows, heads, kv_heads, size,
             block_size=block_size, max_blocks=block_tables.stride(0), words=WORDS, device=device, processors=0,
-            splits=min(MOST_SPLITS, max(1, PARTS // rows)), tuning=Tuning(lanes=lanes),
+            splits=min(MOST_SPLITS, max(1, PARTS // rows)),
         )  # fmt: skip
         self.tile_rows = self.attention.tile_rows
         self.columns = self._device[: COLUMNS * rows].view(COLUMNS, rows)  # in the order of `Plan`
