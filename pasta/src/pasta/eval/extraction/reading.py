@@ -71,8 +71,7 @@ def drop(rows: list[dict[str, Any]]) -> Iterator[Item]:
         if len(questions) > 1:
             rights = {question: [each[0] for each in row["answers"]] for question, row in questions.items()}
             first = next(iter(questions.values()))["query_id"]
-            note = "Each answer is a text in quotes: a number or a short phrase, nothing else."
-            yield about("drop", first, passage, rights, note)
+            yield about("drop", first, passage, rights, "Each answer is a number or a short phrase, nothing else.")
 
 
 def coqa(rows: list[dict[str, Any]]) -> Iterator[Item]:
