@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 import pytest
-import test_cuda
 import torch
 import transformers
 from test_cuda import CASES, error, tiny_trained_model
@@ -113,18 +112,6 @@ def test_a_part_of_a_head_turns(dtype: torch.dtype, bound: float, size: int, tur
         turning = reference.rotate(normed[..., :turned], *tables, positions.long())
         assert error(found, torch.cat([turning, normed[..., turned:]], -1)) < bound
     assert error(values[places.long()], parts[2]) == 0
-
-
-@pytest.mark.parametrize("lanes,places,warps,stages", [(64, 64, 4, 3), (128, 64, 8, 3), (128, 32, 8, 2)])
-@pytest.mark.parametrize("threads,length", [(1, 1000), (40, 300)])
-def test_tunings_of_attention(
-    lanes: int, places: int, warps: int, stages: int, threads: int, length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pasta.engine.cuda import kernels
-
-    tuning = kernels.Tuning(lanes=lanes, places=places, warps=warps, stages=stages)
-    monkeypatch.setattr(kernels, "Tuning", lambda: tuning)
-    test_cuda.test_attention(torch.bfloat16, 1e-2, 32, 8, 128, 1, threads, length)
 
 
 def test_attention_within_a_window() -> None:

@@ -37,7 +37,7 @@ Drafts = Annotated[
     typer.Option(
         "--drafts/--no-drafts",
         help="Guess several tokens at once; the answer stays the same.",
-        show_default="where it pays",
+        show_default="off",
     ),
 ]
 MaxTokens = Annotated[

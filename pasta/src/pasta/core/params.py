@@ -40,7 +40,7 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()  # they end a response as the model's own end does
     logprobs: int | None = None  # of each token chosen, and of so many of the likeliest beside it
     n: int = 1  # answers to a prompt
-    drafts: bool | None = None  # guess several tokens at once, the answer stays the same; None: where it pays
+    drafts: bool | None = None  # guess several tokens at once, the answer stays the same; None: as the engine does
     positions: Positions | str | None = None  # None: as the model was trained
 
     def __post_init__(self) -> None:

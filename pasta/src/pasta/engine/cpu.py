@@ -124,9 +124,9 @@ class CpuDecoder:
 
 
 def measure_row_cost(decoder: CpuDecoder, repeats: int = 7) -> float:
-    """What a second row adds to a projection, of which a step mostly consists: a fifth on some processors, all on others.
+    """What a second row adds to a projection, of which a step mostly consists: little on some processors.
 
-    Some have one kernel for a row and another, for many, that is slow at few. Only speed depends on it.
+    Others have one kernel for a row and another, for many, that is slow at few. Only speed depends on it.
     """
     x = torch.zeros(2, decoder.embedding.shape[1])
     times: tuple[list[float], list[float]] = ([], [])

@@ -6,8 +6,6 @@ values of each answer once, whatever the number of its threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
@@ -199,13 +197,9 @@ def _attend(
     query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride,
     TILES: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
-    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, PLACES: tl.constexpr,
-    PDL: tl.constexpr,
+    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots.
-
-    It takes `PLACES` of them at a time, 32 or 64.
-    """
+    """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
     pdl.begin(PDL)
     tile = tl.program_id(0)
     head = tl.program_id(1)
@@ -216,7 +210,7 @@ def _attend(
     length = tl.load(tiles + 3 * TILES + tile)
     if count == 0:
         return
-    stretch = tl.cdiv(tl.cdiv(length, SPLITS), PLACES) * PLACES
+    stretch = tl.cdiv(tl.cdiv(length, SPLITS), 32) * 32
     begin = split * stretch
     end = tl.minimum(begin + stretch, length)
 
@@ -236,21 +230,17 @@ def _attend(
         mask=real[:, None] & inside[None, :],
         other=0.0,
     )
-    bit = tl.arange(0, PLACES)
+    bit = tl.arange(0, 32)
 
     peak = tl.full([LANES], NOTHING, tl.float32)
     total = tl.zeros([LANES], tl.float32)
     sum_ = tl.zeros([LANES, WIDTH], tl.float32)
-    for start in range(begin, end, PLACES):
+    for start in range(begin, end, 32):
         # No branch in here: it would keep the compiler from fetching ahead.
-        held = start + bit < end
-        if BLOCK_SIZE % PLACES == 0:  # they lie in one block
-            block = tl.load(block_tables + request * MAX_BLOCKS + start // BLOCK_SIZE).to(tl.int64)
-            slot = block * BLOCK_SIZE + start % BLOCK_SIZE + bit
-        else:
-            place = start + bit
-            block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
-            slot = (block * BLOCK_SIZE + place % BLOCK_SIZE).to(tl.int64)
+        place = start + bit
+        held = place < end
+        block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
+        slot = (block * BLOCK_SIZE + place % BLOCK_SIZE).to(tl.int64)
         k = tl.load(
             keys + (slot[None, :] * KV_HEADS + head) * PITCH + column[:, None],
             mask=held[None, :] & inside[:, None],
@@ -261,12 +251,8 @@ def _attend(
             mask=held[:, None] & inside[None, :],
             other=0.0,
         )
-        word = tl.load(mask + row * MASK_WORDS + start // 32, mask=real, other=0)[:, None]
-        if PLACES == 64:  # two words: the second may lie beyond the last that was written
-            more = real & (start + 32 < end)
-            second = tl.load(mask + row * MASK_WORDS + start // 32 + 1, mask=more, other=0)[:, None]
-            word = tl.where(bit[None, :] < 32, word, second)
-        seen = ((word >> (bit % 32)[None, :]) & 1) != 0
+        word = tl.load(mask + row * MASK_WORDS + start // 32, mask=real, other=0)
+        seen = ((word[:, None] >> bit[None, :]) & 1) != 0
         score = tl.where(seen, tl.dot(q, k, input_precision=PRECISION) * scale, NOTHING)
         new_peak = tl.maximum(peak, tl.max(score, 1))
         shrink = tl.exp(peak - new_peak)
@@ -301,17 +287,6 @@ def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, S
     tl.store(out + place * SIZE + column, value.to(out.dtype.element_ty), mask=inside)
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """How the attention kernel goes about its work; what comes out is the same but for rounding."""
-
-    lanes: int = TILE_LANES  # rows times query heads of a key head that a program takes
-    places: int = 32  # that it takes at a time
-    warps: int = 4
-    stages: int = 3
-    waves: int = 3  # programs for each processor, about
-
-
 class Attention:
     """Split attention over a paged pool, with its scratch memory, for steps of at most `rows` rows.
 
@@ -320,18 +295,17 @@ class Attention:
 
     def __init__(
         self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, block_size: int, max_blocks: int,
-        words: int, device: torch.device, processors: int, splits: int | None = None, tuning: Tuning | None = None,
+        words: int, device: torch.device, processors: int, splits: int | None = None,
         window: torch.Tensor | None = None,
     ):  # fmt: skip
         self.heads, self.kv_heads, self.size = heads, kv_heads, size
         self.group = heads // kv_heads
         self.width = max(16, triton.next_power_of_2(size))
         self.tiles, self.block_size, self.max_blocks, self.words = tiles, block_size, max_blocks, words
-        self.tuning = tuning or Tuning()
-        self.tile_rows = rows_in_a_tile(rows, self.group, self.tuning.lanes)
+        self.tile_rows = rows_in_a_tile(rows, self.group)
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
         self.mask_words = max_blocks * block_size // 32
-        wanted = max(1, self.tuning.waves * processors // (tiles * kv_heads))  # a short answer leaves some idle
+        wanted = max(1, 3 * processors // (tiles * kv_heads))  # more than twice: a short answer leaves some idle
         self.splits = splits or min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
         places = rows * heads * self.splits
         self.window = window  # one number: how far back some layers see, in positions
@@ -390,8 +364,7 @@ class Attention:
             TILES=self.tiles, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", PLACES=self.tuning.places,
-            num_warps=self.tuning.warps, num_stages=self.tuning.stages, **pdl.options(),
+            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3, **pdl.options(),
         )  # fmt: skip
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
@@ -399,9 +372,9 @@ class Attention:
         )  # fmt: skip
 
 
-def rows_in_a_tile(rows: int, group: int, lanes: int = TILE_LANES) -> int:
+def rows_in_a_tile(rows: int, group: int) -> int:
     """How many threads of an answer share one reading of its keys."""
-    return min(rows, max(1, lanes // group))
+    return min(rows, max(1, TILE_LANES // group))
 
 
 @triton.jit
