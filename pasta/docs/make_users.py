@@ -131,7 +131,7 @@ def plot() -> str:
         up = Axis.around("times as fast as without", [0.8, *(value for p in points for value in p.y_range or ())])
         panels.append(Panel(report["model"], across, up, tuple(points), tuple(lines)))
     note = "Mean latency of an answer without PASTA over that with it, same answers, same load; bars: the turns."
-    return draw(panels, "What threads are worth to many users", note, width=440)
+    return draw(panels, "What threads are worth to many users", note, width=640 // len(panels))
 
 
 def before() -> str:
