@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from simulated import Simulated, simulated_engine
 
 from dense import TOLERANCE, dense, rows_by_thread, script
 from pasta.core.layout import lay_out
@@ -18,9 +17,6 @@ from pasta.decoding.api import generate, generate_all, replay
 from pasta.errors import PastaError, UsageError
 from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_engine, tiny_model
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulated import Simulated, simulated_engine
 
 PROMPTS = ["Compare cats and dogs.", "Hello!", "Why is the sky blue?"]
 

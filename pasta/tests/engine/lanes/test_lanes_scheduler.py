@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 vllm = pytest.importorskip("vllm", reason="vLLM is not installed")
-sys.path.insert(0, str(Path(__file__).parent))
 
 from simulated import BLOCK, NAME, Output, Running, Simulated  # noqa: E402
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from simulated import Simulated, simulated_engine
 
 from dense import script
 from pasta.core.vocabulary import Vocabulary
@@ -22,9 +21,6 @@ from pasta.models.tags import add_tags
 from pasta.serve.run import Server, bind
 from pasta.serve.settings import Settings
 from support import byte_tokenizer, tiny_model
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulated import Simulated, simulated_engine
 
 
 @pytest.fixture(scope="module")
