@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field, field_validator
 
 import pasta
 from pasta.structured.extract import Incomplete, Invalid
-from pasta.structured.instructions import show_schema, show_tools, without_system
+from pasta.structured.instructions import list_fields, show_schema, show_tools, without_system
 from support import tiny_engine
 
-Short = Annotated[str, Field(max_length=6)]
+Short = Annotated[str, Field(min_length=4, max_length=6)]
 
 
 class Place(BaseModel):
@@ -159,8 +159,8 @@ def test_what_is_no_schema_is_named(engine, schema):
 def test_the_model_is_told_the_schema(engine):
     shown = pasta.extract_stream(engine, "How?", Person, max_tokens=200).result.prompt_ids
     text = engine.vocabulary.decode(shown)
-    assert '"zip_code": {"maximum": 99' in text and text.index("zip_code") < text.index("How?")
-    assert "title" not in text
+    assert "- home.zip_code (integer)<" in text and text.index("zip_code") < text.index("How?")
+    assert '- mood ("good" or "bad")' in text
     hidden = pasta.extract_stream(engine, "How?", Person, show=False, max_tokens=200).result.prompt_ids
     assert "zip_code" not in engine.vocabulary.decode(hidden)
     raw = pasta.extract_stream(engine, "How?", Person, raw=True, max_tokens=200).result.prompt_ids
@@ -174,18 +174,41 @@ def test_a_template_without_a_system_message():
     engine.vocabulary.tokenizer.chat_template = refuse + template
     ids = pasta.extract_stream(engine, "How?", SCHEMA).result.prompt_ids
     text = engine.vocabulary.decode(ids)
-    assert "follows this schema" in text and text.index("schema") < text.index("How?")
+    assert "has these fields" in text and text.index("fields") < text.index("How?")
 
 
 def test_instructions():
     ask = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    told = show_schema(ask, {"title": "T", "properties": {"title": {"type": "string", "title": "Title"}}})
-    assert told[0]["content"].startswith("Be brief.\n\nAnswer with JSON")
-    assert '{"properties": {"title": {"type": "string"}}}' in told[0]["content"]
+    told = show_schema(ask, {"title": "T", "properties": {"title": {"type": "string", "description": "as printed"}}})
+    assert told[0]["content"] == "Be brief.\n\nAnswer with JSON that has these fields:\n- title (string): as printed"
+    told = show_schema(ask, {"title": "T", "properties": {"title": {"type": "array", "title": "Title"}}})
+    assert told[0]["content"].endswith('follows this schema:\n{"properties": {"title": {"type": "array"}}}')
     assert ask[0]["content"] == "Be brief."
     assert '{"name": "f"}\n' in show_tools(ask[1:], [{"name": "f"}])[0]["content"]
     assert without_system(ask) == [{"role": "user", "content": "Be brief.\n\nHi"}]
     assert without_system(ask[1:]) == ask[1:]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"enum": [1]},
+        {"properties": {}},
+        {"properties": {"a": True}},
+        {"properties": {"a": {"type": "array"}}},
+        {"properties": {"a": {"type": ["string", "null"]}}},
+        {"properties": {"a": {"type": "string", "pattern": "x"}}},
+        {"properties": {"a": {"anyOf": [{"type": "string"}]}}},
+        {"properties": {"a": {"$ref": "#/elsewhere/b"}}},
+        {"properties": {"a": {"$ref": "#"}}},
+        {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"properties": {"c": {"$ref": "#/$defs/b"}}}}},
+        {"properties": {"a": {"type": "string"}}, "minProperties": 1},
+    ],
+    ids=str,
+)
+def test_what_is_more_than_fields_is_told_as_the_schema_says_it(schema):
+    assert list_fields(schema) is None
 
 
 def test_the_package_alone_imports_no_torch():
