@@ -33,6 +33,9 @@ from pasta.models.tags import add_tags
 THREADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (1_000, 8_000)
 ANSWERS = (1, 2, 4, 8, 16, 32)
+FEW = (1, 32)  # threads, where two numbers will do
+GREEDY = SamplingParams()
+SAMPLED = SamplingParams(temperature=0.7, top_p=0.9)
 WORDS = "abcdefghijklmnopqrstuvwxyz"  # the tokens to replay: which ones makes no difference to the speed
 Say = Callable[[str], None]
 
@@ -75,15 +78,22 @@ def make_engine(shape: str) -> CudaEngine:
     return CudaEngine(model, vocabulary, name=shape, slots=32_768)
 
 
-def step_seconds(engine: CudaEngine, context: int, rounds: int = 10, repeats: int = 6) -> dict[int, float]:
+def step_seconds(
+    engine: CudaEngine,
+    context: int,
+    params: SamplingParams = GREEDY,
+    numbers: Sequence[int] = THREADS,
+    rounds: int = 10,
+    repeats: int = 6,
+) -> dict[int, float]:
     """One step of so many threads of one answer, from feeding it to having its tokens; medians by threads.
 
     The numbers of threads take turns, so that a host that is slow for a while is slow for all of them.
     """
-    times: dict[int, list[float]] = {threads: [] for threads in THREADS}
+    times: dict[int, list[float]] = {threads: [] for threads in numbers}
     for turn in range(rounds + 1):
         for threads, measured in times.items():
-            main = engine.open([5] * context, Expect.TEXT, SamplingParams())
+            main = engine.open([5] * context, Expect.TEXT, params)
             engine.step()
             handles = [main, *(engine.fork(main) for _ in range(threads - 1))]
             for repeat in range(repeats + 2):
@@ -95,6 +105,29 @@ def step_seconds(engine: CudaEngine, context: int, rounds: int = 10, repeats: in
                     measured.append(time.perf_counter() - begin)
             engine.close(main)
     return {threads: statistics.median(measured) for threads, measured in times.items()}
+
+
+def sampled_steps(engine: CudaEngine, context: int) -> list[dict[str, float]]:
+    """Steps that sample, and greedy ones right before them."""
+    greedy, sampled = (step_seconds(engine, context, params, FEW) for params in (GREEDY, SAMPLED))
+    return [
+        {
+            "threads": threads,
+            "step_s": sampled[threads],
+            "greedy_s": greedy[threads],
+            "ratio": sampled[threads] / greedy[threads],
+        }
+        for threads in FEW
+    ]
+
+
+def eight_bit_steps(engine: CudaEngine, context: int) -> list[dict[str, Any]]:
+    """Greedy steps with weights in 8 bits. The engine's own are rounded on the way: it cannot be used after this."""
+    out: list[dict[str, Any]] = []
+    rounded = CudaEngine(engine.model, engine.vocabulary, name=engine.name, slots=32_768, eight_bits="fp8")
+    for threads, seconds in step_seconds(rounded, context, numbers=FEW).items():
+        out.append({"weights": "fp8", "threads": threads, "step_s": seconds})
+    return out
 
 
 def run_jobs(engine: CudaEngine, prompt: Sequence[int], scripts: Sequence[Tree], limit: int = 10_000) -> float:
@@ -203,6 +236,13 @@ def run(
                     f"  context {context}, {threads:2} threads: {seconds * 1e3:.3f} ms a step, "
                     f"{seconds / base:.2f} of one thread, {threads / seconds:,.0f} tokens/s"
                 )
+        entry["sampled"] = sampled_steps(engine, CONTEXTS[0])
+        for row in entry["sampled"]:
+            say(
+                "  sampled, {threads:2} threads: {0:.3f} ms a step, {ratio:.2f} of greedy".format(
+                    1e3 * row["step_s"], **row
+                )
+            )
         entry["replays"] = replays(engine, responses, 500)
         told = entry["replays"]
         say(f"  replayed: {told['theoretical']:.2f} times in theory, {told['realised']:.2f} realised")
@@ -214,6 +254,9 @@ def run(
                     **row
                 )
             )
+        entry["eight_bits"] = eight_bit_steps(engine, CONTEXTS[0])
+        for row in entry["eight_bits"]:
+            say("  {weights}, {threads:2} threads: {0:.3f} ms a step".format(1e3 * row["step_s"], **row))
         del engine
         gc.collect()
         torch.cuda.empty_cache()

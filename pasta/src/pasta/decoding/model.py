@@ -67,7 +67,7 @@ def load(
         device: `cpu`, `cuda`, …; None picks a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16`; None picks float32 on a CPU, the checkpoint's own on a GPU.
             `int8` (on a CPU, or with `device="cuda"`) and `fp8` (on a GPU since 2022) round the weights of the
-            projections: faster, and no longer exact.
+            projections: half the memory or less, faster on a CPU, and no longer exact.
         context: Use no more positions than this.
         slots: The size of the KV pool in tokens, all requests together; None takes half of a GPU's free memory.
         tags: Give a model that knows no tags untrained ones, so that responses can be replayed on it.

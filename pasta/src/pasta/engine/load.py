@@ -47,7 +47,7 @@ def load_engine(
         device: `cpu`, `cuda`, …; None picks a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16`; None picks float32 on a CPU, the checkpoint's own on a GPU.
             `int8` (on a CPU, or with `device="cuda"`) and `fp8` (on a GPU since 2022) round the weights of the
-            projections: faster, and no longer exact.
+            projections: half the memory or less, faster on a CPU, and no longer exact.
         base: Where an adapter's base model lies now, if not where it lay when the adapter was trained.
         context: Use no more positions than this.
         slots: The size of the KV pool in tokens, all requests together; None takes half of a GPU's free memory.

@@ -18,8 +18,6 @@ from pasta.engine.cuda.stream import MAX_ROWS, Weight, stream
 from pasta.engine.fusing import fuse
 from pasta.engine.rounding import EightBits
 
-STREAM_16 = False  # whether 16-bit weights of large models stream, too
-
 # (layer, query (rows, heads, size)) -> what the rows gathered, (rows, heads * size)
 Attend = Callable[[int, torch.Tensor], torch.Tensor]
 
@@ -93,7 +91,7 @@ class FusedDecoder:
         residual = embedding(tokens, self.embedding)
         rows = residual.shape[0]
         small_step = self.small and rows <= small.MAX_ROWS
-        streams = rows <= MAX_ROWS and (self._eight_bits is not None or (STREAM_16 and not self.small))
+        streams = rows <= MAX_ROWS and self._eight_bits is not None
         normed = torch.empty_like(residual)
         x: torch.Tensor | None = None
         for index, layer in enumerate(self.layers):

@@ -10,8 +10,6 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda import pdl
-
 FIELDS = tl.constexpr(7)  # of a request's parameters: `sampling.numbers_of`
 PARALLELISM = tl.constexpr(5)  # where it stands among them
 TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
@@ -19,8 +17,7 @@ NOTHING = tl.constexpr(-1e30)  # the score of what is not seen; finite, because 
 
 
 @triton.jit
-def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr):
-    pdl.begin(PDL)
+def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     column = tl.arange(0, BLOCK)
     inside = column < size
@@ -43,13 +40,12 @@ def add_norm(
     block = triton.next_power_of_2(size)
     _add_norm[(rows,)](
         x if x is not None else residual, residual, weight, out, size, eps,
-        ADD=x is not None, BLOCK=block, num_warps=min(16, max(4, block // 512)), **pdl.options(),
+        ADD=x is not None, BLOCK=block, num_warps=min(16, max(4, block // 512)),
     )  # fmt: skip
 
 
 @triton.jit
-def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr, PDL: tl.constexpr):
-    pdl.begin(PDL)
+def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < size
@@ -62,16 +58,15 @@ def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr, PDL: tl.constexpr):
 def silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> None:
     """out = silu(gate) * up, where gate and up lie side by side."""
     rows, size = out.shape
-    _silu_mul[(rows, triton.cdiv(size, 1024))](gate_up, out, size, BLOCK=1024, **pdl.options())
+    _silu_mul[(rows, triton.cdiv(size, 1024))](gate_up, out, size, BLOCK=1024)
 
 
 @triton.jit
 def _rotate_store(
     qkv, query, keys, values, cosines, sines, positions, slots, q_weight, k_weight, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, TURNED: tl.constexpr, HALF: tl.constexpr,
-    NORM: tl.constexpr, EXACT: tl.constexpr, PDL: tl.constexpr,
+    NORM: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    pdl.begin(PDL)
     row = tl.program_id(0)
     head = tl.program_id(1)
     lane = tl.arange(0, HALF)
@@ -137,13 +132,12 @@ def rotate_store(
     _rotate_store[(rows, heads + 2 * kv_heads)](
         qkv, query, keys, values, *rotation, positions, slots, q_weight, k_weight, eps,
         HEADS=heads, KV_HEADS=kv_heads, SIZE=size, TURNED=turned or size, HALF=triton.next_power_of_2(size // 2),
-        NORM=norms is not None, EXACT=q_weight.dtype == torch.float32, num_warps=1, **pdl.options(),
+        NORM=norms is not None, EXACT=q_weight.dtype == torch.float32, num_warps=1,
     )  # fmt: skip
 
 
 @triton.jit
-def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr, PDL: tl.constexpr):
-    pdl.begin(PDL)
+def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr):
     row = tl.arange(0, BLOCK)
     slot = tl.load(slots + row, mask=row < rows, other=0)
     tl.store(slot_segments + slot, tl.load(segments + row, mask=row < rows, other=0), mask=row < rows)
@@ -152,17 +146,16 @@ def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr,
 def scatter_segments(slot_segments: torch.Tensor, slots: torch.Tensor, segments: torch.Tensor) -> None:
     """slot_segments[slots] = segments."""
     rows = slots.shape[0]
-    _scatter_segments[(1,)](slot_segments, slots, segments, rows, BLOCK=triton.next_power_of_2(rows), **pdl.options())
+    _scatter_segments[(1,)](slot_segments, slots, segments, rows, BLOCK=triton.next_power_of_2(rows))
 
 
 @triton.jit
 def _build_mask(
     tiles, places, positions, sees, slot_segments, slot_positions, block_tables, mask, window,
     TILES: tl.constexpr, WORDS: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, WINDOW: tl.constexpr, PDL: tl.constexpr,
+    MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, WINDOW: tl.constexpr,
 ):  # fmt: skip
     """What each row sees of 32 places of its request, as a word: bit i for the i-th of them."""
-    pdl.begin(PDL)
     tile = tl.program_id(0)
     first = tl.load(tiles + tile)
     count = tl.load(tiles + TILES + tile)
@@ -197,10 +190,9 @@ def _attend(
     query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride,
     TILES: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
-    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr, PDL: tl.constexpr,
+    GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
-    pdl.begin(PDL)
     tile = tl.program_id(0)
     head = tl.program_id(1)
     split = tl.program_id(2)
@@ -268,8 +260,7 @@ def _attend(
 
 
 @triton.jit
-def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, PDL: tl.constexpr):
-    pdl.begin(PDL)
+def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr):
     place = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, SPLITS)
     column = tl.arange(0, WIDTH)
@@ -341,7 +332,7 @@ class Attention:
                 slot_positions if near else slot_segments, block_tables, mask, self.window if near else mask,
                 TILES=self.tiles, WORDS=self.words, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size,
                 MASK_WORDS=self.mask_words, ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, WINDOW=near,
-                num_warps=1, **pdl.options(),
+                num_warps=1,
             )  # fmt: skip
 
     def __call__(
@@ -364,11 +355,11 @@ class Attention:
             TILES=self.tiles, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3, **pdl.options(),
+            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
         )  # fmt: skip
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
-            SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2, **pdl.options(),
+            SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2,
         )  # fmt: skip
 
 
@@ -380,9 +371,8 @@ def rows_in_a_tile(rows: int, group: int) -> int:
 @triton.jit
 def _argmax_in_block(
     logits, forbidden, states, requests, numbers, biased, values, tokens, size,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, CONSTRAIN: tl.constexpr, PDL: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, CONSTRAIN: tl.constexpr,
 ):  # fmt: skip
-    pdl.begin(PDL)
     row = tl.program_id(0)
     block = tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
@@ -399,8 +389,7 @@ def _argmax_in_block(
 
 
 @triton.jit
-def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, PDL: tl.constexpr):
-    pdl.begin(PDL)
+def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0)
     block = tl.arange(0, WIDTH)
     value = tl.load(values + row * BLOCKS + block, mask=block < BLOCKS, other=float("-inf"))
@@ -429,9 +418,7 @@ def masked_argmax(
     out = torch.empty(rows, dtype=torch.int64, device=logits.device)
     _argmax_in_block[(rows, blocks)](
         logits, forbidden if forbidden is not None else logits, states, requests, numbers, biased, values, tokens, size,
-        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8, **pdl.options(),
+        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
     )  # fmt: skip
-    _argmax_of_blocks[(rows,)](
-        values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1, **pdl.options()
-    )
+    _argmax_of_blocks[(rows,)](values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1)
     return out

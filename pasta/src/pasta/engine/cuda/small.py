@@ -11,8 +11,6 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda import pdl
-
 MAX_WIDTH = 2048  # of the input
 MAX_ROWS = 64
 
@@ -21,9 +19,7 @@ MAX_ROWS = 64
 def _linear(
     x, weight, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
-    PDL: tl.constexpr,
 ):  # fmt: skip
-    pdl.begin(PDL)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     real_row, real_column = (row < rows)[:, None], (column < COLUMNS)[None, :]
@@ -49,7 +45,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     _linear[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
         x, weight, out, rows, WIDTH=width, COLUMNS=columns,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=256 if wide else 128,
-        PRECISION=_precision(x), num_warps=4, num_stages=3 if wide else 4, **pdl.options(),
+        PRECISION=_precision(x), num_warps=4, num_stages=3 if wide else 4,
     )  # fmt: skip
     return out
 
@@ -58,9 +54,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 def _gate_up(
     x, weight, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
-    PDL: tl.constexpr,
 ):  # fmt: skip
-    pdl.begin(PDL)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     real_row, real_column = (row < rows)[:, None], (column < COLUMNS)[None, :]
@@ -91,7 +85,6 @@ def gate_up(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     _gate_up[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
         x, weight, out, rows, WIDTH=width, COLUMNS=columns,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=64, PRECISION=_precision(x), num_warps=4, num_stages=5,
-        **pdl.options(),
     )  # fmt: skip
     return out
 
@@ -101,10 +94,8 @@ def _qkv(
     x, weight, query, keys, values, cosines, sines, positions, slots, rows,
     WIDTH: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
-    PDL: tl.constexpr,
 ):  # fmt: skip
     """A program takes columns of one head that are rotated together: some of its low half, and their partners."""
-    pdl.begin(PDL)
     half: tl.constexpr = SIZE // 2
     pairs: tl.constexpr = BLOCK_COLUMNS // 2
     head = tl.program_id(0)
@@ -160,7 +151,6 @@ def qkv(
         x, weight, query, keys, values, *rotation, positions, slots, rows,
         WIDTH=width, HEADS=heads, KV_HEADS=kv_heads, SIZE=size,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=128, PRECISION=_precision(x), num_warps=4, num_stages=4,
-        **pdl.options(),
     )  # fmt: skip
 
 

@@ -1,7 +1,6 @@
-"""Linear layers for few rows and large weights: a step's time is that of reading them, so they are read in one stream.
+"""Linear layers with weights of 8 bits and a scale for each output, for few rows: half the bytes to hold and to read.
 
-Weights may have 8 bits, with a scale for each output: half the bytes. They are widened where they are multiplied, so
-that activations lose nothing.
+They are widened where they are multiplied, so that activations lose nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda import pdl
 from pasta.engine.rounding import EightBits
 
 MAX_ROWS = 256  # beyond, arithmetic takes longer than reading
@@ -45,13 +43,12 @@ def _stream(
     x, weight, scales, out, rows, columns, width,
     PAIRS: tl.constexpr, SCALED: tl.constexpr, SWAP: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
-    BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr, PDL: tl.constexpr,
+    BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """out = x @ weight.T; with PAIRS, silu of it times the same of the weight's second half.
 
     `width` is a multiple of BLOCK_WIDTH.
     """
-    pdl.begin(PDL)
     row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     k = tl.arange(0, BLOCK_WIDTH)
@@ -108,12 +105,13 @@ class Tiling:
     swap: bool = False
 
 
-def tiling(weight: Weight, rows: int, *, pairs: bool) -> Tiling:
-    """Measured on an H200: docs/performance.md."""
-    width = weight.data.shape[1]
+def tiling(width: int, rows: int, *, pairs: bool) -> Tiling:
+    """Those that were fastest with fp8 on an H200, for the matrices of Llama 3 8B: docs/performance.md."""
     if pairs:
-        return Tiling(16, fitting(width, 128 if weight.scales is None else 256), 4, 5)
-    return Tiling(16 if weight.data.shape[0] <= 8192 else 32, fitting(width, 256), 4, 4)
+        return (
+            Tiling(32, fitting(width, 128), 2, 5, True) if rows <= 16 else Tiling(64, fitting(width, 128), 4, 4, True)
+        )
+    return Tiling(32 if rows <= 16 else 16, fitting(width, 256), 4, 4)
 
 
 def fitting(width: int, wanted: int) -> int:
@@ -134,11 +132,11 @@ def stream(
     if out is None:
         out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
     block_rows = min(64, max(16, triton.next_power_of_2(rows)))
-    cut = cut or tiling(weight, rows, pairs=pairs)
+    cut = cut or tiling(width, rows, pairs=pairs)
     _stream[(triton.cdiv(rows, block_rows), triton.cdiv(columns, cut.columns))](
         x, weight.data, weight.scales if weight.scales is not None else x, out, rows, columns, width,
         PAIRS=pairs, SCALED=weight.scales is not None, SWAP=cut.swap, BLOCK_ROWS=block_rows, BLOCK_COLUMNS=cut.columns,
         BLOCK_WIDTH=cut.width, PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
-        num_warps=cut.warps, num_stages=cut.stages, **pdl.options(),
+        num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return out
