@@ -80,6 +80,23 @@ def test_a_mistake_shows_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not self_check(engine).good
 
 
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
+def test_what_16_bits_do_to_the_model_itself_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large weights: rounding takes the model further from itself than most are, and the engine as far."""
+    model = tiny_model("qwen2").to(torch.bfloat16)
+    for weight in model.parameters():
+        weight.data *= 4
+    before = [weight.clone() for weight in model.parameters()]
+    engine = make_engine(model, Vocabulary(byte_tokenizer()), name="qwen2")
+    monkeypatch.setattr(selfcheck, "MEAN_TOLERANCE", 1e-3)
+    agreement = self_check(engine)
+    assert agreement.good and max(agreement.plain, agreement.forked) > 1e-3
+    for old, new in zip(before, model.parameters(), strict=True):
+        assert torch.equal(old, new) and new.dtype is torch.bfloat16
+    monkeypatch.setattr(Request, "visible", sees_siblings)
+    assert not self_check(engine).good
+
+
 def test_a_patched_attention_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a family is whose attention does something that nobody told the engine of."""
     from transformers.models.gemma import modeling_gemma
