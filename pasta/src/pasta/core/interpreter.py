@@ -18,6 +18,7 @@ from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Pu
 from pasta.core.cut import close, drop_from, trim
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.positions import Positions
+from pasta.core.reading import above, expected_to_be_read
 from pasta.core.thread import DECODES, WANTS_TURN, Limits, Status, Thread
 from pasta.core.tree import Block, Item, Tree, flatten
 from pasta.lang import MAX_DEPTH
@@ -302,29 +303,15 @@ class Interpreter:
         """Turns go to the threads that are read first, as many as may run; whoever loses its turn is suspended."""
         self._turns_change = False
         able = [each for each in self._in_order if each.status is Status.RUNNING or each.status in WANTS_TURN]
-        width = min(self._width, self._expected_to_be_read(able))
+        unit = self.tags.unit if self.tags is not None else 1
+        reached = expected_to_be_read(able, self._in_order, self.threads, self.limits.max_tokens, unit)
+        width = min(self._width, reached)
         for thread in able[width:]:
             if thread.status is Status.RUNNING:
                 thread.status = Status.SUSPENDED
         for thread in able[:width]:
             if thread.status in WANTS_TURN:
                 self._start(thread, out)
-
-    def _expected_to_be_read(self, able: Sequence[Thread]) -> int:
-        """How many of these, which are in reading order, the budget will reach if promises are kept; one at the least.
-
-        The others wait: what they wrote would likely be cut off. This is a question of time alone, never of words.
-        """
-        unit = self.tags.unit if self.tags is not None else 1
-        most, read, count = self.limits.max_tokens, 0, 0
-        wanted = set(map(id, able))
-        for thread in self._in_order:
-            if id(thread) in wanted:
-                if count and read + self._above(thread) + thread.sampled >= most:
-                    return count
-                count += 1
-            read += thread.sampled if thread.ended else max(thread.sampled, unit * thread.length)
-        return max(1, count)
 
     def _start(self, thread: Thread, out: list[Command]) -> None:
         assert self.tags is not None
@@ -389,17 +376,9 @@ class Interpreter:
             read += thread.sampled
             if thread.status is Status.DONE or thread.status is Status.HALTED:
                 continue
-            if read + self._above(thread) - thread.ended >= self.limits.max_tokens:
+            if read + above(thread, self.threads) - thread.ended >= self.limits.max_tokens:
                 self._halt(thread, "length")
                 return
-
-    def _above(self, thread: Thread) -> int:
-        """Tokens of its ancestors that are read before it."""
-        above = 0
-        while thread.parent is not None:
-            above += thread.offset
-            thread = self.threads[thread.parent]
-        return above
 
     def _finish(self, reason: str, out: list[Command]) -> None:
         for thread in reversed(self.threads):  # children before their parents
