@@ -16,6 +16,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, uniform
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.cuda import kernels
+from pasta.engine.cuda.argmax import masked_argmax
 from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Tile
@@ -325,7 +326,7 @@ class CudaEngine(NativeEngine):
             )
             hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self.store, attend)
             decoder.logits(hidden, logits)
-            return kernels.masked_argmax(
+            return masked_argmax(
                 logits, self._forbidden_bytes, plan.states, plan.requests, self._parameters.numbers, self._promise
             )
 

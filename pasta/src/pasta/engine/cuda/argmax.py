@@ -1,0 +1,67 @@
+"""The likeliest token of each row, under the grammar: what a greedy step chooses. Its twin is in `reference.py`."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from pasta.engine.cuda.sampling import FIELDS
+
+PARALLELISM = tl.constexpr(5)  # where it stands among a request's parameters: `sampling.numbers_of`
+
+
+@triton.jit
+def _argmax_in_block(
+    logits, forbidden, states, requests, numbers, biased, values, tokens, size,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, CONSTRAIN: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    block = tl.program_id(1)
+    token = block * BLOCK + tl.arange(0, BLOCK)
+    inside = token < size
+    value = tl.load(logits + row.to(tl.int64) * size + token, mask=inside, other=float("-inf")).to(tl.float32)
+    if CONSTRAIN:
+        state = tl.load(states + row)
+        shut = tl.load(forbidden + state * size + token, mask=inside, other=1)
+        value += tl.where(token == biased, tl.load(numbers + tl.load(requests + row) * FIELDS + PARALLELISM), 0.0)
+        value = tl.where(shut != 0, float("-inf"), value)
+    best, place = tl.max(value, 0, return_indices=True, return_indices_tie_break_left=True)
+    tl.store(values + row * BLOCKS + block, best)
+    tl.store(tokens + row * BLOCKS + block, block * BLOCK + place)
+
+
+@triton.jit
+def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+    row = tl.program_id(0)
+    block = tl.arange(0, WIDTH)
+    value = tl.load(values + row * BLOCKS + block, mask=block < BLOCKS, other=float("-inf"))
+    place = tl.argmax(value, 0, tie_break_left=True)
+    tl.store(out + row, tl.load(tokens + row * BLOCKS + place).to(tl.int64))
+
+
+def masked_argmax(
+    logits: torch.Tensor,
+    forbidden: torch.Tensor | None,
+    states: torch.Tensor,
+    requests: torch.Tensor,
+    numbers: torch.Tensor,
+    biased: int,
+) -> torch.Tensor:
+    """The best token of each row that its state allows, with the parallelism of the row's request on one token.
+
+    logits (rows, tokens), forbidden (states, tokens), states and requests (rows), biased: the token; numbers (requests,
+    fields): as `sampling.Parameters` keeps them.
+    """
+    rows, size = logits.shape
+    block = 2048
+    blocks = triton.cdiv(size, block)
+    values = torch.empty(rows * blocks, dtype=torch.float32, device=logits.device)
+    tokens = torch.empty(rows * blocks, dtype=torch.int32, device=logits.device)
+    out = torch.empty(rows, dtype=torch.int64, device=logits.device)
+    _argmax_in_block[(rows, blocks)](
+        logits, forbidden if forbidden is not None else logits, states, requests, numbers, biased, values, tokens, size,
+        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
+    )  # fmt: skip
+    _argmax_of_blocks[(rows,)](values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1)
+    return out
