@@ -107,7 +107,7 @@ Every supported one was decoded by a tiny random model and validated by `jsonsch
 SPEED_NOTES = """Three times was hoped for, and the steps would give it. But an object alone spends most of its time
 before and beside its steps, the same in both modes: about 80 ms, where 32 objects together take 11 to 20 ms each. Where
 they go has not been seen yet: the prompt's pass, which runs outside the graphs, or the worker thread that each call
-starts anew, are the candidates.
+started anew then (it waits for the next one now), are the candidates.
 """
 
 LIBRARIES = """## The library behind the constraints

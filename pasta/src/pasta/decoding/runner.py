@@ -1,8 +1,8 @@
 """One engine, many callers: a thread of control that steps the scheduler while there is work.
 
 Every caller shares the steps: threads, interleaved streams, asyncio tasks, the server. They only submit and cancel;
-the runner's own thread runs the engine. It is started by the first request and ends with the last, so that an engine
-which nobody uses is held by nobody.
+the runner's own thread runs the engine. It is started by the first request and ends soon after the last, so that an
+engine which nobody uses is held by nobody, and one request after another finds it warm: libraries keep state by thread.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pasta.engine.base import Engine
 from pasta.errors import PastaError
 
 log = logging.getLogger("pasta")
+
+LINGER_S = 1.0  # that the thread waits for another request
 
 Update = StepOutput | RequestState  # what each step did, and at the end, once, the request itself
 Listener = Callable[[Update], None]  # called in the runner's thread
@@ -41,6 +43,7 @@ class Runner:
         self.scheduler = Scheduler(engine, max_running)
         self.steps = 0
         self._lock = threading.Lock()
+        self._asked = threading.Condition(self._lock)
         self._added: deque[RequestState] = deque()
         self._cancelled: deque[RequestState] = deque()
         self._listeners: dict[RequestState, Listener | None] = {}  # of all that have not ended
@@ -71,17 +74,20 @@ class Runner:
             if self._worker is None and not self._stopped:
                 self._worker = threading.Thread(target=self._work, name="pasta-engine", daemon=True)
                 self._worker.start()
+            self._asked.notify()
         return states
 
     def cancel(self, states: Sequence[RequestState]) -> None:
         """Ends requests before the next step. Ended ones are left as they are."""
         with self._lock:
             self._cancelled.extend(state for state in states if state in self._listeners)
+            self._asked.notify()
 
     def stop(self) -> None:
         """Lets the step in flight end, and begins no other."""
         with self._lock:
             self._stopped, worker = True, self._worker
+            self._asked.notify()
         if worker is not None and worker is not threading.current_thread():
             worker.join()
 
@@ -115,8 +121,10 @@ class Runner:
                     self._end(state)
 
     def _take(self) -> bool:
-        """Takes in what callers asked for; False, and no worker any more, where there is nothing to do."""
+        """Takes in what callers asked for; False, and no worker any more, where nobody asked for a while."""
         with self._lock:
+            if not self._wanted():
+                self._asked.wait_for(self._wanted, LINGER_S)
             added, self._added = self._added, deque()
             cancelled, self._cancelled = self._cancelled, deque()
             for state in added:
@@ -128,6 +136,9 @@ class Runner:
             self.scheduler.abort(state)
             self._end(state)
         return True
+
+    def _wanted(self) -> bool:
+        return bool(self._added or self._cancelled or self.scheduler.busy or self._stopped)
 
     def _end(self, state: RequestState) -> None:
         """Nothing of the request is in the engine any more; says so, once."""
