@@ -16,7 +16,7 @@ from pasta.core.params import Options, SamplingParams
 from pasta.decoding.api import agenerate, astream, generate, generate_all, stream
 from pasta.decoding.model import Model
 from pasta.decoding.prompts import make_request
-from pasta.decoding.runner import EngineFailed, runner_of
+from pasta.decoding.runner import EngineFailed, Stopped, runner_of
 from pasta.engine.native import NativeEngine
 from support import PilotedEngine, Stepper, tiny_engine
 
@@ -126,6 +126,18 @@ def test_an_engine_that_fails_fails_its_callers_and_no_others(alone: list[str]) 
         generate(engine, PROMPTS[0], **OPTIONS)
     assert generate(engine, PROMPTS[0], **OPTIONS).text == alone[0]
     assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_a_program_that_ends_within_an_answer_lets_go_whoever_waits() -> None:
+    own = tiny_engine(slots=2048)
+    left, other = stream(own, PROMPTS[0], max_tokens=3000), stream(own, PROMPTS[1], max_tokens=3000)
+    next(left), next(other)
+    runner_of(own).stop()
+    other.close()  # as when what was suspended is collected
+    with pytest.raises(Stopped, match="the program ends"):
+        list(left)
+    with pytest.raises(Stopped):
+        generate(own, PROMPTS[0])
 
 
 def test_a_model_is_its_functions(engine: NativeEngine, alone: list[str]) -> None:

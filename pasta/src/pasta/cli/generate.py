@@ -109,11 +109,11 @@ def command(
 
     from pasta.decoding.api import stream
 
-    answer = stream(engine, messages, **options)
-    if as_json:
-        write_json(answer.result.to_dict())
-    else:
-        show(answer)
+    with stream(engine, messages, **options) as answer:
+        if as_json:
+            write_json(answer.result.to_dict())
+        else:
+            show(answer)
     if trace is not None:
         from pasta.trace import write_trace
 

@@ -35,6 +35,13 @@ class EngineFailed(PastaError):
         super().__init__("the engine failed while it decoded this answer")
 
 
+class Stopped(PastaError):
+    """Nothing is decoded any more: the program ends."""
+
+    def __init__(self) -> None:
+        super().__init__("this answer was not finished: the program ends")
+
+
 class Runner:
     """Runs requests over one engine for whoever asks."""
 
@@ -68,10 +75,12 @@ class Runner:
         watched = watched and listen is not None
         states = [RequestState(request, self.engine, watched=watched) for request in requests]
         with self._lock:
+            if self._stopped:
+                raise Stopped()
             for index, state in enumerate(states):
                 self._listeners[state] = None if listen is None else _numbered(listen, index)
                 self._added.append(state)
-            if self._worker is None and not self._stopped:
+            if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="pasta-engine", daemon=True)
                 self._worker.start()
             self._asked.notify()
@@ -84,12 +93,15 @@ class Runner:
             self._asked.notify()
 
     def stop(self) -> None:
-        """Lets the step in flight end, and begins no other."""
+        """Lets the step in flight end, begins no other, and lets go whoever waits for an answer."""
         with self._lock:
             self._stopped, worker = True, self._worker
             self._asked.notify()
         if worker is not None and worker is not threading.current_thread():
             worker.join()
+        for state in list(self._listeners):
+            state.error = Stopped()
+            self._end(state)
 
     @property
     def unfinished(self) -> int:
