@@ -4,13 +4,15 @@
     python pasta/docs/make_results.py DIR [NAME]         first saves an evaluation's folder
 
 Of an evaluation are saved its figures (`eval-NAME.json`) and a row for each answer without its words
-(`eval-NAME.rows.jsonl.xz`); with rows, all figures are made of them anew. The words around the numbers stand here.
+(`eval-NAME.rows.jsonl.xz`); with rows, all figures are made of them anew. The words around the numbers stand in
+`results.toml`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,56 +28,9 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 PAGE = DOCS / "results.md"
 
-INTRO = """# Results
-
-What the models of this project do, in quality and in speed. Made by `python pasta/docs/make_results.py` from the files
-that each section names; the commands are those that made them. How each figure is defined: [evaluate.md](evaluate.md).
-
-- Intervals are 95 %, by bootstrap over prompts. Speedups are geometric means over prompts, unless it says otherwise.
-- A win rate of 50 % is a draw with the reference. LC: length-controlled. Those below were saved before point and
-  interval had one estimator: the points are by AlpacaEval's package (an L1 penalty chosen by cross-validation, which
-  can draw a rate to 50.0), the intervals by the regression of [evaluate.md](evaluate.md#win-rates). Nor were rows kept.
-- Length factor: the reference's tokens over the model's. Of a speedup of 2.5 at a factor of 1.75, a part of 1.43 is
-  parallel.
-- The judge is not GPT-4, so win rates here compare models with each other, not with published ones.
-"""
-
 #: Realised speedup and win rate that a model should reach at the least.
 GOALS = ((1.9, 43), (1.2, 50))
-#: Of an evaluation: its title, and what to know before reading its tables.
-SECTIONS: dict[str, tuple[str, str]] = {
-    "alpaca": (
-        "Both stages, baselines and position schemes",
-        """SmolLM2-135M-Instruct, finetuned by LoRA; all models answered in one session on one machine.
-
-- `sft`: stage one, on 2,121 answers that the base model wrote itself (with a repetition penalty of 1.1), two in three
-  of them marked by `structure` and `independence`; `baseline`: the same answers without tags; `apar`: without syncs;
-  `sot`: `baseline`, asked for a skeleton first.
-- `bon-L`: stage two from `sft`, lambda L: 9,416 samples of 1,013 training prompts (ten each, temperature 0.8, the bias
-  on a fork 0, 1.5 and 3 in turn), two epochs over the best and the worst of each, at 4e-5 (lambdas 0 and 0.2: 6e-5).
-  `bon2-L`: a second round from `bon-L`, with new samples. **`bon-1` is the default model.**
-- `fixed40`, `ones`, `exact`: trained as `sft`, with other position schemes. No win rate differs from that of `sft` by
-  more than its interval; `ones` loops more and takes more steps. `exact` is no longer in the code: it did not help (it
-  lies in the history at aff9a6a). But syncs are rare here, 8 to 11 in the 600 answers of these models (20 of `bon-1`,
-  88 of `bon2-1`): most lists end without a conclusion. So this says little about what is repaired at a sync.
-
-The judge `reward:judgex` is that of [judge.md](judge.md); stage two was scored by it, so `features`, which had no part
-in that, is the more sober of the two.
-
-What the figures do not say: the judges that prefer `bon-0.2` to `baseline`, or call `bon2-0.2` its equal, are not
-GPT-4. Read, these two often answer a question with three to six blocks that each answer it anew. The lower the weight
-of quality, the more they do so: "blocks that repeat" shows some of it, and so do the constraints that an answer is to
-meet. What is missing below a weight of 1 is a judge that minds redundancy. Quality as it is scored here (wins over
-losses by the trained judge) is 0.5 to 3.5 within a prompt and so spreads wider than the speedup (1.3 to 1.9): a lambda
-of 0.2 is about as greedy for speed here as 1 is in the paper. No model is good at arithmetic.""",
-    ),
-    "cpu": (
-        "The default model on a CPU",
-        """The default model (`shipped`, which is `bon-1` above) and `baseline`, float32, two cores of a machine that
-did hardly anything else while 25 prompts were timed. Ten forking answers stand behind "blocks that repeat" here: the
-figures of quality and form are those above, of 600 prompts.""",
-    ),
-}
+WORDS = tomllib.loads((DOCS / "results.toml").read_text("utf-8"))  # the page's beginning, and what to know of each run
 
 
 def main(arguments: list[str]) -> None:
@@ -117,7 +72,7 @@ def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def page() -> str:
-    parts = [INTRO]
+    parts = [WORDS["intro"]]
     for path in sorted(RESULTS.glob("eval-*.json")):
         parts += section(path.stem.removeprefix("eval-"), load(path))
     return "\n".join(parts)
@@ -129,12 +84,12 @@ def most_tokens(settings: dict[str, Any]) -> int:
 
 
 def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
-    title, about = SECTIONS.get(name, (f"Evaluation {name}", ""))
+    told = WORDS["sections"].get(name, {"title": f"Evaluation {name}", "words": ""})
     judges = list(summary["judges"])
     counts = {figures["answers"] for figures in summary["models"].values()}
-    yield f"## {title}\n"
-    if about:
-        yield about + "\n"
+    yield f"## {told['title']}\n"
+    if told["words"]:
+        yield told["words"] + "\n"
     yield (
         f"`benchmarks/results/eval-{name}.json`: {max(counts)} prompts (`{summary['prompts']}`), "
         f"at most {most_tokens(summary['settings'])} tokens, greedy; reference `{summary['against']}`; "
@@ -357,18 +312,10 @@ def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
         if told
     ]
     if rows:
-        yield table(
-            [
-                "model",
-                "blocks",
-                "correlation",
-                "within one",
-                "… the best constant",
-                "mean error",
-                "… the best constant",
-            ],
-            rows,
-        )
+        columns = [
+            "model", "blocks", "correlation", "within one", "… the best constant", "mean error", "… the best constant",
+        ]  # fmt: skip
+        yield table(columns, rows)
 
 
 def tasks(summary: dict[str, Any]) -> Iterator[str]:
