@@ -3,7 +3,7 @@
     python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] [--model M] [--every N] > results/structured-schemas.json
 
 A row of SCHEMAS has `name` and `schema`. A schema counts as taken by the library where one matcher for the whole of it
-can be built (oneOf as anyOf), as supported where the planner takes it. Every supported one is decoded, and the answer
+can be built, as supported where the planner takes it. Every supported one is decoded, and the answer
 validated by `jsonschema` (formats included). A random model hardly ever ends a string: `--close B` adds B to the
 logits of quotes and brackets, which a constraint then allows or not.
 """

@@ -163,6 +163,11 @@ class RequestState:
         self._prefetch(commands)
         self._settle()
 
+    @property
+    def drafts(self) -> bool:
+        """Whether it guesses ahead at all."""
+        return self._drafter is not None
+
     def draft(self, least_odds: float) -> None:
         """Guesses how its threads go on, as far as the odds are better than these."""
         if self._drafter is None or not self.handles:

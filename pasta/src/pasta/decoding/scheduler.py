@@ -99,14 +99,14 @@ class Scheduler:
 
     def _draft(self, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
         """Lets requests guess ahead: a guess must be likelier than what its row costs, in tokens of the step."""
+        drafting = [state for state in decoded if state.drafts and state in self.running]
         cost = self.engine.row_cost
-        if cost is None or (self.slowdown is not None and len(self.running) > 1):
+        if not drafting or cost is None or (self.slowdown is not None and len(self.running) > 1):
             return
         rows = sum(len({thread for thread, _ in tokens}) for tokens in decoded.values())
         least_odds = cost * rows / (1 + cost * (rows - 1)) if rows else 0.0
-        for state in decoded:
-            if state in self.running:
-                state.draft(least_odds)
+        for state in drafting:
+            state.draft(least_odds)
 
     # -- places in the engine -----------------------------------------------------------------------------
 
