@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from pasta.engine.batch import Batch
+from pasta.engine.cuda.capture import capture
 from pasta.engine.cuda.request import WORDS
 from pasta.engine.cuda.sampling import Rows
 from pasta.engine.request import Row
@@ -124,15 +125,7 @@ class Captured:
                 there.copy_(here, non_blocking=True)
             chosen.copy_(work(*sent), non_blocking=True)
 
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            whole()  # compiles the kernels
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=memory):
-            whole()
+        self._graph, _ = capture(whole, memory)
         self._kept = whole  # a graph does not hold the tensors that it reads and writes
 
     def launch(self) -> None:

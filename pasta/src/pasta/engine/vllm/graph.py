@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from vllm.forward_context import set_forward_context
 
+from pasta.engine.cuda.capture import capture
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.attention import LaneMetadata
 from pasta.engine.vllm.plan import Span, deciding_rows
@@ -56,15 +57,8 @@ class StepGraph:
             chosen.copy_(sampler.best(logits, step.columns[6]), non_blocking=True)
             return logits
 
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            whole()  # compiles the kernels
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=memory, capture_error_mode="thread_local"):
-            self.logits = whole()  # overwritten by the next launch
+        # `logits` are overwritten by the next launch.
+        self._graph, self.logits = capture(whole, memory, error_mode="thread_local")
         self._kept = whole  # a graph does not hold the tensors that it reads and writes
 
     def run(self, spans: list[Span], choices: Sequence[Choice], sampler: LaneSampler) -> list[int]:
