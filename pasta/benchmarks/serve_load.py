@@ -5,7 +5,9 @@
 
 A third of the requests are left in the middle, and one in ten is malformed or too large. First in parallel mode, then
 sequentially, for as long each. Every answer that is read to its end is compared with the one that the idle server gave.
-The exit status is 1 if an answer was wrong, an error was not the client's, or a slot was lost.
+With `--warm-up` the same load runs for so long before each mode, and is a row of its own: on a GPU a fresh server compiles
+kernels and captures graphs as shapes first occur. The exit status is 1 if an answer was wrong, an error was not the
+client's, or a slot was lost.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import re
 import statistics
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +41,7 @@ OVERSIZED = [
     b"[" * 5_000_000,
 ]
 REFUSED = MALFORMED * 2 + OVERSIZED
+MODES = ("parallel", "sequential")
 JSON = {"Content-Type": "application/json"}
 MIB = 1 << 20
 
@@ -132,6 +136,16 @@ class Load:
     until: float
     tally: Tally
 
+    async def run(self, clients: int) -> float:
+        """All clients, until the time is up and their last answers have ended: the seconds that it took."""
+        begun, done = time.perf_counter(), asyncio.Event()
+        watching = asyncio.create_task(self.watch(done))
+        await asyncio.gather(*(self.visit(number) for number in range(clients)))
+        took = time.perf_counter() - begun
+        done.set()
+        await watching
+        return took
+
     async def visit(self, number: int) -> None:
         """One client, until the time is up."""
         chance = random.Random(number)
@@ -177,27 +191,36 @@ async def slots_lost(http: httpx.AsyncClient) -> int:
     return lost
 
 
-async def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    rows = []
+async def measure(options: argparse.Namespace) -> AsyncIterator[dict[str, Any]]:
     limits = httpx.Limits(max_connections=None)
     headers = {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
     async with httpx.AsyncClient(base_url=options.url, headers=headers, timeout=600, limits=limits) as http:
-        for mode in ("parallel", "sequential"):
-            sequential = mode == "sequential"
-            bodies = {prompt: body_of(prompt, options.max_tokens, sequential) for prompt in PROMPTS}
+        for mode in options.modes:
+            bodies = {prompt: body_of(prompt, options.max_tokens, mode == "sequential") for prompt in PROMPTS}
             expected = {prompt: await read(http, body, Tally(), None) or "" for prompt, body in bodies.items()}
-            tally, begun = Tally(), time.perf_counter()
-            load = Load(http, sequential, options.max_tokens, expected, begun + options.seconds, tally)
-            done = asyncio.Event()
-            watching = asyncio.create_task(load.watch(done))
-            await asyncio.gather(*(load.visit(number) for number in range(options.clients)))
-            seconds = time.perf_counter() - begun
-            done.set()
-            await watching
-            rows.append(tally.row(mode, seconds))
-            rows[-1]["slots_lost"] = await slots_lost(http)
-            rows[-1]["mean_answer_characters"] = round(statistics.mean(map(len, expected.values())), 1)
-    return rows
+            for name, seconds in ((f"{mode}, warming up", options.warm_up), (mode, options.seconds)):
+                if seconds > 0:
+                    until = time.perf_counter() + seconds
+                    load = Load(http, mode == "sequential", options.max_tokens, expected, until, Tally())
+                    took = await load.run(options.clients)
+                    yield {
+                        **load.tally.row(name, took),
+                        "slots_lost": await slots_lost(http),
+                        "mean_answer_characters": round(statistics.mean(map(len, expected.values())), 1),
+                    }
+
+
+async def run(options: argparse.Namespace) -> bool:
+    """Tells and saves each row as it comes; whether all went well."""
+    rows: list[dict[str, Any]] = []
+    async for row in measure(options):
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        if options.json:
+            report = {"clients": options.clients, "max_tokens": options.max_tokens, "note": options.note, "modes": rows}
+            with open(options.json, "w", encoding="utf-8") as file:
+                file.write(json.dumps(report, indent=1) + "\n")
+    return not any(row["wrong"] or row["failed"] or row["slots_lost"] for row in rows)
 
 
 def main() -> None:
@@ -205,19 +228,13 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=120, help="for each mode")
+    parser.add_argument("--warm-up", type=float, default=0, metavar="SECONDS", help="before each mode")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--max-tokens", type=int, default=120)
     parser.add_argument("--api-key")
     parser.add_argument("--json", metavar="FILE", help="save all figures here")
     parser.add_argument("--note", default="", help="about the machine; saved with the figures")
-    options = parser.parse_args()
-    rows = asyncio.run(measure(options))
-    for row in rows:
-        print(json.dumps(row))
-    if options.json:
-        report = {"clients": options.clients, "max_tokens": options.max_tokens, "note": options.note, "modes": rows}
-        with open(options.json, "w", encoding="utf-8") as file:
-            file.write(json.dumps(report, indent=1) + "\n")
-    raise SystemExit(any(row["wrong"] or row["failed"] or row["slots_lost"] for row in rows))
+    raise SystemExit(0 if asyncio.run(run(parser.parse_args())) else 1)
 
 
 if __name__ == "__main__":

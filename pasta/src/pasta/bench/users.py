@@ -26,6 +26,7 @@ from pasta.decoding.prompts import UNLIMITED, make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.base import Engine
+from pasta.errors import UsageError
 
 USERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SLOWDOWNS = (1.5, 2.0)
@@ -135,7 +136,10 @@ def measure(
     turns: int = 2,
     end: float = float("inf"),
 ) -> Iterator[dict[str, Any]]:
-    """A row for each number of users and mode, as they are done; none is begun after `end` (`time.perf_counter`)."""
+    """A row for each number of users and mode, as they are done, of the turns that all modes had.
+
+    Nothing is begun after `end` (`time.perf_counter`).
+    """
     modes = [
         Mode("plain", tags=False),
         Mode("free"),
@@ -144,13 +148,18 @@ def measure(
     for load in users:
         answers = max(least, round(rounds * load))
         done: dict[str, list[Turn]] = {mode.name: [] for mode in modes}
-        Load(engine, Mode("free"), itertools.cycle(scripts), load, load).run()  # captures what there is to capture
-        for turn in range(turns):
-            for mode in modes if turn % 2 == 0 else reversed(modes):
-                if time.perf_counter() > end:
-                    return
-                done[mode.name].append(Load(engine, mode, itertools.cycle(scripts), load, answers).run())
-        yield from (row_of(load, mode, done) for mode in modes)
+        if time.perf_counter() <= end:
+            Load(engine, Mode("free"), itertools.cycle(scripts), load, load).run()  # captures what there is to capture
+        order = [mode for turn in range(turns) for mode in (modes if turn % 2 == 0 else reversed(modes))]
+        for mode in order:
+            if time.perf_counter() > end:
+                break
+            done[mode.name].append(Load(engine, mode, itertools.cycle(scripts), load, answers).run())
+        whole = min(len(each) for each in done.values())
+        if whole:
+            yield from (row_of(load, mode, {name: each[:whole] for name, each in done.items()}) for mode in modes)
+        if time.perf_counter() > end:
+            return
 
 
 def row_of(users: int, mode: Mode, done: dict[str, list[Turn]]) -> dict[str, Any]:
@@ -233,27 +242,31 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after this time")
     parser.add_argument("--json", metavar="FILE", help="save everything here, as it comes")
     options = parser.parse_args()
-    end = time.perf_counter() + options.seconds
+    begun = time.perf_counter()
     engine = make_engine(options.shape, options.model, options.base, options.device, max(options.users) * SLOTS)
     report: dict[str, Any] = {"model": engine.name, "machine": machine(), "rows": []}
     if options.shape is None:
         scripts, asked = own_answers(engine, options.questions)
         report["questions"] = asked
+        if not scripts:
+            raise UsageError(f"none of {engine.name}'s {asked} answers forks", "name a model that was taught to")
     else:
         scripts = made_up(engine, 64)
     report["answers"] = len(scripts)
     report["content_tokens"] = statistics.mean(len(script.plain) for script in scripts)
     report["content_share"] = statistics.mean(script.content(script.annotated) for script in scripts)
+    report["seconds"] = time.perf_counter() - begun
     print({key: value for key, value in report.items() if key != "rows"}, flush=True)
-    heads = ("users", "mode", "latency s", "tokens/s", "step ms", "rows", "faster", "goodput")
-    print("{:>5} {:14} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8}".format(*heads), flush=True)
+    heads = ("users", "mode", "latency s", "tokens/s", "step ms", "rows", "faster", "goodput", "after s")
+    print("{:>5} {:14} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8}".format(*heads), flush=True)
     sizes = {"least": options.least, "rounds": options.rounds, "turns": options.turns}
-    for row in measure(engine, scripts, options.users, options.slowdowns, **sizes, end=end):
+    for row in measure(engine, scripts, options.users, options.slowdowns, **sizes, end=begun + options.seconds):
         report["rows"].append(row)
+        report["seconds"] = time.perf_counter() - begun
         print(
             f"{row['users']:5} {row['mode']:14} {row['latency_s']:9.3f} {row['goodput']:9.0f} "
             f"{1e3 * row['step_p50_s']:8.2f} {row['rows_per_step']:7.1f} {row['faster']:7.3f} "
-            f"{row['goodput_ratio']:8.3f}",
+            f"{row['goodput_ratio']:8.3f} {report['seconds']:8.0f}",
             flush=True,
         )
         if options.json:
