@@ -5,9 +5,9 @@
 
 A third of the requests are left in the middle, and one in ten is malformed or too large. First in parallel mode, then
 sequentially, for as long each. Every answer that is read to its end is compared with the one that the idle server gave.
-With `--warm-up` the same load runs for so long before each mode, and is a row of its own: on a GPU a fresh server compiles
-kernels and captures graphs as shapes first occur. The exit status is 1 if an answer was wrong, an error was not the
-client's, or a slot was lost.
+With `--warm-up` the same load runs for so long before each mode, and is a row of its own: on a GPU a fresh server
+compiles kernels and captures graphs as shapes first occur. The exit status is 1 if an answer was wrong, an error was
+not the client's, or a slot was lost.
 """
 
 from __future__ import annotations
