@@ -1,5 +1,6 @@
 """The command line as a whole: its listing, its exit codes, its manners."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -153,3 +154,17 @@ def test_the_shell_completes_commands_and_options(words, offered):
     done = run(env=os.environ | completing)
     assert done.returncode == 0 and offered in done.stdout.split(), done.stderr
     assert run("--show-completion", env=os.environ | {"SHELL": "/bin/bash"}).returncode == 0
+
+
+@pytest.mark.parametrize(("closed", "text"), [(">&-", b"a"), ("2>&-", b"a </async>")])
+def test_a_closed_stream_is_a_sink(closed, text):
+    """No traceback; and what is for stderr does not land in the result where there is no stderr."""
+    shell = f'"$1" -c "from pasta.cli import main; main()" render - {closed}'
+    done = subprocess.run(["sh", "-c", shell, "sh", sys.executable], input=text, capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+def test_what_finds_no_room_is_one_line(entry, capsys):
+    assert entry(raiser(OSError(errno.ENOSPC, "No space left on device", "cache/index"))) == 1
+    err = capsys.readouterr().err
+    assert err == "error: cannot write cache/index: No space left on device (make room, or write it elsewhere)\n"

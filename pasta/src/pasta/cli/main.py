@@ -1,5 +1,6 @@
 """`pasta`: a table of commands, each imported only when it is called, and one place that reports errors."""
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 from pasta._version import __version__
 from pasta.errors import PastaError
 
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 INTERRUPTED = 130  # 128 + SIGINT: what a shell reports for Ctrl-C
 
 
@@ -65,9 +67,22 @@ class LazyGroup(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader has gone, as in `pasta render x | head`. Python flushes stdout once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader has gone, as in `pasta render x | head`.
+            give_a_sink()
             raise typer.Exit(1) from None
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            if error.filename is None:  # stdout's
+                give_a_sink()
+            where = error.filename or "the result"
+            print_error(PastaError(f"cannot write {where}: {error.strerror}", "make room, or write it elsewhere"))
+            raise typer.Exit(1) from None
+
+
+def give_a_sink() -> None:
+    """Stdout takes no more; Python would flush what is left once more at exit, and fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def load_command(name: str) -> Any:
@@ -120,4 +135,7 @@ for _name, _entry in COMMANDS.items():
 
 def main() -> None:
     """The console script."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us, as in `pasta serve >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     app(prog_name="pasta")

@@ -67,24 +67,13 @@ def write_atomically(file: str, data: bytes) -> None:
 
 
 def write_standard(data: bytes, *, to_stderr: bool = False) -> None:
-    """Write bytes to standard output (or error), at once.
-
-    Raises:
-        PastaError: It takes no more, for want of space. A reader that went away stays a `BrokenPipeError`.
-    """
+    """Write bytes to standard output (or error), at once."""
     stream = sys.stderr if to_stderr else sys.stdout
     if stream is None:  # closed by whoever started us: nobody wants to read it
         return
-    try:
-        stream.flush()
-        stream.buffer.write(data)
-        stream.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # Python would flush the rest once more at exit, and fail again: give it a sink.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise PastaError(f"cannot write the result: {error.strerror}", "write it elsewhere") from None
+    stream.flush()
+    stream.buffer.write(data)
+    stream.buffer.flush()
 
 
 def _read_file(file: str) -> bytes:
