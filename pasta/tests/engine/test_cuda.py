@@ -212,6 +212,22 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> Non
         assert engine.pool.free_slots == engine.pool.slots
 
 
+def test_no_prompt_waits_for_a_plan() -> None:
+    """cuDNN's attention makes a plan for every new length, in every thread: some 70 ms on an H200."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from pasta.engine.cuda.engine import CudaEngine
+
+    model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
+    engine = CudaEngine(model.to("cuda", torch.bfloat16), vocabulary, slots=8192)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        Stepper(engine).submit(make_request(engine, "x" * 77, max_tokens=2))
+        engine.step()
+    called = {event.key for event in seen.key_averages()}
+    assert "aten::scaled_dot_product_attention" in called
+    assert not any("cudnn" in name for name in called)
+
+
 def test_requests_that_come_while_others_decode() -> None:
     """A prompt's logits must outlive the step that runs beside it, whatever memory that step's graph was given."""
     from pasta.engine.cuda.engine import CudaEngine

@@ -59,6 +59,9 @@ class NativeEngine:
         self.context = min(context or 1 << 30, context_length(model.config))
         self.calls = calls or check_supported(model, name)
         model.set_attn_implementation(IMPLEMENTATION)
+        if model.device.type == "cuda":
+            # cuDNN, which torch asks first on Hopper, makes a plan for every new length: that takes longer than a pass.
+            torch.backends.cuda.enable_cudnn_sdp(False)
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.name = name
