@@ -1,11 +1,13 @@
 """How many real schemas become objects, and is every object valid? With any model, greedy and sampled.
 
     python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] [--model M] [--every N] > results/structured-schemas.json
+    python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] --random --close 6 > results/structured-schemas-tiny.json
 
 A row of SCHEMAS has `name` and `schema`. A schema counts as taken by the library where one matcher for the whole of it
 can be built, as supported where the planner takes it. Every supported one is decoded, and the answer
-validated by `jsonschema` (formats included). A random model hardly ever ends a string: `--close B` adds B to the
-logits of quotes and brackets, which a constraint then allows or not.
+validated by `jsonschema` (formats included). `--random` takes a random model of two layers instead, with the same
+tokenizer. It hardly ever ends a string: `--close B` adds B to the logits of quotes and brackets, which a constraint
+then allows or not.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import torch
+import transformers
 from jsonschema.validators import validator_for
 
 from pasta.bench.machine import describe
@@ -27,6 +33,7 @@ from pasta.core.params import SamplingParams
 from pasta.data.rows import read_rows
 from pasta.decoding.api import run
 from pasta.engine.load import load_engine
+from pasta.models.load import load_model
 from pasta.structured import SchemaError, make_structured_request
 from pasta.structured.matcher import Grammars
 
@@ -38,6 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("schemas", type=Path)
     parser.add_argument("--model")
+    parser.add_argument("--random", action="store_true")
     parser.add_argument("--device")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--close", type=float, default=0.0)
@@ -45,14 +53,14 @@ def main() -> None:
     parser.add_argument("--max-value-tokens", type=int, default=None)
     options = parser.parse_args()
     rows = list(read_rows(str(options.schemas)))[:: options.every]
-    engine = load_engine(options.model, device=options.device)
+    engine = random_engine(options.model) if options.random else load_engine(options.model, device=options.device)
     bias = [(ids[0], options.close) for text in CLOSERS if len(ids := engine.vocabulary.encode(text)) == 1]
-    params = {
-        "greedy": SamplingParams(max_tokens=options.max_tokens, logit_bias=tuple(bias) if options.close else ()),
-        "sampled": SamplingParams(
-            max_tokens=options.max_tokens, logit_bias=tuple(bias) if options.close else (), temperature=1.0, seed=1
-        ),
-    }
+    greedy = SamplingParams(
+        max_tokens=options.max_tokens,
+        max_thread_tokens=options.max_value_tokens,
+        logit_bias=tuple(bias) if options.close else (),
+    )
+    params = {"greedy": greedy, "sampled": replace(greedy, temperature=1.0, seed=1)}
     taken = [by_library(engine, row["schema"]) for row in rows]
     print(f"the library takes {sum(taken)} of {len(rows)}", file=sys.stderr, flush=True)
     refused = [by_planner(engine, row["schema"]) for row in rows]
@@ -72,6 +80,21 @@ def main() -> None:
             report["decoded"][f"{name}, {mode}"] = decode(engine, supported, own, mode)
             print(name, mode, json.dumps(report["decoded"][f"{name}, {mode}"]), file=sys.stderr, flush=True)
     print(json.dumps(report, indent=1))
+
+
+def random_engine(name: str | None) -> Any:
+    """Two layers of noise that read and write the tokens of a real model."""
+    torch.manual_seed(0)
+    tokenizer = load_model(name, device="cpu").vocabulary.tokenizer
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id}
+    config = transformers.LlamaConfig(**sizes, **ends, vocab_size=len(tokenizer), max_position_embeddings=4096)
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.LlamaForCausalLM(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        engine = load_engine(folder, device="cpu", check=False)
+    engine.name = "random"
+    return engine
 
 
 def by_library(engine: Any, schema: Any) -> bool:

@@ -56,7 +56,7 @@ def make(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from pasta.data.rows import open_text
+    from pasta.data.rows import open_text, read_rows
     from pasta.engine.load import load_engine
 
     sets: dict[str, list[Item]] = {}
@@ -65,17 +65,22 @@ def run(options: argparse.Namespace) -> None:
             sets.setdefault(item.set, []).append(item)
     engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
     began = time.perf_counter()
+    kept = list(read_rows(str(options.rows))) if options.rows.exists() else []
+    done = {(row["model"], row["set"], row["id"], row["mode"]) for row in kept}
     with open_text(options.rows, "wt") as rows:
+        rows.writelines(json.dumps(row) + "\n" for row in kept)
         for name, every in sets.items():
             own = every[: options.limit]
-            for mode in modes_of(own):
-                took = time.perf_counter()
-                results = decode(engine, own, mode, options.batch)
-                for item, result in zip(own, results, strict=True):
-                    row = row_of(item, mode, result, engine.name)
-                    rows.write(json.dumps(row | ({"text": result.text} if options.texts else {})) + "\n")
-                rows.flush()
-                say(f"{name}, {mode}: {len(own)} prompts in {time.perf_counter() - took:.1f} s")
+            took = time.perf_counter()
+            for first in range(0, len(own), options.batch):  # all modes of a few prompts, which are then computed once
+                for mode in modes_of(own):
+                    items = own[first : first + options.batch]
+                    items = [item for item in items if (engine.name, name, item.id, mode) not in done]
+                    for item, result in zip(items, decode(engine, items, mode), strict=True):
+                        row = row_of(item, mode, result, engine.name)
+                        rows.write(json.dumps(row | ({"text": result.text} if options.texts else {})) + "\n")
+                    rows.flush()
+            say(f"{name}: {len(own)} prompts in {time.perf_counter() - took:.1f} s")
     say(f"{time.perf_counter() - began:.0f} s in all")
     show([options.rows], None)
 
@@ -127,15 +132,12 @@ def lines(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 # -- decoding --------------------------------------------------------------------------------------------
 
 
-def decode(engine: Engine, items: Sequence[Item], mode: str, at_once: int) -> list[StructuredResult]:
-    """All items in one mode, through one scheduler, so many at the same time."""
-    from pasta.decoding.bulk import as_completed
+def decode(engine: Engine, items: Sequence[Item], mode: str) -> list[StructuredResult]:
+    """All items in one mode, at the same time."""
+    from pasta.decoding.api import run
 
-    requests = ((index, request_of(engine, item, mode)) for index, item in enumerate(items))
-    found: dict[int, Any] = {}
-    for index, state in as_completed(engine, requests, at_once):
-        found[index] = state.result()
-    return [found[index] for index in range(len(items))]
+    results: list[Any] = run(engine, [request_of(engine, item, mode) for item in items])
+    return results
 
 
 def request_of(engine: Engine, item: Item, mode: str) -> Request:
@@ -203,7 +205,9 @@ def parser() -> argparse.ArgumentParser:
     ran = steps.add_parser("run", help="decode the items in every mode, and mark the answers")
     ran.set_defaults(step=run)
     ran.add_argument("items", type=Path, metavar="ITEMS.jsonl")
-    ran.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="written: a line for each prompt and mode")
+    ran.add_argument(
+        "rows", type=Path, metavar="ROWS.jsonl", help="a line for each prompt and mode, added to what is there"
+    )
     ran.add_argument("--set", action="append", help="only this set; may be given again")
     ran.add_argument("--limit", type=int, help="prompts of a set")
     ran.add_argument("--batch", type=int, default=AT_ONCE, help=f"prompts at the same time ({AT_ONCE})")
