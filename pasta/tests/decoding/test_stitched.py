@@ -21,6 +21,7 @@ from pasta.decoding.events import TokenPut
 from pasta.decoding.prompts import make_request
 from pasta.engine.block_table import BLOCK_SIZE
 from pasta.lang import Response, parse, plain
+from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
 from support import PilotedEngine, Stepper, tiny_engine
 
@@ -167,7 +168,7 @@ def test_the_training_loss_is_the_interpreters_log_probability() -> None:
     batch = collate([[layout, layout]], multiple=8)  # packed: two examples in a row do not see each other
     engine.model.set_attn_implementation("sdpa")
     with torch.inference_mode():
-        logits = engine.model(**model_inputs(batch)).logits
+        logits = target_logits(engine.model, model_inputs(batch), batch["labels"])
     losses = token_losses(logits, batch["labels"])
     assert len(losses) == 2 * len(decoded)
     torch.testing.assert_close(losses.sum() / 2, -torch.stack(list(decoded.values())).sum(), rtol=1e-5, atol=1e-4)

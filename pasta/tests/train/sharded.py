@@ -22,12 +22,14 @@ from pasta.data.batch import collate, model_inputs
 from pasta.models import load_model
 from pasta.models.lora import new_adapter
 from pasta.train.examples import make_examples
+from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
 from support import toy_rows
 
 
 def step(model: Any, batch: dict[str, torch.Tensor]) -> float:
-    loss = token_losses(model(**model_inputs(batch)).logits, batch["labels"]).mean()
+    labels = batch["labels"]
+    loss = token_losses(target_logits(model, model_inputs(batch), labels), labels).mean()
     loss.backward()
     return float(loss.detach())
 

@@ -13,6 +13,7 @@ from pasta.engine.native import NativeEngine
 from pasta.lang import parse
 from pasta.models import load_model
 from pasta.train.examples import end_of_turn, make_example, measure
+from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
 
 ANSWER = (
@@ -29,7 +30,7 @@ def test_loss_is_the_sum_of_the_engines_log_probabilities(default_folder) -> Non
     batch = collate([[make_example(row, vocabulary, Positions(), end_of_turn(vocabulary))]])
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
-        logits = model(**model_inputs(batch)).logits
+        logits = target_logits(model, model_inputs(batch), batch["labels"])
     trained = float(token_losses(logits, batch["labels"]).sum())
 
     kept: list[tuple[torch.Tensor, int]] = []

@@ -27,6 +27,7 @@ from pasta.models import load_model
 from pasta.train import sft
 from pasta.train.config import Method, SftConfig
 from pasta.train.examples import end_of_turn, make_example, measure
+from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
 from pasta.train.model import train_rows
 from support import tiny_engine, tiny_model
@@ -57,10 +58,49 @@ def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: 
         batch = collate([[make_example(row, vocabulary, scheme, end)]])
         engine.model.set_attn_implementation("sdpa")
         with torch.inference_mode():
-            logits = engine.model(**model_inputs(batch)).logits
+            logits = target_logits(engine.model, model_inputs(batch), batch["labels"])
         engine.model.set_attn_implementation("pasta")
         trained = float(token_losses(logits, batch["labels"]).sum())
         assert trained == pytest.approx(decoded, rel=1e-5)
+
+
+def test_the_head_sees_what_is_learned_alone(rows) -> None:
+    """The logits of the other tokens are never made, and those that are made are the model's own."""
+    engine = tiny_engine()
+    engine.model.set_attn_implementation("sdpa")
+    vocabulary, scheme = engine.vocabulary, Positions.parse("predicted")
+    batch = collate([[make_example(row, vocabulary, scheme, end_of_turn(vocabulary))] for row in rows[:3]])
+    labels, inputs = batch["labels"], model_inputs(batch)
+    seen: list[torch.Size] = []
+    engine.model.get_output_embeddings().register_forward_hook(lambda _, given, out: seen.append(out.shape))
+    with torch.inference_mode():
+        logits = target_logits(engine.model, inputs, labels)
+        torch.testing.assert_close(logits, engine.model(**inputs).logits[labels >= 0])
+    assert 0 < seen[0][0] == int((labels >= 0).sum()) < labels.numel() == seen[1][0] * seen[1][1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of a CPU that has no instructions for 16 bits
+def test_under_autocast_updates_take_activations_as_they_are() -> None:
+    """Casting them to float32 and back again keeps copies for the way back, and changes nothing."""
+    from pasta.models.lora import for_autocast, new_adapter
+
+    model = new_adapter(tiny_model().to(torch.bfloat16), [1], 4, 8.0)
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight)
+
+    def called() -> tuple[torch.Tensor, int]:
+        kept: dict[int, torch.Tensor] = {}
+        keep = lambda it: kept.setdefault(it.untyped_storage().data_ptr(), it)  # noqa: E731
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda it: it), torch.autocast("cpu", torch.bfloat16):
+            logits = model(input_ids=torch.arange(2, 12)[None]).logits
+        return logits, sum(it.untyped_storage().nbytes() for it in kept.values())
+
+    expected, most = called()
+    for_autocast(model)
+    got, bytes_kept = called()
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    assert bytes_kept < most
 
 
 @pytest.mark.parametrize(

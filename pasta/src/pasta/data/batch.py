@@ -22,6 +22,7 @@ Row = Sequence[Layout]
 Mask = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 BLOCK = 128  # FlexAttention's block
+SEGMENTS = 128  # compiled batches have a multiple of so many: then most data sets have the same
 
 
 def pack(layouts: Sequence[Layout], size: int, seed: int = 0) -> list[list[Layout]]:
@@ -65,6 +66,10 @@ class Shape:
             max((sum(len(layout.ids) for layout in row) for row in rows), default=0),
             max((sum(len(layout.sees) for layout in row) for row in rows), default=0) + 1,
         )
+
+    def rounded(self) -> Shape:
+        """Large enough, and likely that of another data set too: what was compiled for one serves the other."""
+        return Shape(self.rows, -(-self.width // BLOCK) * BLOCK, -(-self.segments // SEGMENTS) * SEGMENTS)
 
     def covering(self, other: Shape) -> Shape:
         return Shape(max(self.rows, other.rows), max(self.width, other.width), max(self.segments, other.segments))

@@ -83,3 +83,13 @@ def in_float32(model: PeftModel) -> PeftModel:
         if parameter.requires_grad:
             parameter.data = parameter.data.to(torch.float32)
     return model
+
+
+def for_autocast(model: PeftModel) -> PeftModel:
+    """Under autocast the updates' weights are rounded, which are small; peft would first widen all activations."""
+    from peft.tuners.lora import LoraLayer
+
+    for module in model.modules():
+        if isinstance(module, LoraLayer):
+            module.cast_input_dtype_enabled = False
+    return model

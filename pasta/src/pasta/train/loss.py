@@ -11,9 +11,11 @@ from pasta.core.layout import IGNORE
 
 
 def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The loss at each token that predicts something, in order. Labels are not shifted: see `Layout.targets`."""
-    chosen = labels != IGNORE
-    return cross_entropy(logits[chosen].float(), labels[chosen], reduction="none")
+    """The loss at each token that predicts something, in order, by its logits (`target_logits`).
+
+    Labels are not shifted: see `Layout.targets`.
+    """
+    return cross_entropy(logits.float(), labels[labels != IGNORE], reduction="none")
 
 
 class Meter:

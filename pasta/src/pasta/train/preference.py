@@ -22,6 +22,7 @@ from pasta.models.catalogue import resolve
 from pasta.models.lora import check_peft, new_adapter, open_adapter
 from pasta.models.positions import trained_positions
 from pasta.train.attention import choose_attention
+from pasta.train.head import target_logits
 from pasta.train.model import load_trainable
 from pasta.train.preference_batch import Key, Pair, layouts_of, make_pair_batch, make_response_batch, pair_rows
 from pasta.train.preference_config import LEARNING_RATES, PreferenceConfig
@@ -75,8 +76,7 @@ class Learner:
             return
         rows = [[responses[key] for key in row] for row in self.response_rows(responses)]
         rows += [layouts_of(row) for row in pair_rows(pairs, self.config.max_length, 0)]
-        segments = Shape.of(rows).segments
-        self.shape = Shape(self.config.batch_size, self.config.max_length, -(-segments // 32) * 32)
+        self.shape = Shape(self.config.batch_size, self.config.max_length, Shape.of(rows).segments).rounded()
 
     @torch.no_grad()
     def score(self, layouts: Mapping[Key, Layout], policy: Policy | None = None) -> Iterator[dict[Key, float]]:
@@ -178,7 +178,7 @@ def log_probs(
     model: Any, inputs: Mapping[str, torch.Tensor], responses: int, flex: bool, policy: Policy | None = None
 ) -> torch.Tensor:
     """The summed log probability of each response of a batch."""
-    logits = model(**model_inputs(inputs, flex=flex)).logits
+    logits = target_logits(model, model_inputs(inputs, flex=flex), inputs["labels"])
     return policy_log_probs(logits, inputs["labels"], inputs["owners"], responses, policy or Policy())
 
 

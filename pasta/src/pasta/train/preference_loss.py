@@ -27,9 +27,12 @@ def target_margin(n: int) -> float:
 def response_log_probs(
     logits: torch.Tensor, labels: torch.Tensor, owners: torch.Tensor, responses: int
 ) -> torch.Tensor:
-    """The summed log probability of each response in a batch; `owners` says whose each token is."""
+    """The summed log probability of each response in a batch, by the logits of what is learned (`target_logits`).
+
+    `owners` says whose each token is.
+    """
     chosen = labels != IGNORE
-    losses = cross_entropy(logits[chosen].float(), labels[chosen], reduction="none")
+    losses = cross_entropy(logits.float(), labels[chosen], reduction="none")
     return -torch.zeros(responses, device=losses.device).index_add(0, owners[chosen], losses)
 
 
@@ -59,7 +62,7 @@ def policy_log_probs(
         return response_log_probs(logits, labels, owners, responses)
     chosen = labels != IGNORE
     targets, whose = labels[chosen], owners[chosen]
-    scaled = logits[chosen].float() / policy.temperature
+    scaled = logits.float() / policy.temperature
     totals = scaled.logsumexp(-1)
     own = scaled.gather(-1, targets[:, None])[:, 0]
     sums = []

@@ -27,7 +27,9 @@ from pasta.data.storing import storing
 from pasta.errors import PastaError
 from pasta.models.adapter import Base
 from pasta.models.checkpoint import quiet
+from pasta.models.lora import for_autocast
 from pasta.models.save import DTYPE, save_peft
+from pasta.train.head import target_logits
 from pasta.train.interrupt import SaveOnInterrupt
 from pasta.train.loss import Meter, token_losses
 from pasta.train.progress import Progress
@@ -78,6 +80,8 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         **kwargs: Any,
     ):
         super().__init__(*args, processing_class=vocabulary.tokenizer, **kwargs)
+        if self.args.bf16 and is_peft(self.model):
+            for_autocast(self.model)
         # The loss here is summed over tokens and divided by their number in the whole step, all devices together.
         self.model_accepts_loss_kwargs = True
         self._loss_shifts_labels = False
@@ -170,11 +174,10 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
         labels = inputs["labels"]
-        outputs = model(**model_inputs(inputs, flex=self.flex))
-        losses = token_losses(outputs.logits, labels)
+        losses = token_losses(target_logits(model, model_inputs(inputs, flex=self.flex), labels), labels)
         self.meters[model.training].add(losses, labels)
         loss = self.average(losses, num_items_in_batch)
-        return (loss, outputs) if return_outputs else loss
+        return (loss, {}) if return_outputs else loss
 
     def average(self, losses: torch.Tensor, items: torch.Tensor | int | None) -> torch.Tensor:
         """The mean over the items of a whole step; the devices' gradients are averaged, not summed."""
