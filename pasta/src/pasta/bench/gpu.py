@@ -21,8 +21,8 @@ from pasta.bench.shapes import MEASURED, SHAPES, byte_tokenizer, random_model, w
 from pasta.core.grammar import Expect
 from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
-from pasta.core.tree import Tree
-from pasta.core.vocabulary import Vocabulary
+from pasta.core.tree import Block, Item, Tree
+from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
@@ -105,6 +105,45 @@ def step_seconds(
                     measured.append(time.perf_counter() - begin)
             engine.close(main)
     return {threads: statistics.median(measured) for threads, measured in times.items()}
+
+
+def answer_steps(
+    engine: CudaEngine, context: int, params: SamplingParams = GREEDY, numbers: Sequence[int] = FEW, steps: int = 60
+) -> dict[int, float]:
+    """One step of so many threads of one answer, as it is decoded: the scheduler, the interpreter and the text too."""
+    tags = engine.vocabulary.tags
+    assert tags is not None
+    out: dict[int, float] = {}
+    for threads in numbers:
+        script = wide_response(threads, steps + 8, tags, engine.vocabulary.encode(WORDS))
+        for _ in range(2):  # the first captures the graphs
+            request = make_request(
+                engine, [5] * context, params, script=script, max_tokens=1 << 20, max_threads=threads
+            )
+            scheduler, state = Scheduler(engine), RequestState(request, engine)
+            scheduler.add(state)
+            measured = []
+            while scheduler.busy:
+                whole = len(state.interpreter.running) == threads and bool(state.handles)
+                begin = time.perf_counter()
+                scheduler.step()
+                if whole:
+                    measured.append(time.perf_counter() - begin)
+        out[threads] = statistics.median(measured[4:])
+    return out
+
+
+def wide_response(threads: int, steps: int, tags: Tags, words: Sequence[int]) -> Tree:
+    """An answer whose threads, this many, all decode for so many steps."""
+    promise = (words[0], tags.promise, words[1], tags.of_tens(9))
+    items: list[Item] = []
+    for child in range(threads - 1):
+        length = len(promise) * (threads - 1 - child) + steps
+        items += [
+            *promise,
+            Block((tags.open, *(words[(child + place) % len(words)] for place in range(length)), tags.close)),
+        ]
+    return (*items, *(words[place % len(words)] for place in range(steps)))
 
 
 def sampled_steps(engine: CudaEngine, context: int) -> list[dict[str, float]]:
@@ -236,6 +275,9 @@ def run(
                     f"  context {context}, {threads:2} threads: {seconds * 1e3:.3f} ms a step, "
                     f"{seconds / base:.2f} of one thread, {threads / seconds:,.0f} tokens/s"
                 )
+        entry["answers"] = answer_steps(engine, CONTEXTS[0])
+        for threads, seconds in entry["answers"].items():
+            say(f"  an answer of {threads:2} threads: {seconds * 1e3:.3f} ms a step, text and all")
         entry["sampled"] = sampled_steps(engine, CONTEXTS[0])
         for row in entry["sampled"]:
             say(
