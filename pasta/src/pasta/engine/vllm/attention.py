@@ -13,14 +13,34 @@ from vllm.v1.attention.backends.flash_attn import (
     FlashAttentionMetadataBuilder,
 )
 
-from pasta.engine.cuda.kernels import Attention
-
 
 @dataclass(frozen=True, slots=True)
 class LaneMetadata:
     """A step in which every row has a bit set of segments that it sees; the kernel holds their mask."""
 
-    kernel: Attention
+    kernel: Any  # `pasta.engine.cuda.kernels.Attention`, or on a CPU its twin
+
+
+def by_slot(kv_cache: torch.Tensor) -> torch.Tensor:
+    """The cache as (slots, heads, 2 * size), without a copy; vLLM's is (blocks, heads, slots of a block, 2 * size)."""
+    blocks, heads, slots, width = kv_cache.shape
+    return kv_cache.transpose(1, 2).view(blocks * slots, heads, width)
+
+
+class InSlots:
+    """A backend whose cache lies slot by slot in memory."""
+
+    @classmethod
+    def get_required_kv_cache_layout(cls) -> str:
+        """Asked by vLLM 0.26."""
+        return "NHD"
+
+    @classmethod
+    def supported_kv_cache_layouts(cls) -> tuple[Any, ...]:
+        """Asked by vLLM 0.32."""
+        from vllm.v1.kv_cache_layout import KVCacheLayout
+
+        return (KVCacheLayout.LBNHC,)
 
 
 class LaneMetadataBuilder(FlashAttentionMetadataBuilder):
@@ -30,7 +50,7 @@ class LaneMetadataBuilder(FlashAttentionMetadataBuilder):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.kernel: Attention | None = None
+        self.kernel: Any = None
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         if self.kernel is not None:
@@ -39,8 +59,6 @@ class LaneMetadataBuilder(FlashAttentionMetadataBuilder):
 
 
 class LaneAttention(FlashAttentionImpl):
-    """Keys and values lie as FlashAttention has them: (blocks, heads, slots of a block, 2 * size)."""
-
     def forward(
         self,
         layer: torch.nn.Module,
@@ -57,12 +75,12 @@ class LaneAttention(FlashAttentionImpl):
             return super().forward(
                 layer, query, key, value, kv_cache, attn_metadata, output, output_scale, output_block_scale
             )
-        keys, values = kv_cache.transpose(1, 2).flatten(0, 1).split(self.head_size, dim=-1)
+        keys, values = by_slot(kv_cache).split(self.head_size, dim=-1)
         attn_metadata.kernel(query, keys, values, output, self.scale)
         return output
 
 
-class PastaBackend(FlashAttentionBackend):
+class PastaBackend(InSlots, FlashAttentionBackend):
     supported_dtypes: ClassVar[list[torch.dtype]] = [torch.float16, torch.bfloat16, torch.float32]
 
     @staticmethod

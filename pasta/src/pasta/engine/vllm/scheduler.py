@@ -39,10 +39,12 @@ class PastaScheduler(Scheduler):
             self._ends[request.request_id] = None if text is None else Terms.read(text).end
         return self._ends[request.request_id]
 
-    def _update_request_with_output(self, request: Request, new_token_ids: list[int]) -> tuple[list[int], bool]:
+    def _update_request_with_output(
+        self, request: Request, new_token_ids: list[int], *args: Any, **kwargs: Any
+    ) -> tuple[list[int], bool]:
         end = self._end_of(request)
         if end is None:
-            return super()._update_request_with_output(request, new_token_ids)
+            return super()._update_request_with_output(request, new_token_ids, *args, **kwargs)
         pending = new_token_ids.pop()  # how many of them the worker has not computed
         request.append_output_token_ids(new_token_ids)
         request.num_computed_tokens = request.num_tokens - pending

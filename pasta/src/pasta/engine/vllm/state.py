@@ -38,12 +38,12 @@ class PastaModelState(DefaultModelState):
         self.head_size = config.get_head_size()
         self.answers: dict[str, Answer] = {}
         self.rows: list[list[tuple[int, int]]] = []  # of the step under way: by request, its lanes that decide
-        alone = parallel.world_size == 1 and not config.enforce_eager  # graphs of our own know no other ranks
-        self.burst = BURST if alone else 1
+        graphs = device.type == "cuda" and not config.enforce_eager and parallel.world_size == 1  # they know one rank
+        self.burst = BURST if graphs else 1
         self._steps: dict[int, PlannedStep] = {}  # by the number of rows
         self._graphs: dict[int, StepGraph] = {}  # likewise
         self._graph_memory: Any = None
-        self._slot_segments: torch.Tensor | None = None
+        self._slot_segments: torch.Tensor | None = None  # of the cache that there is now
         self._spans_now: list[Span] = []  # of the step under way
         self._names: list[str] = []  # of its requests
         self._tables: torch.Tensor | None = None  # the block tables of the step under way, and of all others
@@ -81,17 +81,21 @@ class PastaModelState(DefaultModelState):
         attn_groups: Any,
         kv_cache_config: Any,
         for_capture: bool = False,
+        **more: Any,
     ) -> dict[str, Any]:
         builder = attn_groups[0][0].get_metadata_builder(0)
-        if self._slot_segments is None:
-            slots = kv_cache_config.num_blocks * kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
+        slots = kv_cache_config.num_blocks * kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
+        if self._slot_segments is None or len(self._slot_segments) != slots:
+            # vLLM 0.32 measures its graphs with a small cache first. Nothing of that is kept.
             self._slot_segments = torch.zeros(slots, dtype=torch.int32, device=self.device)
+            self._steps, self._graphs = {}, {}
         spans = self._spans_now = self._spans(input_batch)
         self._names = input_batch.req_ids
         self._tables, self._block_size = block_tables[0], builder.block_size
         self._layers = [name for group in attn_groups[0] for name in group.layer_names]
         threads = any(span.lanes is not None for span in spans)
-        if for_capture or cudagraph_mode == CUDAGraphMode.FULL or threads or self.dtype == torch.float32:
+        flash = self.device.type == "cuda" and self.dtype != torch.float32  # vLLM's own attention can run here
+        if for_capture or cudagraph_mode == CUDAGraphMode.FULL or threads or not flash:
             step = self._planned(input_batch.num_tokens_after_padding, block_tables[0], builder.block_size)
             count = input_batch.num_tokens
             step.launch(
@@ -107,7 +111,7 @@ class PastaModelState(DefaultModelState):
             kernels.forget(slot_mappings[0], self._slot_segments)
             builder.kernel = None
         return super().prepare_attn(
-            input_batch, cudagraph_mode, block_tables, slot_mappings, attn_groups, kv_cache_config, for_capture
+            input_batch, cudagraph_mode, block_tables, slot_mappings, attn_groups, kv_cache_config, for_capture, **more
         )
 
     def prepare_inputs(self, input_batch: Any, req_states: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,11 +31,17 @@ class PlannedStep:
         self._host = torch.zeros(Plan.size(rows), dtype=torch.int32, pin_memory=device.type == "cuda")
         self._device = torch.zeros_like(self._host, device=device)
         self.plan = Plan(rows, self._host.numpy())
-        self.attention = Attention(
-            rows, rows, heads, kv_heads, size,
-            block_size=block_size, max_blocks=block_tables.stride(0), words=WORDS, device=device, processors=0,
-            splits=min(MOST_SPLITS, max(1, PARTS // rows)),
-        )  # fmt: skip
+        self.attention: Any
+        if device.type == "cpu":
+            from pasta.engine.vllm.cpu import PlainAttention
+
+            self.attention = PlainAttention(block_size)
+        else:
+            self.attention = Attention(
+                rows, rows, heads, kv_heads, size,
+                block_size=block_size, max_blocks=block_tables.stride(0), words=WORDS, device=device, processors=0,
+                splits=min(MOST_SPLITS, max(1, PARTS // rows)),
+            )  # fmt: skip
         self.tile_rows = self.attention.tile_rows
         self.columns = self._device[: COLUMNS * rows].view(COLUMNS, rows)  # in the order of `Plan`
         self._sees = self._device[COLUMNS * rows : (COLUMNS + WORDS) * rows].view(rows, WORDS)
