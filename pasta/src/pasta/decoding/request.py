@@ -104,7 +104,7 @@ class RequestState:
         decoding = {thread.id for thread in self.interpreter.threads if thread.decodes}
         first = self._first if MAIN in decoding and MAIN not in last else None
         self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
-        if request.script is not None and hasattr(engine, "play"):  # it chooses ahead of the interpreter here
+        if request.script is not None:
             engine.play(self.handles[MAIN], _plays(request.script, min(engine.vocabulary.eos)))
         if self.record.steps == 0:
             self.record.queued_s = time.perf_counter() - self.begun

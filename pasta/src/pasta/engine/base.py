@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +15,8 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError
 
 UNLIMITED = 1 << 30
+
+Script = Mapping[tuple[int, ...], tuple[int, ...]]  # by a thread's path: the tokens that it is fed, whatever it decodes
 
 
 class OutOfSlots(PastaError):
@@ -88,6 +90,12 @@ class Engine(Protocol):
         """A new request: the handle of its main thread, which holds the prompt; with `expect`, it decodes after it.
 
         Requests of the same salt may share what they compute, so far as it changes nothing; None shares with nobody.
+        """
+
+    def play(self, thread: Any, script: Script) -> None:
+        """Says, of the main thread of a request that was just opened, what its threads will be fed, by their paths.
+
+        For an engine that decodes ahead of whoever feeds it. `feed` says the same, token by token.
         """
 
     def cached_tokens(self, thread: Any) -> int:

@@ -23,7 +23,7 @@ from pasta.core.positions import Positions
 from pasta.core.segments import Thread
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.attention import IMPLEMENTATION, Group, Step, running
-from pasta.engine.base import UNLIMITED, Decoded, OutOfSlots, uniform
+from pasta.engine.base import UNLIMITED, Decoded, OutOfSlots, Script, uniform
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.block_table import BlockTable
 from pasta.engine.pool import BLOCK_SIZE, KvPool, affordable_slots
@@ -108,6 +108,9 @@ class NativeEngine:
             request.deciding.append(Row(handle, expect, last, prompt[last], last, handle.thread.segment))
         self._waiting[request] = None
         return handle
+
+    def play(self, thread: Handle, script: Script) -> None:
+        """Nothing: a token counts once it is fed."""
 
     def cached_tokens(self, thread: Handle) -> int:
         return thread.request.cached

@@ -22,7 +22,7 @@ from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import UNLIMITED, Decoded, uniform
+from pasta.engine.base import UNLIMITED, Decoded, Script, uniform
 from pasta.engine.remote_client import Client, Refused, ServerError, Stream, Unavailable, read_logprobs
 from pasta.errors import UsageError
 
@@ -111,6 +111,9 @@ class RemoteEngine:
         if expect is not None:
             self._waiting[handle] = None
         return handle
+
+    def play(self, thread: Handle, script: Script) -> None:
+        """Nothing: a token counts once it is fed."""
 
     def cached_tokens(self, thread: Handle) -> int:
         return 0 if thread.first is None else thread.first.cached

@@ -17,9 +17,9 @@ from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import UNLIMITED, Decoded
+from pasta.engine.base import UNLIMITED, Decoded, Script
 from pasta.engine.vllm.lanes import WORDS, is_own
-from pasta.engine.vllm.terms import Script, Terms
+from pasta.engine.vllm.terms import Terms
 from pasta.errors import PastaError, UsageError
 
 FULL_HINT = "start vLLM with a larger max_model_len, or lower max_tokens"
@@ -122,7 +122,7 @@ class VllmEngine:
         return handle
 
     def play(self, thread: Handle, script: Script) -> None:
-        """Has a request that was just opened choose these tokens, whatever the model says."""
+        """The workers choose these tokens, whatever the model says."""
         thread.request.script = script
 
     def cached_tokens(self, thread: Handle) -> int:

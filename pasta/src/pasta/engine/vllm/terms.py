@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,11 +10,10 @@ from pasta.core.grammar import Grammar
 from pasta.core.interpreter import Interpreter
 from pasta.core.params import SamplingParams
 from pasta.core.thread import Limits
+from pasta.engine.base import Script
 from pasta.engine.vllm.lanes import Lanes
 
 KEY = "pasta"  # in `extra_args`, or in `vllm_xargs` of an HTTP request
-
-Script = Mapping[tuple[int, ...], tuple[int, ...]]  # by a thread's path: the tokens that it chooses, whatever the model
 
 
 @dataclass(frozen=True, slots=True)
