@@ -117,11 +117,65 @@ def test_tool_calls_in_histories_are_kept():
         assert "special token" in running.chat(messages=spelled, max_tokens=2).json()["error"]["message"]
 
 
-@pytest.mark.parametrize(("index", "field"), [(0, "name"), (1, "tool_calls"), (2, "tool_call_id")])
-def test_what_the_template_leaves_out_is_refused(tiny, index, field):
-    response = tiny.chat(messages=[{"role": "user", "content": "a"}, HISTORY[index]], max_tokens=1)
+def test_what_the_template_leaves_out_is_refused(tiny):
+    response = tiny.chat(messages=[{"role": "user", "content": "a"}, HISTORY[0]], max_tokens=1)
     assert response.status_code == 400
-    assert response.json()["error"]["param"] == f"messages[1].{field}"
+    assert response.json()["error"]["param"] == "messages[1].name"
+
+
+#: As Qwen's: calls and results are shown, what they are called is not.
+WITHOUT_IDS = TOOLS.replace("{{ m.tool_call_id or '' }}", "").replace("{{ c.id }} ", "")
+
+
+@pytest.mark.parametrize("role", ["refused", "shown"])
+def test_a_template_without_words_for_calls_is_given_texts(role):
+    """Whatever such a template does with the role of a result."""
+    engine = tiny_engine()
+    refuse = "{% if m.role == 'tool' %}{{ raise_exception('no such role') }}{% endif %}" if role == "refused" else ""
+    engine.vocabulary.tokenizer.chat_template = (
+        "{% for m in messages %}" + refuse + "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    other = {**CALL, "id": "c2", "function": {"name": "double", "arguments": "{}"}}
+    history = [
+        {"role": "user", "content": "1 + 1?"},
+        {"role": "assistant", "content": "Well:", "tool_calls": [CALL, other]},
+        {"role": "tool", "tool_call_id": "c1", "content": "2"},
+        {"role": "tool", "tool_call_id": "c2", "content": "4"},
+    ]
+    with serving(engine) as running:
+        tokens = running.http.post("/tokenize", json={"messages": history}).json()["tokens"]
+        assert engine.vocabulary.decode(tokens) == (
+            "<|im_start|>user\n1 + 1?<|im_end|>\n"
+            '<|im_start|>assistant\nWell:\n{"name": "add", "arguments": {"a": 1}}\n'
+            '{"name": "double", "arguments": {}}<|im_end|>\n'
+            "<|im_start|>user\nResult of add: 2\nResult of double: 4<|im_end|>\n"
+        )
+        # With the tools themselves, which stand in a system message before it all.
+        function = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+        tools = [{"type": "function", "function": function}]
+        for choice in ("auto", "required"):
+            answer = running.chat(messages=history, tools=tools, tool_choice=choice, max_tokens=20)
+            assert answer.status_code == 200, answer.text
+
+
+def test_the_id_of_a_result_is_nothing_to_refuse():
+    """Templates tell results apart by their order."""
+    engine = tiny_engine()
+    engine.vocabulary.tokenizer.chat_template = WITHOUT_IDS
+    with serving(engine) as running:
+        history = [{**HISTORY[0], "name": "ann"}, HISTORY[1], {**HISTORY[2], "name": "add"}]
+        tokens = running.http.post("/tokenize", json={"messages": history}).json()["tokens"]
+        text = engine.vocabulary.decode(tokens)
+        assert "assistant \nadd 1<|im_end|>" in text and "tool add\n2<|im_end|>" in text
+
+
+def test_a_call_of_many_characters_is_a_long_prompt(tiny):
+    """It is refused by its size, before anything is encoded."""
+    call = {**CALL, "function": {"name": "add", "arguments": "1" * 2_000_000}}
+    history = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    for answer in (tiny.chat(messages=history), tiny.http.post("/tokenize", json={"messages": history})):
+        assert answer.status_code == 400
+        assert answer.json()["error"]["code"] == "context_length_exceeded"
 
 
 # -- responses ------------------------------------------------------------------------------------------------

@@ -190,6 +190,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def from_http(error: HTTPException) -> ApiError:
+    if error.status_code == 404:
+        return ApiError(404, "there is no such path here; /openapi.json lists those that there are", code="not_found")
     return ApiError(error.status_code, str(error.detail), headers=error.headers)
 
 

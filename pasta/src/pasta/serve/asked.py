@@ -6,7 +6,7 @@ All of it is the work of a thread beside the event loop, with a vocabulary of it
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,13 @@ from pasta.decoding.program import Program
 from pasta.errors import UsageError
 from pasta.serve.course import Calls
 from pasta.serve.errors import ApiError
+from pasta.serve.history import Messages, settle
 from pasta.serve.protocol import ChatBody, ResponsesBody
 from pasta.structured.errors import SchemaError
 from pasta.structured.instructions import show_schema, show_tools, without_system
 
-EXTRAS = {"name", "tool_calls", "tool_call_id"}  # of a message: not every template knows them
 OPENING = ('{"name": ', ', "arguments": ')  # of a call, where the model's template has no way of its own
 
-Messages = Sequence[Mapping[str, Any]]
 MakeProgram = Callable[[Mapping[str, Any], str], Program]  # of a schema, and of the spaces that come before the answer
 
 
@@ -40,7 +39,7 @@ class Asked:
 
 
 def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_program: MakeProgram) -> Asked:
-    given: Messages = body.conversation()
+    given = settle(vocabulary, body.conversation())
     schema, messages = body.schema_of, given
     if schema is not None and body.extension.show_schema:
         messages = _fitting(vocabulary, given, show_schema(given, schema))
@@ -51,7 +50,7 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
             messages, tools = _fitting(vocabulary, given, show_tools(messages, tools)), None
         else:
             opening = vocabulary.opening_of_a_call(messages, tools)
-    prompt = encode_messages(vocabulary, messages, tools)
+    prompt = vocabulary.encode_chat(messages, tools)
     program = None
     if schema is not None:
         place = "response_format.json_schema.schema" if isinstance(body, ChatBody) else "text.format.schema"
@@ -75,23 +74,9 @@ def _fitting(vocabulary: Vocabulary, given: Messages, shown: Messages) -> Messag
     return shown
 
 
-def encode_messages(
-    vocabulary: Vocabulary, messages: Messages, tools: Sequence[Mapping[str, Any]] | None = None
-) -> list[int]:
-    """A conversation's tokens. What the model's template leaves out is refused, not lost."""
-
-    def encode(messages: Messages) -> list[int]:
-        return vocabulary.encode_chat(messages, tools)
-
-    ids = encode(messages)
-    for index, message in enumerate(messages):
-        for field in EXTRAS & message.keys():
-            without = {name: value for name, value in message.items() if name != field}
-            if encode([*messages[:index], without, *messages[index + 1 :]]) == ids:
-                what = f"messages[{index}].{field}"
-                why = f"the model's chat template leaves {what} out: put what matters into the content"
-                raise ApiError(400, why, param=what, code="unsupported_parameter")
-    return ids
+def encode_messages(vocabulary: Vocabulary, messages: Messages) -> list[int]:
+    """A conversation's tokens."""
+    return vocabulary.encode_chat(settle(vocabulary, messages))
 
 
 def _calls(body: ChatBody, opening: tuple[str, str], vocabulary: Vocabulary, make_program: MakeProgram) -> Calls:

@@ -7,10 +7,10 @@ import contextlib
 import copy
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,6 +24,7 @@ from pasta.serve.asked import Asked, MakeProgram, encode_messages, read_chat
 from pasta.serve.course import Course, ToolCourse
 from pasta.serve.errors import ApiError, from_validation
 from pasta.serve.logprobs import Chosen, chosen_tokens
+from pasta.serve.messages import Message
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
 from pasta.serve.settings import Settings
 from pasta.serve.shape import check_shape
@@ -90,7 +91,7 @@ class Front:
     async def chat(self, body: ChatBody | ResponsesBody, owner: str | None) -> list[Course]:
         self.check_model(body.model)
         param = "messages" if isinstance(body, ChatBody) else "input"
-        size = sum(len(message["content"]) for message in body.conversation()) + body.schema_size
+        size = body.characters
         self._check_characters(size, param)
         asked = await self._encode(size, lambda vocabulary: read_chat(body, vocabulary, self._program_maker(body)))
         return self._courses(body, [asked], param, owner)
@@ -104,11 +105,11 @@ class Front:
         """
         if len(result.threads) > 1 and not body.structured:
             answer = {"role": "assistant", "content": result.text}
-            messages = [*body.conversation(), answer]
 
             def encode() -> None:
+                messages = [*body.conversation(), answer]
                 with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
-                    ids = self._long.vocabulary.encode_chat(messages)
+                    ids = encode_messages(self._long.vocabulary, messages)
                     prefetch(make_request(self.engine, ids, max_tokens=1, plain=True, cache_salt=salt))
 
             self._long.thread.submit(encode)
@@ -121,7 +122,7 @@ class Front:
     async def tokenize(self, body: TokenizeBody, owner: str | None) -> list[int]:
         self.check_model(body.model)
         if body.messages is not None:
-            return await self._encode_chat([message.plain() for message in body.messages], "messages")
+            return await self._encode_chat(body.messages)
         text = body.prompt or ""
         if body.add_special_tokens:
             return await self._encode_prompt(text)
@@ -149,10 +150,12 @@ class Front:
 
     # -- tokens -----------------------------------------------------------------------------------------
 
-    async def _encode_chat(self, messages: Sequence[Mapping[str, Any]], param: str) -> list[int]:
-        size = sum(len(message["content"]) for message in messages)
-        self._check_characters(size, param)
-        return await self._encode(size, lambda vocabulary: encode_messages(vocabulary, messages))
+    async def _encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        size = sum(message.characters for message in messages)
+        self._check_characters(size, "messages")
+        return await self._encode(
+            size, lambda vocabulary: encode_messages(vocabulary, [message.plain() for message in messages])
+        )
 
     async def _encode_prompt(self, prompt: str | list[int]) -> list[int]:
         if isinstance(prompt, list):

@@ -100,6 +100,12 @@ class Message(Lenient):
             raise PydanticCustomError("missing_content", "a message without tool_calls needs content")
         return self
 
+    @property
+    def characters(self) -> int:
+        """Of what goes into a prompt, its calls of tools included."""
+        calls = sum(len(call.function.arguments) for call in self.tool_calls or ())
+        return len(join(self.content)) + calls
+
     def plain(self) -> dict[str, Any]:
         """For a chat template. What newer clients call the developer is what templates call the system."""
         role = "system" if self.role == "developer" else self.role

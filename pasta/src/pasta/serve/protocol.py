@@ -182,9 +182,10 @@ class ChatBody(Options, Calling):
         return self
 
     @property
-    def schema_size(self) -> int:
-        """The characters of all schemas, which a prompt may show."""
-        return size_of(self.schema_of) + sum(size_of(tool.model_dump(exclude_none=True)) for tool in self.tools or ())
+    def characters(self) -> int:
+        """Of all messages and schemas: what a prompt may show."""
+        schemas = [self.schema_of, *(tool.model_dump(exclude_none=True) for tool in self.tools or ())]
+        return sum(message.characters for message in self.messages) + sum(map(size_of, schemas))
 
     @property
     def structured(self) -> bool:
@@ -272,8 +273,8 @@ class ResponsesBody(Options):
         return self
 
     @property
-    def schema_size(self) -> int:
-        return size_of(self.schema_of)
+    def characters(self) -> int:
+        return sum(len(message["content"]) for message in self.conversation()) + size_of(self.schema_of)
 
     @property
     def structured(self) -> bool:
