@@ -31,6 +31,11 @@ def test_a_link_holds_the_conversation(stage, new_page):
         )
     assert other.is_visible("text=This came with a link") and not other.is_visible("text=Race it")
     assert asked == []
+    assert other.url == link and other.evaluate("document.activeElement === document.body")
+    other.reload()
+    finish(other)
+    other.click("#fresh")
+    assert other.url == f"{stage.url}/" and not other.is_visible(".turn")
     for broken in ("#c=AAAA", link[link.index("#") : -9], "#c=" + "A" * 40_000):
         page = new_page(f"{stage.url}/{broken}")
         page.get_by_text("The link that was opened is broken").first.wait_for()

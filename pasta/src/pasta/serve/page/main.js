@@ -157,8 +157,7 @@ const does = {
   async link(turn, button) {
     const hash = await fold(turns.slice(0, turns.indexOf(turn) + 1));
     if (!hash) return confirm(button, false, "", "Too long for a link: copy the text instead");
-    shown = hash;
-    history.replaceState(null, "", hash);
+    address(hash);
     confirm(button, await copied(location.href), "Link copied", "The link is in the address bar");
   },
 };
@@ -166,13 +165,22 @@ const does = {
 // -- a conversation ------------------------------------------------------------------------------------------
 
 function fresh() {
+  clear();
+  address("");
+  element("prompt").focus();
+}
+
+function clear() {
   running?.abort();
   turns = [];
   element("turns").replaceChildren();
-  shown = "";
-  history.replaceState(null, "", location.pathname + location.search);
   show();
-  element("prompt").focus();
+}
+
+/** Puts a link into the address bar, where a reload and a bookmark find it; none: takes it out. */
+function address(hash) {
+  shown = hash;
+  history.replaceState(null, "", hash || location.pathname + location.search);
 }
 
 function show() {
@@ -184,13 +192,15 @@ function show() {
 
 /** Opens what the link holds, if it holds anything. */
 async function open() {
-  if (location.hash === shown) return;
+  const hash = location.hash;
+  if (hash === shown) return;
   try {
-    const told = await unfold(location.hash);
+    const told = await unfold(hash);
     if (!told) return;
     if (!Array.isArray(told) || told.length > MOST_TURNS) throw new Error("not a conversation");
     const read = told.map(([question, answer]) => [String(question), Answer.fromJSON(answer)]);
-    fresh();
+    clear();
+    address(hash);
     for (const [question, answer] of read) {
       const turn = add(question, null);
       turn.answer = answer;
