@@ -37,7 +37,7 @@ from pasta.models.load import load_model
 from pasta.structured import SchemaError, make_structured_request
 from pasta.structured.matcher import Grammars
 
-CLOSERS = ('"', "}", "]", '"}', '"]', '",')
+CLOSERS = ('"', "}", "]", '"}', '"]')
 AT_ONCE = 16
 
 

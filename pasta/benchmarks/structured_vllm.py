@@ -42,7 +42,7 @@ def main() -> None:
         enable_prefix_caching=False,
         seed=0,
         structured_outputs_config={"backend": options.backend, "disable_any_whitespace": True},
-        compilation_config={"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 24, 32]},
+        compilation_config={"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 24, 32, 64, 128, 256, 512]},
     )
     report: dict[str, Any] = {
         "vllm": vllm.__version__,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 
 class Constraint(Protocol):
     """One thread's own: it knows what the thread has written so far."""
+
+    asked: Mapping[str, Any]  # of a server that decodes the thread: `structured_outputs`, as vLLM takes them
 
     @classmethod
     def fill_all(cls, constraints: Sequence[Constraint], masks: np.ndarray) -> None:

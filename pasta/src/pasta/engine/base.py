@@ -76,6 +76,7 @@ class Engine(Protocol):
     lockstep: bool  # whether a step decodes a token of every thread that wants one
     row_cost: float | None  # what one token more in a step adds to a step of one token; None: it checks no drafts
     drafts: bool  # whether drafts pay here, for whoever does not say
+    masks: bool  # whether it chooses under the masks of constraints; else its server is told what they ask for
     runner: Any  # of the requests that share it; None until the first, and whoever drives it sets it
 
     @property

@@ -44,6 +44,7 @@ class NativeEngine:
     max_segments = UNLIMITED
     row_cost: float | None = 0.25
     drafts = False
+    masks = True
     coarse = False  # whether weights were rounded: it is then not quite the model
 
     def __init__(

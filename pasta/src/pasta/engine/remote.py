@@ -6,12 +6,14 @@ cache shares what requests begin with. Positions and attention are those of ordi
 The server does not know the grammar either. Tokens are taken as they come, and one that may not come here is asked for
 again from those that may: then every token has the distribution that the native engine gives it. Of a bias no server
 is sent more than vLLM bears: above 1,024 tokens its engine ends, for everybody.
+
+A schema is the server's to enforce, by its own structured output: each value's goes with that value's request.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +53,7 @@ class Handle:
     path: tuple[int, ...] = ()
     forks: int = 0
     expect: Expect | None = None  # what may come next; None: nothing is decoded
+    asked: Mapping[str, Any] = field(default_factory=dict)  # how the server is to hold the thread to a schema
     stream: Stream | None = None
     offered: int | None = None  # the token that the stream gave last, until it is fed
     refused: list[int] = field(default_factory=list)  # what the server offered at this place, and may not come
@@ -73,6 +76,7 @@ class RemoteEngine:
     lockstep = False
     row_cost: float | None = None
     drafts = False
+    masks = False
     max_requests = UNLIMITED
     max_segments = UNLIMITED
     pool = Elsewhere()
@@ -140,10 +144,7 @@ class RemoteEngine:
             raise UsageError("a remote engine decodes layout 'stitched'", "leave the position scheme out")
 
     def constrain(self, thread: Handle, constraint: Constraint) -> None:
-        raise UsageError(
-            "a completions server does not say every token's logit, so a schema cannot be enforced on one",
-            hint="load the model here, or ask the server for its own structured output",
-        )
+        thread.asked = constraint.asked
 
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         thread.ids[position:] = tokens
@@ -229,7 +230,7 @@ class RemoteEngine:
     # -- what is asked ------------------------------------------------------------------------------------
 
     def _may_come(self, handle: Handle, token: int) -> bool:
-        if self.grammar is None:
+        if self.grammar is None or handle.asked:  # whoever handed the schema over looks at what comes
             return True
         assert handle.expect is not None
         allowed = self.grammar.allowed[handle.expect]
@@ -253,7 +254,7 @@ class RemoteEngine:
         favours = refused and FAVOUR in bias.values()
         penalty = 1.0 if favours else request.params.repetition_penalty
         stops = [self.grammar.tags.promise] if refused and self.grammar is not None else []
-        handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty, stops)
+        handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty, stops, handle.asked)
         handle.first = handle.first or handle.stream
 
     def _open(
@@ -266,6 +267,7 @@ class RemoteEngine:
         wait_s: float = 0.0,
         penalty: float = 1.0,
         stops: Sequence[int] = (),
+        asked: Mapping[str, Any] | None = None,
     ) -> Stream:
         params, tags = request.params, self.vocabulary.tags
         ends = [*sorted(self.vocabulary.eos), *stops]
@@ -282,6 +284,8 @@ class RemoteEngine:
         }
         if bias:
             body["logit_bias"] = {str(token): value for token, value in bias.items()}
+        if asked:
+            body["structured_outputs"] = dict(asked)
         if penalty != 1:
             body["repetition_penalty"] = penalty
         if params.logprobs is not None:
@@ -300,7 +304,7 @@ class RemoteEngine:
     def _bias(self, handle: Handle) -> dict[int, float]:
         """What never may come in this thread again, so that asking for it need not be corrected; and the dial."""
         tags = self.vocabulary.tags
-        if tags is None or handle.expect is None:
+        if tags is None or handle.expect is None or handle.asked:
             return {}
         child = bool(handle.path)
         bias = dict.fromkeys([tags.open, *(self.vocabulary.eos if child else [tags.close])], BAN)

@@ -229,7 +229,8 @@ class Front:
     def _program_maker(self, body: ChatBody | ResponsesBody) -> MakeProgram:
         """Compiles schemas. The grammars are the engine's own, which the worker asks too, and take a moment to make."""
         vocabulary, mode = self.engine.vocabulary, body.extension.mode or "parallel"
-        return lambda schema, lead: make_program(vocabulary, schema, mode=mode, lead=lead)
+        handed = not self.engine.masks
+        return lambda schema, lead: make_program(vocabulary, schema, mode=mode, lead=lead, handed=handed)
 
     def _biases(self, body: Options) -> list[tuple[int, float]]:
         size = len(self.engine.vocabulary)

@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from llguidance import LLExecutor, LLMatcher, LLTokenizer
 
 _LOCK = threading.Lock()
+KNOWS = "it must know `structured_outputs`, as vLLM does"
 FEW = 32  # masks of which one thread makes as many before others have woken up: about 12 us each
 MAX_KNOWN = 256  # grammars that are kept for the next request
 STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
@@ -32,11 +33,12 @@ TAIL = r"tail: TAIL" "\n" r"TAIL: /[,}\]\s](.|\n)*/"
 class Matcher:
     """One thread's constraint: what may follow what it wrote."""
 
-    def __init__(self, inner: LLMatcher):
+    def __init__(self, inner: LLMatcher, asked: Mapping[str, Any] | None = None):
         self._inner = inner
+        self.asked = asked or {}
 
-    def copy(self) -> Matcher:
-        return Matcher(self._inner.deep_copy())
+    def copy(self) -> Self:
+        return type(self)(self._inner.deep_copy(), self.asked)
 
     @property
     def error(self) -> str:
@@ -59,6 +61,11 @@ class Matcher:
         if not self._inner.consume_token(token):
             raise ConstraintError(f"token {token} does not fit the schema here", self._why)
 
+    def end(self) -> None:
+        """The thread writes no more."""
+        if not self._inner.is_accepting():
+            raise ConstraintError("the value is not complete, and the model ends there")
+
     def forced(self) -> bytes:
         """The bytes that must come next, whatever the model would say."""
         return bytes(self._inner.compute_ff_bytes())
@@ -69,6 +76,28 @@ class Matcher:
         for token in tokens:
             self.consume(token)
         return tokens
+
+
+class Handed(Matcher):
+    """The same where the model's server enforces the grammar: what comes from there is looked at, nothing is put."""
+
+    def consume(self, token: int) -> None:
+        try:
+            super().consume(token)
+        except ConstraintError as error:
+            raise ConstraintError(f"the model's server gives what the schema forbids: {error}", KNOWS) from None
+
+    def end(self) -> None:
+        try:
+            super().end()
+        except ConstraintError as error:
+            raise ConstraintError(f"the model's server gives what the schema forbids: {error}", KNOWS) from None
+
+    def forced(self) -> bytes:
+        return b""
+
+    def forced_tokens(self) -> list[int]:
+        return []
 
 
 class Grammars:
@@ -99,6 +128,15 @@ class Grammars:
     def gate(self, lead: str) -> Matcher:
         """A matcher of `{`, with whatever comes behind it, or of `null`."""
         return self._compile(f'start: {_spelled(lead)}(object | "null" tail?)\nobject: /\\{{(.|\\n)*/\n{TAIL}\n')
+
+    def hand(self, schema: Schema) -> Handed:
+        """A matcher of a value that the model's server holds to its schema, with whatever space it likes."""
+        schema = schema if isinstance(schema, Mapping) else {}
+        found = self._compile(f"start: SPACE value SPACE\nvalue: %json {json.dumps(schema)}\nSPACE: /[ \\n\\t]*/\n")
+        return Handed(found._inner, {"json": schema})
+
+    def hand_gate(self) -> Handed:
+        return Handed(self.gate("")._inner, {"choice": ["{", "null"]})
 
     def encode(self, octets: bytes) -> list[int]:
         """The tokens of text that goes on, even where it begins within a character."""

@@ -72,7 +72,8 @@ def make_structured_request(
     if request.params.stop or request.params.stop_token_ids:
         raise UsageError("a schema ends its answer by itself: stop and stop_token_ids cannot be had with one")
     lead = engine.vocabulary.lead(request.prompt)
-    made = make_program(engine.vocabulary, schema, mode=mode, after=after, arrays=arrays, lead=lead)
+    handed = not engine.masks
+    made = make_program(engine.vocabulary, schema, mode=mode, after=after, arrays=arrays, lead=lead, handed=handed)
     return replace(request, program=made)
 
 
@@ -84,21 +85,23 @@ def make_program(
     after: After | None = None,
     arrays: str = "sequential",
     lead: str = "",
+    handed: bool = False,
 ) -> Extraction:
     """What a request's `program` is; `lead` is the vocabulary's own, for the prompt. It runs in any thread.
 
+    `handed`: the schemas of values go to the model's server (`Engine.masks`).
     `SchemaError` names what cannot be enforced, and where.
     """
     grammars = Grammars.of(vocabulary)
     if isinstance(schema, Plan):
-        return program(schema, grammars, lead)
+        return program(schema, grammars, lead, handed)
     schema = as_schema(schema)
     check_bounds(schema)
-    key = json.dumps([schema, mode, dict(after or {}), arrays, lead])
+    key = json.dumps([schema, mode, dict(after or {}), arrays, lead, handed])
     with _LOCK:
         found = grammars.programs.pop(key, None)
     if found is None:
-        found = program(compile_schema(schema, mode=mode, after=after, arrays=arrays), grammars, lead)
+        found = program(compile_schema(schema, mode=mode, after=after, arrays=arrays), grammars, lead, handed)
     with _LOCK:
         grammars.programs[key] = found  # the one that was asked for last is last
         if len(grammars.programs) > MAX_KEPT:
@@ -106,9 +109,9 @@ def make_program(
     return found
 
 
-def program(plan: Plan, grammars: Grammars, lead: str = "") -> Extraction:
+def program(plan: Plan, grammars: Grammars, lead: str = "", handed: bool = False) -> Extraction:
     """The same of a plan."""
-    matchers = tuple(_matcher(value, grammars, lead) for value in plan.values)
+    matchers = tuple(_matcher(value, grammars, lead, handed) for value in plan.values)
     known = {}
     for value, matcher in zip(plan.values, matchers, strict=True):
         if matcher is not None and not value.sees and value.pointer:
@@ -117,11 +120,15 @@ def program(plan: Plan, grammars: Grammars, lead: str = "") -> Extraction:
     return Extraction(plan, grammars, lead, matchers, known)
 
 
-def _matcher(value: Value, grammars: Grammars, lead: str) -> Matcher | None:
+def _matcher(value: Value, grammars: Grammars, lead: str, handed: bool) -> Matcher | None:
     if value.kind is Kind.KNOWN:
         return None
     before = value.lead if value.pointer else lead
-    matcher = grammars.gate(before) if value.kind is Kind.GATE else grammars.compile(value.schema, before)
+    matcher: Matcher
+    if handed:
+        matcher = grammars.hand_gate() if value.kind is Kind.GATE else grammars.hand(value.schema)
+    else:
+        matcher = grammars.gate(before) if value.kind is Kind.GATE else grammars.compile(value.schema, before)
     if matcher.error:
         raise _refusal(matcher.error, value.pointer)
     return matcher

@@ -235,6 +235,7 @@ class PlanInterpreter:
     def _take(self, lane: Lane, token: int, out: list[Command]) -> None:
         assert lane.matcher is not None and lane.scanner is not None
         if token in self._eos:
+            lane.matcher.end()
             self._complete(lane, b"", out)
             return
         piece = self._octets[token]

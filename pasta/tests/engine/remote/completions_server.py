@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import numpy as np
 import torch
+from llguidance import LLMatcher
 from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
+from pasta.structured.matcher import Grammars
 
 
 @dataclass
@@ -36,7 +39,7 @@ class CompletionsServer(ThreadingHTTPServer):
     """What `quirks` may name, and what such a server does:
 
     no-ids: returns none. no-bias: ignores it. no-tokenize: lacks that path. pairs: sends tokens two by two.
-    no-penalty: ignores it. no-logprobs: likewise.
+    no-penalty: ignores it. no-logprobs: likewise. no-schemas: likewise.
     quiet-stop: withholds the token that stops, and names it; matched-stop: as SGLang names it; mute-stop: not at all.
     drop: breaks off after 5 tokens. refuse: answers 503.
     """
@@ -75,6 +78,8 @@ class CompletionsServer(ThreadingHTTPServer):
         generator = torch.Generator().manual_seed(body.get("seed", 0))
         bias = {} if "no-bias" in self.quirks else body.get("logit_bias", {})
         penalty = 1.0 if "no-penalty" in self.quirks else body.get("repetition_penalty", 1.0)
+        asked = {} if "no-schemas" in self.quirks else body.get("structured_outputs", {})
+        matcher = matcher_of(asked, self.vocabulary) if asked else None
         biased, by = [int(token) for token in bias], torch.tensor(list(bias.values()))
         for _ in range(body["max_tokens"]):
             time.sleep(self.pause)
@@ -84,10 +89,14 @@ class CompletionsServer(ThreadingHTTPServer):
             logits[biased] += by
             seen_logits = logits[ids]
             logits[ids] = torch.where(seen_logits > 0, seen_logits / penalty, seen_logits * penalty)
+            if matcher is not None:
+                logits[~allowed_by(matcher, len(logits))] = -torch.inf
             if body["temperature"]:
                 token = int(torch.multinomial((logits / body["temperature"]).softmax(-1), 1, generator=generator))
             else:
                 token = int(logits.argmax())
+            if matcher is not None:
+                matcher.consume_token(token)
             ids.append(token)
             seen.tokens.append(token)
             with self._lock:
@@ -198,6 +207,23 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def matcher_of(asked: dict[str, Any], vocabulary: Vocabulary) -> LLMatcher:
+    """What vLLM makes of `structured_outputs`: the whole completion is a value of the schema, or one of the choices."""
+    schema = asked.get("json")
+    choices = " | ".join(json.dumps(each) for each in asked.get("choice", ()))
+    value = f"%json {json.dumps(schema)}" if schema is not None else f"({choices})"
+    grammar = LLMatcher.grammar_from_lark(f"start: value\nvalue: {value}\n")
+    matcher = LLMatcher(Grammars.of(vocabulary)._tokenizer, grammar)
+    assert not matcher.get_error(), matcher.get_error()
+    return matcher
+
+
+def allowed_by(matcher: LLMatcher, size: int) -> torch.Tensor:
+    mask = np.zeros((1, -(-size // 32)), dtype=np.int32)
+    matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
+    return torch.from_numpy(np.unpackbits(mask.view(np.uint8), bitorder="little")[:size].astype(bool))
 
 
 def as_vllm(seen: Seen, tokens: list[int]) -> dict[str, Any]:
