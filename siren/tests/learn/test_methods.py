@@ -1,13 +1,15 @@
 """Each method against the exact posterior of a linear-Gaussian program, which symbolic runs give."""
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import siren
 from siren.errors import SirenError
-from siren.learn import pmmh, rejuvenate, smc2, tempered
+from siren.learn import Learned, pmmh, rejuvenate, smc2, tempered
+from siren.learn.walk import gained, normalised
 
 DRIFT = """
 val step = fun (y, (x, drift)) ->
@@ -145,3 +147,31 @@ def test_an_option_that_there_is_not():
     with pytest.raises(siren.SirenError, match="there is no option `metod`") as caught:
         siren.learn.smc2("let x <- gaussian(0, 1) in x", metod="ds")
     assert caught.value.hint == "did you mean `method`?"
+
+
+COUNTS = """
+val step = fun (y, (rate, p)) ->
+  let sample n <- poisson(rate) in
+  let () = observe(binomial(n, p), y) in
+  let () = resample() in
+  (rate, p)
+in
+let sample rate <- gamma(4, 0.5) in
+let (rate, p) = fold(step, ys, (rate, 0.5)) in rate
+"""
+
+
+@pytest.mark.parametrize("method", [smc2, tempered])
+def test_filters_that_find_the_data_impossible_have_no_say(method: Callable[..., Learned]) -> None:
+    """Few particles reach the largest counts: many filters die, and must not come back as not-a-number."""
+    ys = [3, 4, 9, 6, 8, 3, 7, 8]
+    shape, rate = 4 + sum(ys), 0.5 + len(ys) / 2  # thinned, counts are poisson of half the rate
+    learned = method(COUNTS, data={"ys": ys}, values=200, particles=10, seed=3)
+    assert abs(learned.mean("rate") - shape / rate) < 0.3 * np.sqrt(shape) / rate
+    assert 0.7 < learned.sd("rate") / (np.sqrt(shape) / rate) < 1.35
+
+
+def test_when_every_filter_has_died_that_is_an_error() -> None:
+    dead = gained(np.zeros(3), np.array([-1.0, -np.inf, -2.0]), np.full(3, -np.inf))
+    with pytest.raises(SirenError, match="no filter finds the data possible"):
+        normalised(dead)

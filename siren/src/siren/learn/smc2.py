@@ -14,7 +14,7 @@ import numpy as np
 from siren.learn.filters import Filters
 from siren.learn.learned import Learned
 from siren.learn.study import Options, begin
-from siren.learn.walk import effective, from_filters, from_prior, move, normalised, resampled, root_of
+from siren.learn.walk import effective, from_filters, from_prior, gained, move, normalised, resampled, root_of
 from siren.model import Progress
 from siren.options import whole
 from siren.syntax import ast
@@ -46,7 +46,7 @@ def smc2(
         filters.advance(step := filters.steps.done + 1)
         work += 1
         now = filters.log_evidence()
-        log_weights, before = log_weights + now - before, now
+        log_weights, before = gained(log_weights, before, now), now
         if progress is not None:
             progress(step, filters.steps.total)
         if effective(log_weights) >= threshold * values:
@@ -62,7 +62,7 @@ def smc2(
         work += step
         log_weights, before = np.zeros(values), filters.log_evidence()
     filters.advance()
-    log_weights = log_weights + filters.log_evidence() - before
+    log_weights = gained(log_weights, before, filters.log_evidence())
     weights, total = normalised(log_weights)
     log_evidence += total - np.log(values)
     raw = filters.result(weights, float(log_evidence), study.seed, study.seconds)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from siren.errors import SirenError
 from siren.learn.filters import Array, Filters, Seeds
 from siren.model import Model
 
@@ -92,14 +93,27 @@ def root_of(theta: Array, weights: Array | None = None, scale: float | None = No
     return root
 
 
+def gained(log_weights: Array, before: Array, now: Array) -> Array:
+    """Log weights after filters' log evidence has grown. A filter that has found the data impossible stays at
+    weight 0."""
+    gain = np.full_like(now, -np.inf)
+    np.subtract(now, before, out=gain, where=np.isfinite(now))
+    return log_weights + gain
+
+
 def effective(log_weights: Array) -> float:
-    weights = np.exp(log_weights - log_weights.max())
-    return float(weights.sum() ** 2 / np.square(weights).sum())
+    weights, _ = normalised(log_weights)
+    return float(1.0 / np.square(weights).sum())
 
 
 def normalised(log_weights: Array) -> tuple[Array, float]:
     """Weights that sum to 1, and the log of the sum."""
     top = log_weights.max()
+    if top == -np.inf:
+        raise SirenError(
+            "no filter finds the data possible, whatever the parameters",
+            hint="give each filter more particles",
+        )
     weights = np.exp(log_weights - top)
     return weights / weights.sum(), float(top + np.log(weights.sum()))
 
