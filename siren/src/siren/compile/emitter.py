@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import numpy as np
 
-from siren.compile.branch import Branch
+from siren.compile.branch import Branch, Leaf
 from siren.compile.carry import Carried, find_carried
 from siren.compile.invariants import Invariants, check
 from siren.compile.recorder import OPERATORS
@@ -121,6 +121,27 @@ class Emitter:
 
     def _branch(self, branch: Branch, depth: int, inverted: frozenset[int] = frozenset()) -> Iterator[str]:
         margin = "    " * depth
+        while True:
+            inverted = yield from self._operations(branch, margin, inverted)
+            if branch.leaf is not None:
+                yield from self._end(branch.leaf, margin)
+                return
+            assert branch.question is not None
+            slot, _ = branch.question
+            # The last outcome goes on at the same depth, so that a long path is not deep.
+            *nested, (last, rest) = branch.children.items()
+            for outcome, child in nested:
+                yield f"{margin}if {_test(slot, outcome)}:"
+                yield from self._branch(child, depth + 1, inverted)
+            if id(branch) not in self._answered:
+                yield f"{margin}if {_test(slot, last, negated=True)}:"
+                yield f"{margin}    return None"
+            branch = rest
+
+    def _operations(
+        self, branch: Branch, margin: str, inverted: frozenset[int]
+    ) -> Generator[str, None, frozenset[int]]:
+        """The operations of one branch; gives the divisors whose inverses have been worked out after it."""
         for operation in branch.operations:
             if id(operation) not in self._needed:
                 continue
@@ -135,27 +156,17 @@ class Emitter:
             done = [f"v{slot}" for slot in self._last[id(operation)] if slot in self._made]
             if done:
                 yield f"{margin}del {', '.join(done)}"
-        if branch.leaf is not None:
-            again = "()" if self._steady and branch.leaf.follows is not None else "None"
-            if self._carried:
-                again = "None"
-            if self._carried and branch.leaf.unchanged:
-                again = f"({''.join(f'v{slot}.take(v{branch.leaf.ancestors}), ' for slot in self._carried)})"
-            for line in (*branch.leaf.lines, f"return {branch.leaf.result}, {again}"):
-                self.use(line)
-                yield margin + line
-            return
-        assert branch.question is not None
-        slot, _ = branch.question
-        # The last outcome goes on at the same depth, so that a long path is not deep.
-        *nested, (last, rest) = branch.children.items()
-        for outcome, child in nested:
-            yield f"{margin}if {_test(slot, outcome)}:"
-            yield from self._branch(child, depth + 1, inverted)
-        if id(branch) not in self._answered:
-            yield f"{margin}if {_test(slot, last, negated=True)}:"
-            yield f"{margin}    return None"
-        yield from self._branch(rest, depth, inverted)
+        return inverted
+
+    def _end(self, leaf: Leaf, margin: str) -> Iterator[str]:
+        again = "()" if self._steady and leaf.follows is not None else "None"
+        if self._carried:
+            again = "None"
+        if self._carried and leaf.unchanged:
+            again = f"({''.join(f'v{slot}.take(v{leaf.ancestors}), ' for slot in self._carried)})"
+        for line in (*leaf.lines, f"return {leaf.result}, {again}"):
+            self.use(line)
+            yield margin + line
 
     def input(self, operation: Operation) -> str:
         self.use(operation.function)

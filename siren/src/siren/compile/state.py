@@ -53,16 +53,6 @@ class Unread(Untraceable):
     """The step looked past the head of a list."""
 
 
-class _SealedNode:
-    """The node of a variable that is known by name only."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise Untraceable("a variable outside the state was read")
-
-
-SEALED_NODE = _SealedNode()
-
-
 class Places:
     """Names for parts of the state: `p3 = p1[0].head`."""
 
@@ -273,30 +263,13 @@ class Reader:
             (self._expr(lanes, f"{place}.origins[{i}][0]"), origin)
             for i, (lanes, origin) in enumerate(variable.origins)
         )
-        for i, (_, origin) in enumerate(variable.origins):
-            self._origin(origin, f"{place}.origins[{i}][1]")
+        self.tokens += [origin for _, origin in origins]
         copy = self._node(node, f"{place}.node")
         if self.tape is not None:
             self.originals.append((variable, node, variable.origins))
             variable.node, variable.origins = copy, origins  # type: ignore[assignment]
 
-    def _origin(self, variable: Variable, source: str) -> None:
-        """A variable that was united with others: only its name is ever asked for."""
-        if variable in self._indices:
-            return
-        self._indices[variable] = len(self._indices)
-        place = self.places.name(source)
-        self.variables[variable] = place
-        self.tokens.append((variable.name, variable.annotation, len(variable.origins)))
-        if variable.origins:
-            raise Untraceable("a union of unions")
-        if self.tape is not None:
-            self.originals.append((variable, variable.node, variable.origins))
-            variable.node = SEALED_NODE
-
     def _node(self, node: Any, source: str) -> Any:
-        if node is SEALED_NODE:
-            raise Untraceable("a variable outside the state")
         place = self.places.name(source)
         if type(node) is Mixed:
             self.tokens.append(("mixed", len(node.pieces)))

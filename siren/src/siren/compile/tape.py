@@ -20,6 +20,8 @@ INPUT, UFUNC, REDUCE, FUNCTION, METHOD, DRAW, RESAMPLE = (
 )  # fmt: skip
 # Not to be done again, but so: the first slot is some lanes of the second.
 PART = "part"
+# What is longer takes more time to compile than it saves: lanes part over ever more variables.
+_LONGEST: Final = 3000
 
 
 class Untraceable(Exception):
@@ -93,6 +95,8 @@ class Tape:
             if known is not None:
                 return known
             self._done[key] = self._next
+        if len(self.path) >= _LONGEST:
+            raise Untraceable("a step of too many operations")
         self.path.append(operation)
         self.definitions[operation.out] = operation
         if array:

@@ -48,7 +48,7 @@ class Writer:
             variable, name = self._waiting.pop()
             self.lines.append(f"{name}.node = {self._node(variable.node)}")
             if variable.origins:
-                pairs = [f"({self._value(lanes)}, {self._variable(x)})" for lanes, x in variable.origins]
+                pairs = [f"({self._value(lanes)}, {self.constant(x)})" for lanes, x in variable.origins]
                 self.lines.append(f"{name}.origins = ({', '.join(pairs)},)")
         for variable in joined:
             known = self.reader.variables.get(variable) or self._created.get(variable)

@@ -26,6 +26,7 @@ from siren.symbolic.expr import (
     Column,
     Expr,
     Op,
+    Origin,
     Outcome,
     Raw,
     Variable,
@@ -250,8 +251,8 @@ class Engine:
         if variable.annotation != "symbolic":
             return
         for lanes, origin in variable.origins:
-            if fresh(lanes, self.graph.scope).data.any():  # type: ignore[union-attr]
-                self._require_permission(origin, reason)
+            if origin.annotation == "symbolic" and fresh(lanes, self.graph.scope).data.any():  # type: ignore[union-attr]
+                raise self._broken_plan(origin, reason)
         if not variable.origins:
             raise self._broken_plan(variable, reason)
 
@@ -288,7 +289,7 @@ class Engine:
         drawn[index] = True
         self._drawn[name] = True if drawn.all() else Column(drawn, scope.now)
 
-    def _broken_plan(self, variable: Variable, reason: str) -> PlanError:
+    def _broken_plan(self, variable: Variable | Origin, reason: str) -> PlanError:
         return PlanError(
             f"`{variable.name}` is annotated `symbolic` but has to be sampled under {self.method}: {reason}",
             variable.span,

@@ -24,8 +24,10 @@ from siren.symbolic.algebra import select, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     Column,
+    Component,
     Expr,
     Op,
+    Origin,
     Poly,
     Raw,
     Variable,
@@ -150,15 +152,20 @@ class Graph:
         if kind is not Poly and kind is not Op:
             return expr
         known = self._known(variables(expr))
-        return substitute(expr, known) if known else expr
+        while known:
+            expr = substitute(expr, known)
+            known = self._known(_named(known))
+        return expr
 
     def simplify_dist(self, dist: Dist) -> Dist:
         if dist.known or dist.simple_at == self._changes:
             return dist
         known = self._known(dist.variables())
-        if known:
-            return dist.substitute(known)
-        dist.simple_at = self._changes
+        if not known:
+            dist.simple_at = self._changes
+        while known:
+            dist = dist.substitute(known)
+            known = self._known(_named(known))
         return dist
 
     def _known(self, candidates: list[Variable]) -> dict[Variable, Expr]:
@@ -267,21 +274,35 @@ class Graph:
         node_x, node_y = self.peek(x), self.peek(y)
         if x is y or type(node_x) is not Node or type(node_y) is not Node:
             return None
-        if node_x.dist.family is not GAUSSIAN or node_y.dist.family is not GAUSSIAN:
+        dist_x, dist_y = node_x.dist, node_y.dist
+        if dist_x.family is not dist_y.family or len(dist_x.params) != len(dist_y.params) or x.size or y.size:
             return None
-        if node_x.state != node_y.state or node_x.condition or node_y.condition:
+        if dist_x.family is not GAUSSIAN and not (dist_x.known and dist_y.known):
+            return None
+        if dist_x.family is DELTA or node_x.state != node_y.state or node_x.condition or node_y.condition:
             return None
         now = self.scope.now
         one, other = Column(lanes, now), Column(~lanes, now)
         united = Variable(x.name, x.annotation or y.annotation, x.span)
-        united.origins = ((one, x), (other, y))
-        pairs = zip(node_x.dist.params, node_y.dist.params, strict=True)
-        dist = Dist(GAUSSIAN, tuple(select(lanes, a, b, now) for a, b in pairs))
-        self.set(united, Node(dist, node_x.state))
+        united.origins = self._origins((one, x), (other, y))
+        params = [select(lanes, a, b, now) for a, b in zip(dist_x.params, dist_y.params, strict=True)]
+        self.set(united, Node(Dist(dist_x.family, tuple(params)), node_x.state))
         name = Node(Dist(DELTA, (of(united),)), "realized")
         self.set(x, Mixed(((one, name), (other, node_x))))
         self.set(y, Mixed(((one, node_y), (other, name))))
         return united
+
+    def _origins(self, *sides: tuple[Column, Variable]) -> tuple[tuple[Column, Origin], ...]:
+        """Where a union of these variables comes from, in which lanes. Lanes of one origin are kept together,
+        so that unions of unions have no more origins than the program has places."""
+        lanes_of: dict[Origin, Array] = {}
+        for side, variable in sides:
+            own = [(fresh(lanes, self.scope).data & side.data, origin) for lanes, origin in variable.origins]  # type: ignore[union-attr]
+            for lanes, origin in own or [
+                (side.data, Origin(variable.name, variable.annotation, variable.span))
+            ]:
+                lanes_of[origin] = lanes_of[origin] | lanes if origin in lanes_of else lanes
+        return tuple((Column(lanes, self.scope.now), origin) for origin, lanes in lanes_of.items())
 
     def copied(self, lanes: Index, exprs: Sequence[Expr]) -> tuple[Graph, list[Expr]]:
         """A graph whose lane i is a copy of lane `lanes[i]` here, as far as the expressions reach."""
@@ -314,3 +335,13 @@ class Graph:
             if layer.keep:
                 for variable, node in layer.written.items():
                     self.set(variable, node)
+
+
+def _named(known: dict[Variable, Expr]) -> list[Variable]:
+    """The variables that others turn out to be names for. They are newer, so this comes to an end."""
+    return [
+        v
+        for name, value in known.items()
+        for v in variables(value)
+        if v is not (name.whole if type(name) is Component else name)
+    ]

@@ -14,6 +14,7 @@ from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.runtime.combine import join
 from siren.runtime.ragged import Lanes
+from siren.runtime.unions import unite_choices
 from siren.runtime.values import (
     EXPRESSIONS,
     NIL,
@@ -61,7 +62,7 @@ class Step:
 
     def run(self, item: Value, state: Value) -> Value:
         if not self.names:
-            return self.loops._tidy(self.loops.apply(self.function, [item, state], self.span))
+            return self._tidied(self.loops.apply(self.function, [item, state], self.span))
         accumulator, captured = state
         parts, rest = {}, captured
         for name in self.names[:-1]:
@@ -69,7 +70,10 @@ class Step:
         parts[self.names[-1]] = rest
         function = self.function.of(parts)  # type: ignore[union-attr]
         after = self.loops.apply(function, [item, accumulator], self.span)
-        return self.loops._tidy(after), self.loops._tidy(captured)
+        return self._tidied((after, captured))
+
+    def _tidied(self, state: Value) -> Value:
+        return unite_choices(self.loops._tidy(state), self.loops.engine)
 
     @property
     def key(self) -> Any:

@@ -11,6 +11,7 @@ The constructors in `algebra` expect operands of the present generation; `fresh`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -21,6 +22,15 @@ from siren.symbolic.lanes import Array, Generation, Index, Scope
 
 Raw = Any  # a scalar, or an array with one entry per lane
 _serial = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place in the program that a random variable comes from."""
+
+    name: str | None
+    annotation: str | None
+    span: Span | None
 
 
 class Variable:
@@ -41,7 +51,7 @@ class Variable:
         self.size = size
         self.node: Any = None
         # Of a variable that unites several: the lanes of each, for the record of the plan.
-        self.origins: tuple[tuple[Column, Variable], ...] = ()
+        self.origins: tuple[tuple[Column, Origin], ...] = ()
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}#{self.serial}"

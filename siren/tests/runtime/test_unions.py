@@ -1,0 +1,131 @@
+"""Particles that hold different variables: what was chosen becomes one variable again."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+import siren
+from siren.compile import step as compiled_steps
+
+# How a program may say that a particle takes a fresh rate when it changes: the lets, and the rate after them.
+FORMS = {
+    "of names": ("let fresh <- PRIOR in let rate = if change then fresh else rate in", "rate"),
+    "drawn inside": ("let rate = if change then (let fresh <- PRIOR in fresh) else rate in", "rate"),
+    "of tuples": (
+        "let fresh <- PRIOR in let (rate, age) = if change then (fresh, 0) else (rate, age + 1) in",
+        "rate",
+    ),
+    "in place": ("let fresh <- PRIOR in", "(if change then fresh else rate)"),
+}
+FAMILIES = {
+    "poisson": ("gamma(2, 0.5)", "poisson(RATE)"),
+    "bernoulli": ("beta(1, 1)", "bernoulli(RATE)"),
+    "gaussian": ("gaussian(0, 9)", "gaussian(RATE, 1)"),
+    "precision": ("gamma(2, 2)", "gaussian(0, 1 / RATE)"),
+}
+
+
+def program(form: str, family: str, history: bool = False) -> str:
+    lets, rate = FORMS[form]
+    prior, likelihood = FAMILIES[family]
+    text = f"""
+    val step = fun (y, (rate, age, rates)) ->
+      let sample change <- bernoulli(0.2) in
+      {lets}
+      let () = observe({likelihood}, y) in
+      let () = resample() in
+      (RATE, age, {"RATE :: rates" if history else "rates"})
+    in
+    let start <- PRIOR in
+    let (rate, age, rates) = fold(step, ys, (start, 0, [])) in
+    (rate, List.rev(rates))
+    """
+    return text.replace("PRIOR", prior).replace("RATE", rate)
+
+
+COUNTS = [3, 1, 9, 8, 1]
+
+
+def smoothed_rates() -> tuple[np.ndarray, float]:
+    """The posterior means of all rates and the log evidence: the sum over all patterns of changes."""
+    weights, means = [], []
+    for changes in product([False, True], repeat=len(COUNTS)):
+        weight, rates, segment = 0.0, [], []
+        for place, (y, change) in enumerate(zip(COUNTS, changes, strict=True)):
+            weight += np.log(0.2 if change else 0.8)
+            if change:
+                segment = []
+            segment.append(y)
+            if place + 1 == len(COUNTS) or changes[place + 1]:
+                shape, rate = 2 + sum(segment), 0.5 + len(segment)
+                weight += 2 * np.log(0.5) - gammaln(2) + gammaln(shape) - shape * np.log(rate)
+                weight -= sum(gammaln(y + 1) for y in segment)
+                rates += [shape / rate] * len(segment)
+        weights.append(weight)
+        means.append(rates)
+    total = logsumexp(weights)
+    return np.exp(np.array(weights) - total) @ np.array(means), float(total)
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds"])
+@pytest.mark.parametrize("form", FORMS)
+def test_rates_are_those_of_the_sum_over_all_changes(form: str, method: str) -> None:
+    """A history too: its rates are names of variables that have been united many times since."""
+    means, log_evidence = smoothed_rates()
+    result = siren.run(
+        program(form, "poisson", history=True),
+        data={"ys": COUNTS},
+        particles=20_000,
+        seed=1,
+        method=method,
+        resample="systematic",
+    )
+    np.testing.assert_allclose(result[1].mean, means, atol=0.08)
+    assert result["rate"].mean == result[1].mean[-1]
+    assert result.log_evidence == pytest.approx(log_evidence, abs=0.03)
+    assert result.plan == {"change": "sample", "fresh": "symbolic", "start": "symbolic"}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[compiled_steps.Compiled]:
+    """What is compiled in a test."""
+    found: list[compiled_steps.Compiled] = []
+
+    def compiled(*about: object) -> compiled_steps.Compiled:
+        found.append(compiled_steps.Compiled())
+        return found[-1]
+
+    monkeypatch.setattr(compiled_steps, "compiled", compiled)
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_structure_of_a_step_stays_the_same(
+    form: str, family: str, made: list[compiled_steps.Compiled]
+) -> None:
+    """After forty steps every particle may have changed at another one. No step takes longer for it."""
+    ys = [1, 1, 1, 1, 0, 0, 0, 1, 0, 0] * 4
+    plan = {"fresh": "symbolic", "start": "symbolic"}
+    result = siren.run(program(form, family), data={"ys": ys}, particles=500, seed=3, plan=plan)
+    assert result.plan["fresh"] == "symbolic"
+    assert made[0].hits >= 30 and not made[0].failures
+    assert max(len(tree.source.splitlines()) for tree in made[0].trees.values()) < 700
+
+
+def test_a_plan_that_is_broken_names_the_variable_of_the_program() -> None:
+    text = program("of names", "poisson").replace(
+        "(rate, List.rev(rates))", "(if rate < 3 then resample() else ())"
+    )
+    with pytest.raises(siren.PlanError, match="`fresh` is annotated `symbolic`"):
+        siren.run(text, data={"ys": COUNTS}, particles=500, seed=1, plan={"fresh": "symbolic"})
+
+
+def test_a_step_that_grows_is_left_to_the_interpreter(made: list[compiled_steps.Compiled]) -> None:
+    """Twice a rate cannot be united with a rate: lanes part over all of them, and no tape is made of that."""
+    text = program("of names", "poisson").replace("then fresh", "then 2 * fresh").replace("0.2", "0.05")
+    siren.run(text, data={"ys": [4] * 40}, particles=500, seed=1)
+    assert "a step of too many operations" in made[0].reasons
+    assert all(len(tree.source.splitlines()) < 10_000 for tree in made[0].trees.values())
