@@ -1,12 +1,29 @@
 """Fixtures that several test modules share."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pasta.models import LoadedModel, ModelFolder, bundled, load_model, resolve
 from support import byte_tokenizer, tiny_model, toy_rows
+
+# The same examples in every run, however busy the machine.
+# For others, and more of them: EXAMPLES=5000 pytest --hypothesis-profile search tests/lang
+SEARCH = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+    "max_examples": int(os.environ.get("EXAMPLES", "100")),
+}
+settings.register_profile("same", derandomize=True, **SEARCH)
+settings.register_profile("search", **SEARCH)
+settings.load_profile("same")
+
+# A shell has what it starts in the background ignore Ctrl-C, and so would all programs that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
