@@ -37,12 +37,12 @@ def test_the_notebook_runs_in_under_a_minute(monkeypatch: pytest.MonkeyPatch) ->
     codes = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert codes[0] in (FOLDER.parent / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(FOLDER.parent)
-    started, scope, shown = time.perf_counter(), {}, []
+    started, scope, shown = time.process_time(), {}, []  # not the clock on the wall: other programs may run
     for code in codes:
         *lines, last = code.splitlines()
         exec("\n".join(lines), scope)
         shown.append(eval(last, scope))
-    assert time.perf_counter() - started < 60
+    assert time.process_time() - started < 60
     first, (plan, rate), checks = shown
     assert [panel.get_ylabel() for panel in first.axes] == ["positions", ""] and len(checks.axes) == 2
     assert plan["position"] == "symbolic" and 0.1 < rate < 0.2

@@ -1,13 +1,17 @@
 """Choosing a plan by measuring, and writing it into the program."""
 
 import json
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import siren
 from siren.cli import app
 from siren.errors import SirenError
 from siren.plans import plans_of
@@ -31,6 +35,21 @@ xs
 DATA = {"ys": [0.3, 1.0, 1.6, 0.2, -0.4, 0.8, 1.1, 2.0, 2.4, 1.9]}
 
 
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor on which a run takes as long as its particles say, so that tune decides as on any other."""
+    module, now = sys.modules["siren.tune"], [0.0]
+    run: Callable[..., siren.Result] = module._Race._run
+
+    def timed(race: object, key: object, particles: int, *rest: object) -> siren.Result:
+        now[0] += 0.005 + 2e-5 * particles
+        return run(race, key, particles, *rest)
+
+    monkeypatch.setattr(module._Race, "_run", timed)
+    monkeypatch.setattr(module, "time", SimpleNamespace(process_time=lambda: now[0]))
+
+
+@pytest.mark.usefixtures("steady")
 def test_a_plan_that_is_exact_wins() -> None:
     tuned = tune(parse(WALK), error=0.05, methods=("ssi",), data=DATA, budget=2)
     assert tuned.reached and tuned.best.plan == {"x": "symbolic"} and tuned.best.error < 1e-9
@@ -56,6 +75,7 @@ def test_more_runs_of_a_trial_join_it() -> None:
     assert both.seconds == pytest.approx(1.5)
 
 
+@pytest.mark.usefixtures("steady")
 def test_plans_that_are_close_run_again() -> None:
     """Both observe the same: two runs of each cannot tell them apart, so they get more."""
     tuned = tune(parse(WALK), seconds=0.05, methods=("ds", "bp"), data=DATA, budget=2)
@@ -83,6 +103,7 @@ def test_a_written_plan_is_the_plan(path: Path) -> None:
         assert len(text.splitlines()) == len(program.source.text.splitlines())
 
 
+@pytest.mark.usefixtures("steady")
 def test_the_command(tmp_path: Path) -> None:
     file = tmp_path / "walk.si"
     file.write_text(WALK)
@@ -98,6 +119,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["tune", str(file)]).exit_code == 2
 
 
+@pytest.mark.usefixtures("steady")
 def test_particles_grow_for_as_long_as_there_is_time() -> None:
     """Runs of 64 and of 1,024 particles take about the same, so that 64 are no answer to half a second."""
     tuned = tune(parse(WALK), seconds=0.5, methods=("ds",), data=DATA, budget=3)

