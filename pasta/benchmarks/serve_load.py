@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 import re
@@ -134,6 +135,7 @@ class Load:
     max_tokens: int
     expected: dict[str, str]
     until: float
+    least: int
     tally: Tally
 
     async def run(self, clients: int) -> float:
@@ -147,9 +149,11 @@ class Load:
         return took
 
     async def visit(self, number: int) -> None:
-        """One client, until the time is up."""
+        """One client, until the time is up and it has asked often enough."""
         chance = random.Random(number)
-        while time.perf_counter() < self.until:
+        for asked in itertools.count():
+            if asked >= self.least and time.perf_counter() >= self.until:
+                return
             if chance.random() < 0.1:
                 response = await self.http.post("/v1/chat/completions", content=chance.choice(REFUSED), headers=JSON)
                 self.tally.malformed += response.status_code in (400, 413)
@@ -182,7 +186,7 @@ async def figures(http: httpx.AsyncClient) -> dict[str, float]:
 
 async def slots_lost(http: httpx.AsyncClient) -> int:
     """What is not free once nothing runs any more."""
-    for _ in range(100):
+    for _ in range(600):
         now = await figures(http)
         lost = int(now["pasta_kv_slots"] - now["pasta_kv_slots_free"])
         if not (now["pasta_requests_running"] or now["pasta_requests_waiting"] or lost):
@@ -201,7 +205,7 @@ async def measure(options: argparse.Namespace) -> AsyncIterator[dict[str, Any]]:
             for name, seconds in ((f"{mode}, warming up", options.warm_up), (mode, options.seconds)):
                 if seconds > 0:
                     until = time.perf_counter() + seconds
-                    load = Load(http, mode == "sequential", options.max_tokens, expected, until, Tally())
+                    load = Load(http, mode == "sequential", options.max_tokens, expected, until, options.least, Tally())
                     took = await load.run(options.clients)
                     yield {
                         **load.tally.row(name, took),
@@ -230,6 +234,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120, help="for each mode")
     parser.add_argument("--warm-up", type=float, default=0, metavar="SECONDS", help="before each mode")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--least", type=int, default=0, help="requests of each client, also where they take longer")
     parser.add_argument("--max-tokens", type=int, default=120)
     parser.add_argument("--api-key")
     parser.add_argument("--json", metavar="FILE", help="save all figures here")

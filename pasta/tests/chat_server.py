@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import os
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+_PORTS = itertools.count(37 * os.getpid())
+
+
+def quiet_port() -> int:
+    """A free port that the system gives to nobody who asks for any: when its server has ended, nobody answers there."""
+    while True:
+        port = 20_000 + next(_PORTS) % 10_000
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class ChatServer(ThreadingHTTPServer):
@@ -26,7 +39,7 @@ class ChatServer(ThreadingHTTPServer):
     def reply(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
         raise NotImplementedError
 
-    @contextmanager
+    @contextlib.contextmanager
     def running(self) -> Iterator[Self]:
         with self:
             thread = threading.Thread(target=self.serve_forever, daemon=True)

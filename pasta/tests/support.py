@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -154,6 +155,20 @@ def tiny_engine(family: str = "llama", *, tags: bool = True, unit: int = TENS, *
     if tags:
         add_tags(model, vocabulary, unit)
     return PilotedEngine(model, vocabulary, name=f"tiny-{family}", **kwargs)
+
+
+class Slow(threading.Event):
+    """Holds an engine's steps back until it is set."""
+
+    def __init__(self, engine: NativeEngine):
+        super().__init__()
+        step = engine.step
+
+        def slow() -> Any:
+            self.wait(300)
+            return step()
+
+        engine.step = slow  # type: ignore[method-assign]
 
 
 ANSWERS = [

@@ -35,7 +35,7 @@ for room in {rooms!r}:
 
 def run_without(away: set[str], script: str) -> str:
     code = BLOCK.format(away=away) + script
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import typer
@@ -19,7 +18,7 @@ PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
 
 
 def run(*arguments, **options):
-    return subprocess.run([*PASTA, *arguments], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([*PASTA, *arguments], capture_output=True, text=True, timeout=500, **options)
 
 
 def test_help_lists_every_command_and_imports_none():
@@ -129,9 +128,8 @@ def test_a_real_ctrl_c(tmp_path):
         )
         assert process.stderr is not None
         assert "waiting" in process.stderr.readline()
-        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (130, "")
 
 

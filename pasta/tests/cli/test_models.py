@@ -12,7 +12,7 @@ PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
 
 
 def run(*arguments):
-    return subprocess.run([*PASTA, *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([*PASTA, *arguments], capture_output=True, text=True, timeout=500)
 
 
 def test_table(default_folder):

@@ -2,11 +2,12 @@
 
 import contextlib
 import threading
+import time
 
 import pytest
 from data_texts import LIST, count_words
 
-from chat_server import ChatServer
+from chat_server import ChatServer, quiet_port
 from pasta.data.example import Example, Refused
 from pasta.data.examples import WORKED
 from pasta.data.llm import Llm
@@ -37,13 +38,13 @@ class Server(ChatServer):
             status, content = self.replies[min(len(self.requests), len(self.replies)) - 1]
         if self.barrier is not None:
             with contextlib.suppress(threading.BrokenBarrierError):
-                self.barrier.wait(20)
+                self.barrier.wait(300)
         return status, {"index": 0, "message": {"role": "assistant", "content": content}} if status == 200 else content
 
 
 @pytest.fixture
 def server():
-    with Server().running() as server:
+    with Server(quiet_port()).running() as server:
         yield server
 
 
@@ -108,12 +109,18 @@ def test_a_server_that_goes_away_ends_the_run_and_one_that_comes_back_does_not(s
         list(annotator.decide([example(prompt="Another garden?")]))
     assert annotator.requests == 5
 
-    annotator.endpoint.backoff = 0.4
+    annotator.endpoint.backoff, annotator.endpoint.retries = 0.05, 12
     with contextlib.ExitStack() as later:
-        timer = threading.Timer(0.3, lambda: later.enter_context(Server(server.server_port).running()))
-        timer.start()
+
+        def come_back():
+            while annotator.requests < 7:  # one was in vain
+                time.sleep(0.01)
+            later.enter_context(Server(server.server_port).running())
+
+        helper = threading.Thread(target=come_back)
+        helper.start()
         [decision] = annotator.decide([example(prompt="Another garden?")])
-        timer.join()
+        helper.join()
     assert decision.plan
 
 

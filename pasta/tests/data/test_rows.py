@@ -124,7 +124,7 @@ def test_a_target_that_cannot_be_written_keeps_the_part(tmp_path: Path) -> None:
         "except PastaError as error: print_error(error); sys.exit(error.exit_code)"
     )
     out = tmp_path / "out.jsonl"
-    done = subprocess.run([sys.executable, "-c", code, source, str(out)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, source, str(out)], capture_output=True, text=True, timeout=500)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: cannot write {out}.part: File too large") and done.stderr.count("\n") == 1
     assert len(marked(source, out)) == 40

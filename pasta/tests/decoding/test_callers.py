@@ -18,9 +18,8 @@ from pasta.decoding.model import Model
 from pasta.decoding.prompts import make_request
 from pasta.decoding.runner import EngineFailed, Stopped, runner_of
 from pasta.engine.native import NativeEngine
-from support import PilotedEngine, Stepper, tiny_engine
+from support import PilotedEngine, Slow, Stepper, tiny_engine
 
-pytestmark = pytest.mark.timeout(120)
 OPTIONS: dict[str, Any] = {"max_tokens": 40, "parallelism": 4.0}
 PROMPTS = [f"What is {n}?" for n in range(20)]
 
@@ -92,7 +91,8 @@ def test_a_stream_for_asyncio_and_one_that_is_left(engine: NativeEngine, alone: 
 def test_a_cancelled_task_frees_what_it_held(engine: NativeEngine) -> None:
     async def ask() -> None:
         task = asyncio.create_task(agenerate(engine, PROMPTS[0], max_tokens=3000))
-        await asyncio.sleep(0.2)
+        while not runner_of(engine).running:
+            await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -104,7 +104,7 @@ def test_a_cancelled_task_frees_what_it_held(engine: NativeEngine) -> None:
 def settle(engine: NativeEngine) -> None:
     """Until the runner has seen to what was cancelled."""
     waited = threading.Event()
-    for _ in range(500):
+    for _ in range(20_000):
         if runner_of(engine).unfinished == 0:
             return
         waited.wait(0.01)
@@ -196,7 +196,9 @@ def test_a_request_that_was_preempted_goes_on_where_it_was() -> None:
     engine, roomy = small(512, 50), small(1 << 16, 50)
     options: dict[str, Any] = {"max_tokens": 250, "temperature": 0.9, "seed": 4}
     prompts = [f"Say {n}" for n in range(6)]
+    slow = Slow(engine)
     outputs = [stream(engine, prompt, **options) for prompt in prompts]
+    slow.set()
     texts = [next(output).text for output in outputs]  # all have begun
     for index, output in enumerate(outputs):
         texts[index] += "".join(step.text for step in output)
@@ -231,10 +233,19 @@ def test_all_that_fit_now_run_at_once() -> None:
     """Admission asks for what is needed now, not for the longest answer that there could be."""
     engine = tiny_engine(slots=16 * 256)
     prompts = [f"What is {n}?" for n in range(16)]
+    steps, step = threading.Semaphore(0), engine.step
+
+    def counted() -> Any:
+        assert steps.acquire(timeout=300)
+        return step()
+
+    engine.step = counted  # type: ignore[method-assign]
     streams = [stream(engine, prompt, max_tokens=2000) for prompt in prompts]
+    steps.release(100)
     for each in streams:
         next(each)
     assert runner_of(engine).running == 16
+    steps.release(10_000)
     for each in streams:
         each.close()
     assert engine.pool.free_slots == engine.pool.slots

@@ -70,7 +70,7 @@ def pasta_models(name, cache, endpoint):
     environment = os.environ | {"HF_HOME": str(cache), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1"}
     environment.pop("HF_HUB_OFFLINE", None)
     command = [sys.executable, "-c", "from pasta.cli import main; main()", "models", name]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
 
 
 NOWHERE = "http://127.0.0.1:9"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
@@ -22,6 +23,8 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 ASK = [{"role": "user", "content": "Why?"}]
 # With these the tiny model opens threads, and writes in them; only a pilot ends them all within the limit.
 FORKING = {"temperature": 1.0, "seed": 2, "max_tokens": 200, "pasta": {"parallelism": 5.0}}
+
+LONG_S = 120.0  # what takes longer does not happen any more, on the busiest machine
 
 EMPTY_MESSAGES = b'{"messages":[' + b"{}," * 330_000 + b"{}]}"  # 1 MB
 LONG_PROMPT = b'{"prompt":"' + b"long " * 780_000 + b'"}'  # 3.9 MB
@@ -67,25 +70,11 @@ def text_of(chunks: list[dict[str, Any]], index: int = 0) -> str:
     return "".join(c["text"] if "text" in c else c["delta"].get("content", "") for c in choices)
 
 
-def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(true: Callable[[], bool], seconds: float = LONG_S) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.005)
-
-
-class Slow(threading.Event):
-    """Holds an engine's steps back until it is set."""
-
-    def __init__(self, engine: NativeEngine):
-        super().__init__()
-        step = engine.step
-
-        def slow() -> Any:
-            self.wait(20)
-            return step()
-
-        engine.step = slow  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager
@@ -95,17 +84,17 @@ def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
         settings["keys"] = Keys.of_one(settings.pop("api_key"))
     bound = bind("127.0.0.1", 0)
     started = threading.Event()
-    server = Server(engine, Settings(**{"grace_s": 5.0, **settings}), started.set)
+    server = Server(engine, Settings(**{"grace_s": 30.0, **settings}), started.set)
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"
     thread = threading.Thread(target=server.run_on, args=(bound,), daemon=True)
     thread.start()
     try:
-        assert started.wait(20)
-        with httpx.Client(base_url=url, timeout=60) as http:
+        assert started.wait(LONG_S)
+        with httpx.Client(base_url=url, timeout=300) as http:
             yield Running(server, engine, http, url)
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(LONG_S)
         bound.close()
     assert not thread.is_alive()
     assert not server.dispatcher.open and server.dispatcher.runner.unfinished == 0
@@ -116,3 +105,25 @@ def connect(running: Running | str) -> socket.socket:
     """A connection to a server, or to the address of one."""
     address = httpx.URL(running if isinstance(running, str) else running.url)
     return socket.create_connection((address.host, address.port))
+
+
+@contextlib.contextmanager
+def asked(running: Running, path: str, body: bytes | dict[str, Any]) -> Iterator[None]:
+    """A request whose client leaves at the end of the block, and has read nothing."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    with connect(running) as raw:
+        raw.sendall(HEAD.replace(TEXT.encode(), path.encode()) + b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        yield
+
+
+def grant_time(running: Running) -> None:
+    """From now on a client may take as long as it may by default."""
+    limits, usual = running.server.config.http_protocol_class.limits, Settings()
+    limits.head_s, limits.body_s = usual.head_s, usual.body_s
+
+
+def cancelled(running: Running) -> int:
+    """Of how many requests the server has noticed that their clients are gone."""
+    found = re.search(r"^pasta_cancelled_total (\d+)", running.http.get("/metrics").text, re.MULTILINE)
+    assert found is not None
+    return int(found[1])

@@ -19,7 +19,7 @@ EXAMPLES = ROOT / "examples"
 def run(*arguments):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
     done = subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=environment
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=500, env=environment
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -7,7 +7,7 @@ import socket
 
 import httpx
 import pytest
-from serve_support import ASK, serving, until
+from serve_support import ASK, LONG_S, grant_time, serving, until
 
 from support import tiny_engine
 
@@ -107,6 +107,7 @@ def test_no_bytes_break_it(size, caplog):
             assert not any(status >= b"500" for status in statuses), (data, answer)
             assert b'"server_error"' not in answer, (data, answer)
         until(running.is_idle)
+        grant_time(running)
         assert running.chat(max_tokens=2).status_code == 200
     assert {b"200", b"400", b"405"} <= statuses
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
@@ -115,7 +116,7 @@ def test_no_bytes_break_it(size, caplog):
 def exchange(address, data):
     """What comes back, until the server closes the connection."""
     answer = b""
-    with socket.create_connection(address, timeout=30) as raw:
+    with socket.create_connection(address, timeout=LONG_S) as raw:
         try:
             raw.sendall(data)
             while piece := raw.recv(65536):

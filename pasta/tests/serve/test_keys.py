@@ -6,13 +6,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serve_support import ASK, CHAT, Slow, serving, until
+from serve_support import ASK, CHAT, serving, until
 from typer.testing import CliRunner
 
 from pasta.cli.main import app
 from pasta.errors import UsageError
 from pasta.serve.keys import LOOK_S, Key, Keys, TooMany, Usage, hash_of, new_key, read_keys
-from support import tiny_engine
+from support import Slow, tiny_engine
 
 
 def bearer(secret, kind="Bearer"):
@@ -155,7 +155,7 @@ def test_submitting_waits_for_no_prompt():
     opened, gate = engine.open, threading.Event()
 
     def slow_open(*arguments):
-        assert gate.wait(20)
+        assert gate.wait(240)
         return opened(*arguments)
 
     engine.open = slow_open

@@ -4,10 +4,10 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serve_support import ASK, FORKING, Slow, serving, until
+from serve_support import ASK, FORKING, serving, until
 
 from pasta.decoding.api import generate
-from support import tiny_engine
+from support import Slow, tiny_engine
 
 openai = pytest.importorskip("openai")
 MODEL = "tiny-llama"

@@ -53,7 +53,7 @@ def ask(operation, mode, examples):
 
 def check(case):
     with requests.Session() as session:
-        response = case.call(session=session, timeout=60)
+        response = case.call(session=session, timeout=300)
     assert response.status_code < 500, (response.status_code, response.text)
     kind = response.headers["content-type"][0]
     if response.status_code >= 400:

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serve_support import ASK, CHAT, FORKING, Slow, events_of, serving, until
+from serve_support import ASK, CHAT, FORKING, LONG_S, asked, cancelled, events_of, serving, until
 
 from pasta.decoding.api import generate
 from pasta.serve import answer, ready
 from pasta.serve.keys import Keys, new_key
-from support import tiny_engine
+from support import Slow, tiny_engine
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,10 +52,10 @@ def test_an_engine_that_stands_still_is_not_ready(monkeypatch):
     engine = tiny_engine()
     slow = Slow(engine)
     with serving(engine) as running, ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(running.chat, max_tokens=3)
+        post = pool.submit(running.chat, max_tokens=3)
         until(lambda: running.http.get("/ready").status_code == 503)
         slow.set()
-        assert asked.result().status_code == 200
+        assert post.result().status_code == 200
         until(lambda: running.http.get("/ready").status_code == 200)
 
 
@@ -64,9 +64,8 @@ def test_a_stream_in_the_queue_has_a_heartbeat(monkeypatch):
     engine = tiny_engine()
     slow = Slow(engine)
     with serving(engine) as running:
-        with httpx.stream(
-            "POST", running.url + CHAT, json={"messages": ASK, "max_tokens": 3, "stream": True}
-        ) as stream:
+        body = {"messages": ASK, "max_tokens": 3, "stream": True}
+        with httpx.stream("POST", running.url + CHAT, json=body, timeout=LONG_S) as stream:
             lines = stream.iter_lines()
             beats = 0
             while beats < 3:
@@ -123,11 +122,13 @@ def test_a_client_that_leaves_is_told_of(capsys):
     engine = tiny_engine()
     slow = Slow(engine)
     with serving(engine, access_log=True) as running:
-        with pytest.raises(httpx.ReadTimeout):
-            running.http.post(CHAT, json={"messages": ASK}, timeout=0.3)
+        with asked(running, CHAT, {"messages": ASK}):
+            until(lambda: running.server.dispatcher.running == 1)
+        until(lambda: cancelled(running) == 1)
         slow.set()
         until(running.is_idle)
-    (line,) = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    (line,) = [line for line in lines if line["route"] == CHAT]
     assert (line["status"], line["finish"], line["error"]) == (499, "cancelled", "gone")
 
 

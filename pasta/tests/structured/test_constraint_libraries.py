@@ -45,7 +45,7 @@ def script(name: str) -> ModuleType:
 
 def run(name: str, *arguments: str) -> dict[str, Any]:
     line = [sys.executable, str(SCRIPTS / f"{name}.py"), *arguments]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

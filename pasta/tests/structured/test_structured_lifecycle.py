@@ -111,7 +111,7 @@ def test_a_stream_that_is_left_frees_what_it_held() -> None:
     assert engine.pool.free_slots == engine.pool.slots
     [state] = runner_of(engine).submit([request_of(engine)])
     runner_of(engine).cancel([state])
-    assert state.done.wait(20)
+    assert state.done.wait(300)
     assert engine.pool.free_slots == engine.pool.slots
 
 
@@ -187,10 +187,10 @@ HOSTILE: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_schemas_are_refused_in_one_line(name: str) -> None:
     schema, says = HOSTILE[name]
-    began = time.monotonic()
+    began = time.thread_time()  # not the clock on the wall: other programs may run
     with pytest.raises(SchemaError, match=says) as caught:
         make_program(tiny_engine("llama", tags=False).vocabulary, schema)
-    assert "\n" not in str(caught.value) and time.monotonic() - began < 10
+    assert "\n" not in str(caught.value) and time.thread_time() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -49,17 +49,17 @@ def url(parts: tuple[VllmEngine, Simulated]) -> Iterator[str]:
     front = Server(parts[0], Settings(grace_s=2.0), started.set)
     thread = threading.Thread(target=front.run_on, args=(bound,), daemon=True)
     thread.start()
-    assert started.wait(20)
+    assert started.wait(120)
     yield f"http://127.0.0.1:{bound.getsockname()[1]}"
     front.should_exit = True
-    thread.join(20)
+    thread.join(120)
     bound.close()
     assert not thread.is_alive()
 
 
 def ask(url: str, **fields: Any) -> httpx.Response:
     body = {"messages": [{"role": "user", "content": "Compare cats and dogs."}], "max_tokens": 400, **fields}
-    return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=300)
 
 
 def test_answers_are_stitched(url: str, parts: tuple[VllmEngine, Simulated]) -> None:
@@ -85,7 +85,7 @@ def test_what_it_cannot_do_is_the_callers_mistake(url: str) -> None:
 
 def test_an_engine_that_ended_is_not_ready(url: str, parts: tuple[VllmEngine, Simulated]) -> None:
     core = parts[1]
-    assert httpx.get(f"{url}/ready", timeout=20).status_code == 200
+    assert httpx.get(f"{url}/ready", timeout=300).status_code == 200
 
     def ended() -> None:
         raise PastaError("vLLM's engine has ended", "see its log")
@@ -93,7 +93,7 @@ def test_an_engine_that_ended_is_not_ready(url: str, parts: tuple[VllmEngine, Si
     core.check = ended  # type: ignore[method-assign]
     try:
         time.sleep(1.1)  # for which an answer to this question holds
-        reply = httpx.get(f"{url}/ready", timeout=20)
+        reply = httpx.get(f"{url}/ready", timeout=300)
     finally:
         del core.check
     assert reply.status_code == 503 and "engine" in reply.text

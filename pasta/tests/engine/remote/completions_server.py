@@ -9,7 +9,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 from llguidance import LLMatcher
 from transformers import PreTrainedModel
 
+from chat_server import quiet_port
 from pasta.core.vocabulary import Vocabulary
 from pasta.structured.matcher import Grammars
 
@@ -47,11 +48,12 @@ class CompletionsServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, model: PreTrainedModel, vocabulary: Vocabulary, root: str, *, quirks: str = "", key: str = ""):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", quiet_port()), Handler)
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.root, self.quirks, self.key = root, quirks.split(), key
         self.pause = 0.0  # seconds before each token
+        self.holds: Callable[[Seen], bool] = lambda seen: False  # whether a request's next token is held back now
         self.seen: list[Seen] = []
         self.errors: list[Any] = []
         self._texts: dict[str, set[tuple[int, ...]]] = {}  # by salt: what was computed
@@ -83,6 +85,8 @@ class CompletionsServer(ThreadingHTTPServer):
         biased, by = [int(token) for token in bias], torch.tensor(list(bias.values()))
         for _ in range(body["max_tokens"]):
             time.sleep(self.pause)
+            while self.holds(seen):
+                time.sleep(0.01)
             with torch.no_grad():
                 logits = self.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
             seen.logprobs.append(logits.log_softmax(-1))

@@ -55,4 +55,4 @@ def remote(server: CompletionsServer) -> Iterator[RemoteEngine]:
 @pytest.fixture(autouse=True)
 def fresh(server: CompletionsServer) -> None:
     server.seen.clear()
-    server.pause = 0.0
+    server.pause, server.holds = 0.0, lambda seen: False

@@ -32,7 +32,7 @@ def served(native: NativeEngine, root: str, quirks: str = "", key: str = "") -> 
     assert not server.errors
 
 
-def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not happen in time"
