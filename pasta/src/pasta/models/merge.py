@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,10 @@ def apply_adapter(
         raise CorruptModel(f"the adapter in {folder} does not read: {error}") from error
     names = {key.removeprefix(PREFIX) for key in tensors}
     positions = read_record(folder).get("positions")
-    if any(name.endswith(ROWS) for name in names):
+    tables = [name.removesuffix(ROWS) for name in names if name.endswith(ROWS)]
+    if tables:
         add_tags(model, vocabulary, Positions.parse(positions or "predicted").unit)
+        own_tables(model, tables)
     if not updates:
         names = {name for name in names if not name.endswith((A, B))}
     for name in sorted(names):
@@ -58,13 +61,31 @@ def apply_adapter(
             ids = sorted(require_tags(vocabulary).all)
             if value.shape != (len(ids), weight.shape[1]):
                 raise CorruptModel(f"the adapter in {folder} has {len(value)} tags, expected {len(ids)}")
-            weight[ids] = value.to(weight.device, weight.dtype)
+            for table in [weight] if len(tables) > 1 else embedding_tables(model) or [weight]:
+                table[ids] = value.to(table.device, table.dtype)
         elif not name.endswith(B):
             weight = _weight(model, name.removesuffix(".weight"), folder)
             _fits(weight, value, name, folder)
             weight.copy_(value.to(weight.device))
     if positions:
         mark(model, Positions.parse(positions))
+
+
+def own_tables(model: PreTrainedModel, wanted: Sequence[str]) -> None:
+    """Gives a model that reads and writes by one table two of them, where the adapter has rows for each.
+
+    A GGUF file, for one, has two where the original has one. The other way round, the rows of one go into both.
+    """
+    head = model.get_output_embeddings()
+    if len(wanted) > 1 and head is not None and head.weight is model.get_input_embeddings().weight:
+        head.weight = torch.nn.Parameter(head.weight.detach().clone(), requires_grad=False)
+        model.config.get_text_config().tie_word_embeddings = model.config.tie_word_embeddings = False
+
+
+def embedding_tables(model: PreTrainedModel) -> list[torch.Tensor]:
+    """What a model reads tokens by, and what it writes them by; one where they are the same."""
+    found = [model.get_input_embeddings(), model.get_output_embeddings()]
+    return list({id(each.weight): each.weight for each in found if each is not None}.values())
 
 
 def _weight(model: PreTrainedModel, name: str, folder: Any) -> torch.Tensor:
