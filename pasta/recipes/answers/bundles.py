@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from right import right_answers
+
 from pasta.core.vocabulary import Vocabulary
 from pasta.data import counter
-from pasta.data.lines import read_lines, write_lines
+from pasta.data.lines import write_lines
 from pasta.data.rows import read_rows
 from pasta.errors import PastaError
 from pasta.eval.apar import without_syncs
@@ -41,8 +43,7 @@ WANTED: dict[tuple[Task, bool], int] = {
     ("plain", True): 150,
 }
 UNTAGGED = 0.12  # of the examples that fork, so many come again without tags
-HELD_OUT = 0.04
-STAGE_TWO = 400  # prompts to be improved on
+STAGE_TWO = 300  # prompts that are kept for stage two: nothing is learned of them before
 
 
 def bundle(
@@ -51,17 +52,19 @@ def bundle(
     out: Path,
     *,
     chats: str | None = None,
+    run_code: bool = False,
     solutions: bool = False,
     scale: float = 1.0,
     seed: int = 0,
 ) -> Path:
-    """From `answers.jsonl` to `annotated.jsonl`, `held-out.jsonl`, `apar.jsonl`, and the prompts of stage two.
+    """From `answers.jsonl` to `annotated.jsonl`, `apar.jsonl`, and `tasks.jsonl`, the prompts of stage two.
 
     Args:
         model: Whose tokens count.
         files: The problems that were answered.
         out: The folder of the recipe.
         chats: Annotated chats to learn beside, made by `pasta annotate` or the recipe `default`.
+        run_code: Functions that the model wrote may be run, to see which are right.
         solutions: Take the data's own solutions in place of answers, to try the rest without a model that can answer.
         scale: So many times the usual number of examples.
         seed: Of all draws.
@@ -69,36 +72,43 @@ def bundle(
     draw = random.Random(seed)
     count = counter(Vocabulary(read_tokenizer(resolve(model).whole.path)))
     rows: list[Row] = []
-    tasks: list[Row] = []
     for file in files:
         problems = read_problems(file)
         is_code = problems[0].is_code
-        for style in get_args(Style) if not is_code else ("steps",):
-            answers = {(p.id, free): [p.solution] for p in problems for free in (False, True)}
-            if not solutions:
-                answers = right_answers(out / "answers.jsonl", is_code, style)
+        right = [] if solutions else right_answers(out, problems, run_code=run_code)
+        styles: Sequence[Style] = ("steps",) if is_code else get_args(Style)
+        for style in styles:
+            answers = by_problem(row for row in right if row["style"] == style and row["tokens"] <= MOST)
+            if solutions:
+                answers = {(p.id, free): [p.solution] for p in problems for free in (False, True)}
             for (task, of_code), wanted in WANTED.items():
                 if of_code == is_code:
-                    share = wanted * scale / (1 if is_code else len(get_args(Style)))
-                    made, asked = examples(task, problems, answers, style, round(share), count, draw)
-                    rows += made
-                    tasks += asked
+                    rows += examples(task, problems, answers, style, round(wanted * scale / len(styles)), count, draw)
     if not rows:
-        raise PastaError(f"{out / 'answers.jsonl'} holds no right answer", hint="run the stage sample first")
-    forking = [row for row in rows if row["forks"]]
-    rows += [untagged(row) for row in draw.sample(forking, round(UNTAGGED * len(forking)))]
+        raise PastaError(f"{out / 'answers.jsonl'} holds too few right answers", hint="run the stage sample first")
+    draw.shuffle(rows)
+    kept = round(min(STAGE_TWO * scale, len(rows) / 5))
+    tasks = {row["prompt"]: row["task"] for row in rows[:kept]}
+    write_lines(out / "tasks.jsonl", ({"prompt": prompt, **task} for prompt, task in tasks.items()))
+    learned = [
+        {name: value for name, value in row.items() if name != "task"} for row in rows if row["prompt"] not in tasks
+    ]
+    forking = [row for row in learned if row["forks"]]
+    learned += [untagged(row) for row in draw.sample(forking, round(UNTAGGED * len(forking)))]
     for row in read_rows(chats) if chats else ():
-        rows.append({"prompt": row["prompt"], "response": row["response"], "kind": "chat",
-                     "forks": "<promise" in row["response"]})  # fmt: skip
-    return write(rows, tasks, out, draw)
+        forks = "<promise" in row["response"]
+        learned.append({"prompt": row["prompt"], "response": row["response"], "kind": "chat", "forks": forks})
+    draw.shuffle(learned)
+    write_lines(out / "annotated.jsonl", learned)
+    write_lines(out / "apar.jsonl", map(as_apar, learned))
+    report(learned)
+    return out / "annotated.jsonl"
 
 
-def right_answers(path: Path, is_code: bool, style: str) -> Answers:
-    """Those that are right and not too long, by problem."""
+def by_problem(rows: Iterable[Row]) -> Answers:
     found: Answers = {}
-    for row in read_lines(path):
-        if row["right"] and row["code"] == is_code and row["style"] == style and row["tokens"] <= MOST:
-            found.setdefault((row["id"], row["free"]), []).append(row["text"])
+    for row in rows:
+        found.setdefault((row["id"], row["free"]), []).append(row["text"])
     return found
 
 
@@ -110,14 +120,14 @@ def examples(
     wanted: int,
     count: Count,
     draw: random.Random,
-) -> tuple[list[Row], list[Row]]:
-    """So many answers to bundles of problems that were solved; and bundles as tasks, for stage two."""
+) -> list[Row]:
+    """So many answers to bundles of problems that were solved, each with what would be right, for stage two."""
     free = task == "gather" and problems[0].is_code
     solved = [problem for problem in problems if (problem.id, free) in answers]
     if len(solved) < 6:
-        return [], []
+        return []
     parts = wanted * (2 if task == "chain" else 1 if task == "plain" else 4)
-    made, asked = [], []
+    made = []
     for drawn in draw_bundles(task, solved, parts=parts, seed=draw.randrange(1 << 30)):
         bundle = replace(drawn, style=style)
         chosen = [draw.choice(answers[problem.id, free]) for problem in bundle.problems]
@@ -129,10 +139,9 @@ def examples(
         kind = f"{task} of {'functions' if bundle.is_code else 'numbers'}"
         made.append(
             {"prompt": bundle.prompt, "response": print_response(response), "kind": kind,
-             "forks": any(response.promises())}
+             "forks": any(response.promises()), "task": as_task(bundle)}
         )  # fmt: skip
-        asked.append({"prompt": bundle.prompt, **as_task(bundle)})
-    return made, asked
+    return made
 
 
 def have_own_names(bodies: Sequence[str]) -> bool:
@@ -149,21 +158,6 @@ def as_task(bundle: Bundle) -> Row:
 
 def untagged(row: Row) -> Row:
     return {**row, "response": plain(parse(row["response"])), "kind": f"{row['kind']}, without tags", "forks": False}
-
-
-def write(rows: list[Row], tasks: list[Row], out: Path, draw: random.Random) -> Path:
-    # A prompt is held out with all its answers, so that none of them was seen in training.
-    prompts = sorted({row["prompt"] for row in rows})
-    away = set(draw.sample(prompts, round(HELD_OUT * len(prompts))))
-    draw.shuffle(rows)
-    draw.shuffle(tasks)
-    learned = [row for row in rows if row["prompt"] not in away]
-    write_lines(out / "annotated.jsonl", learned)
-    write_lines(out / "held-out.jsonl", (row for row in rows if row["prompt"] in away))
-    write_lines(out / "apar.jsonl", map(as_apar, learned))
-    write_lines(out / "tasks.jsonl", tasks[:STAGE_TWO])
-    report(learned)
-    return out / "annotated.jsonl"
 
 
 def as_apar(row: Row) -> Row:

@@ -3,8 +3,9 @@
     python pasta/recipes/answers/run.py all --model BASE --problems gsm8k_train.jsonl --problems mbpp_train.jsonl \
         --tests gsm8k_test.jsonl --tests mbpp_test.jsonl --chat-prompts chats.jsonl --run-code --out OUT
 
-or stage by stage; `plan` says what each does and how long it may take on one H200. A stage goes on where it stopped,
-saves as it goes, and stops by itself after `--minutes` (by default, what `plan` gives it on a GPU).
+or some stages after each other (`run.py train baseline …`); `plan` says what each does and how long it may take on one
+H200. A stage goes on where it stopped, saves as it goes, and stops by itself after `--minutes` (by default, what `plan`
+gives it on a GPU). Only stages with a time there need a GPU.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from pasta.eval.questions import QuestionSet
 
 HERE = Path(__file__).parent
-CHATS = 1500  # prompts
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a stage does, and the seconds that it may take on an H200 with a model of 1.5 billion weights."""
+    """What a stage does, and the seconds that it may take on an H200 with a model of 1.5 billion weights.
+
+    0 where it needs no GPU.
+    """
 
     name: str
     seconds: int
@@ -38,29 +41,32 @@ class Stage:
 
 
 STAGES = (
-    Stage("sample", 180, "reads the model (77 s of a GGUF, once), then draws: 8,600 tokens/s at 64, more at 384"),
-    Stage("chats", 130, "answers to chats, marked by `structure` and then by `independence`"),
-    Stage("bundle", 30, "puts right answers together; functions were tested as they came"),
-    Stage("train", 140, "LoRA on the bundles and chats"),
-    Stage("baseline", 140, "the same without tags"),
-    Stage("apar", 140, "the same without syncs"),
-    Stage("preference", 150, "stage two from `pasta`, scored by what is right"),
+    Stage("sample", 190, "2.4 million tokens of answers to problems and chats, at 15,000 a second"),
+    Stage("chats", 0, "marks the answers to chats by their structure"),
+    Stage("bundle", 0, "marks the other answers, and puts right ones together"),
+    Stage("train", 110, "LoRA on both: an epoch of 3 million tokens at 40,000 a second, 35 s to begin"),
+    Stage("baseline", 90, "the same without tags"),
+    Stage("apar", 90, "the same without syncs"),
+    Stage(
+        "evaluate", 200, "baseline and model on eight tasks, 0.8 million tokens each at 10,000 a second; then others"
+    ),
+    Stage("timing", 170, "four in one, 1.5 s a prompt; then what needs all of them"),
+    Stage("preference", 150, "stage two from `pasta`, scored by what is right: 0.8 million tokens, 40 s of training"),
     Stage("preference-baseline", 150, "stage two from `baseline`, so that both had it"),
-    Stage("evaluate", 270, "seven tasks and the chats by every model, marked"),
-    Stage("timing", 170, "four in one, what needs all, and the chats, one at a time"),
-    Stage("report", 15, "tables, and rows without words"),
+    Stage("report", 0, "marks what was evaluated; tables, and rows without words"),
     Stage("pack", 15, "what should come back, in files of at most 15 MiB"),
 )
-CARRYING_S = 120  # a GGUF of 1.1 GB to the GPU's machine, where it has to be carried
-LIMIT_S, STAGE_S = 28 * 60, 9 * 60
+LIMIT_S, STAGE_S = 22 * 60, 10 * 60
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
-    if options.stage == "plan":
+    if "plan" in options.stages:
         print(plan())
         return
-    chosen = [stage for stage in STAGES if options.stage in ("all", stage.name)]
+    chosen = (
+        STAGES if "all" in options.stages else [one for name in options.stages for one in STAGES if one.name == name]
+    )
     begun = time.monotonic()
     try:
         for stage in chosen:
@@ -68,11 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             started = time.monotonic()
             options.left = 60 * options.minutes if options.minutes is not None else default_seconds(stage, options)
             globals()[f"run_{stage.name.replace('-', '_')}"](options)
-            print(f"{stage.name}: {time.monotonic() - started:.0f} s of {stage.seconds}", flush=True)
+            print(f"{stage.name}: {time.monotonic() - started:.0f} s", flush=True)
     except PastaError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    print(f"{options.stage}: {time.monotonic() - begun:.0f} s in all", flush=True)
+    print(f"{time.monotonic() - begun:.0f} s in all", flush=True)
 
 
 def default_seconds(stage: Stage, options: argparse.Namespace) -> float:
@@ -87,10 +93,8 @@ def on_gpu(options: argparse.Namespace) -> bool:
 
 
 def plan() -> str:
-    lines = [f"{'carrying':20} {CARRYING_S:5} s  the weights, where the machine has no network"]
-    lines += [f"{stage.name:20} {stage.seconds:5} s  {stage.does}" for stage in STAGES]
-    total = CARRYING_S + sum(stage.seconds for stage in STAGES)
-    return "\n".join([*lines, f"{'in all':20} {total:5} s  of {LIMIT_S}"])
+    lines = [f"{one.name:20} {f'{one.seconds:4} s' if one.seconds else 'no GPU'}  {one.does}" for one in STAGES]
+    return "\n".join([*lines, f"{'in all':20} {sum(one.seconds for one in STAGES):4} s  of {LIMIT_S}"])
 
 
 # -- data ------------------------------------------------------------------------------------------------
@@ -100,28 +104,20 @@ def run_sample(options: argparse.Namespace) -> None:
     from sample import sample
 
     sample(
-        options.model, need(options, "problems"), options.out, run_code=options.run_code,
+        options.model, need(options, "problems"), options.out, chat_prompts=options.chat_prompts,
         minutes=options.left / 60, device=options.device,
         **given(options, "samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed"),
     )  # fmt: skip
 
 
 def run_chats(options: argparse.Namespace) -> None:
-    """By the recipe `default`, in a process of its own: answers of the model itself, marked by what it says of them."""
-    if not options.chat_prompts:
-        print("no --chat-prompts: nothing is learned of chats, but for what --chats holds")
+    """By the recipe `default`, in a process of its own."""
+    if not (options.out / "chats" / "samples.jsonl").exists():
+        print("no chats were answered: nothing is learned of them, but for what --chats holds")
         return
-    half = ["--minutes", f"{options.left / 120:.2f}"] if options.left else []
     device = ["--device", options.device] if options.device else []
-    common = [sys.executable, str(HERE.parent / "default" / "run.py")]
-    usual = ["--model", options.model, "--out", str(options.out / "chats"), *half, *device]
-    steps = {
-        "sample": ["--prompts", options.chat_prompts, "--samples", "1", "--repetition-penalty", "1",
-                   "--limit", str(options.limit or CHATS), "--batch", str(options.batch or 384)],
-        "annotate": [],
-    }  # fmt: skip
-    for step, more in steps.items():
-        subprocess.run([*common, step, *usual, *more], check=True)
+    command = [sys.executable, str(HERE.parent / "default" / "run.py"), "annotate", "--annotator", options.annotator]
+    subprocess.run([*command, "--model", options.model, "--out", str(options.out / "chats"), *device], check=True)
 
 
 def run_bundle(options: argparse.Namespace) -> None:
@@ -130,8 +126,8 @@ def run_bundle(options: argparse.Namespace) -> None:
     marked = options.out / "chats" / "annotated.jsonl"
     chats = options.chats or (str(marked) if marked.exists() else None)
     bundle(
-        options.model, need(options, "problems"), options.out, chats=chats, solutions=options.solutions,
-        **given(options, "scale", "seed"),
+        options.model, need(options, "problems"), options.out, chats=chats, run_code=options.run_code,
+        solutions=options.solutions, **given(options, "scale", "seed"),
     )  # fmt: skip
 
 
@@ -161,7 +157,6 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
     settings = {
         **read_yaml(str(HERE / "sft.yaml")),
         "data": str(options.out / data),
-        "eval_data": str(options.out / "held-out.jsonl"),
         "output": str(options.out / name),
         "model": options.model,
         "minutes": max(0.0, options.left - READING_S) / 60 if options.left else 0.0,
@@ -175,7 +170,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
     print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
 
 
-READING_S = 40  # of a training's time: the model, the first compiled step, the held-out answers
+READING_S = 35  # of a training's time: the model, the data, the first compiled step
 
 
 def run_preference(options: argparse.Namespace) -> None:
@@ -236,37 +231,50 @@ def contestants(options: argparse.Namespace) -> list[Contestant]:
 
 
 def sets(options: argparse.Namespace) -> list[QuestionSet]:
-    """The tasks of every file of problems, then the prompts that are no tasks."""
+    """The tasks of every file of problems, those that say most first; then the prompts that are no tasks."""
     from pasta.eval.questions import QuestionSet
     from pasta.tasks.problem import read_problems
 
-    found = []
-    for file in need(options, "tests"):
-        is_code = read_problems(file)[0].is_code
-        tasks = [("several", 4), ("gather", 0), ("plain", 0), *([] if is_code else [("chain", 0), ("several", 0)])]
-        found += [QuestionSet.of_task(None, task, file, size, options.parts) for task, size in tasks]
+    files = {file: read_problems(file)[0].is_code for file in need(options, "tests")}
+    tasks = [("several", 4), ("gather", 0), ("chain", 0), ("plain", 0), ("several", 0)]
+    found = [
+        QuestionSet.of_task(None, task, file, size, options.parts)
+        for task, size in tasks
+        for file, is_code in files.items()
+        if not (is_code and (task, size) in (("chain", 0), ("several", 0)))
+    ]
     if options.eval_prompts:
         found.append(QuestionSet.parse(options.eval_prompts))
     return found
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
+    """Set by set, so that where time is short every model has answered the same; `report` marks the answers."""
     from pasta.eval.answers import run_answers
     from pasta.eval.folder import RunFolder
-    from pasta.eval.marks import run_task
     from pasta.eval.run import say
 
-    folder, models, prompts = RunFolder(options.out / "eval"), contestants(options), sets(options)
-    batch = options.batch or 192
-    run_answers(
-        folder, models, prompts, say=say, limit=options.limit or 0, at_once=batch,
-        decoding=decoding(options, options.left),
-    )  # fmt: skip
-    for questions in (each for each in prompts if each.is_task):
-        run_task(
-            folder, models, questions, say=say, run_code=options.run_code, limit=options.limit or 0, at_once=batch,
-            decoding=decoding(options, 1e-3),  # what has no answer yet is left to the next run
-        )  # fmt: skip
+    folder, models = RunFolder(options.out / "eval"), asked(options)
+    begun = time.monotonic()
+    engines: dict[str, Any] = {}
+    for names in (FIRST, None):
+        for questions in sets(options):
+            used = time.monotonic() - begun
+            if options.left and used > options.left:
+                return
+            chosen = [each for each in models if names is None or each.name in names]
+            run_answers(
+                folder, chosen, [questions], say=say, limit=options.limit or 0, at_once=options.batch or 192,
+                decoding=decoding(options, options.left and options.left - used), engines=engines,
+            )  # fmt: skip
+
+
+FIRST = ("baseline", "pasta")
+
+
+def asked(options: argparse.Namespace) -> list[Contestant]:
+    wanted = options.models.split(",") if options.models else None
+    return [each for each in contestants(options) if wanted is None or each.name in wanted]
 
 
 def run_timing(options: argparse.Namespace) -> None:
@@ -276,7 +284,7 @@ def run_timing(options: argparse.Namespace) -> None:
     from pasta.eval.timing import run_timing
 
     folder = RunFolder(options.out / "eval")
-    models = [each for each in contestants(options) if each.name in ("baseline", "pasta", "bon-pasta", "separate")]
+    models = [each for each in asked(options) if each.name in ("baseline", "pasta", "bon-pasta", "separate")]
     prompts = [each for each in sets(options) if not each.is_task or each.name.startswith(("several4", "gather"))]
     begun = time.monotonic()
     engines: dict[str, Any] = {}
@@ -299,14 +307,18 @@ def decoding(options: argparse.Namespace, seconds: float) -> Any:
 
 def run_report(options: argparse.Namespace) -> None:
     from pasta.eval.folder import RunFolder
-    from pasta.eval.marks import task_rows
+    from pasta.eval.marks import mark_answers, task_rows
     from pasta.eval.report import make_report
+    from pasta.eval.run import say
     from pasta.eval.table import table
 
     folder = RunFolder(options.out / "eval")
+    tasks = [each for each in folder.sets() if each.is_task]
+    for questions in tasks:
+        mark_answers(folder, folder.contestants(), questions, say=say, run_code=options.run_code)
     summary, rows = make_report(folder)
     print(table(rows))
-    for questions in (each for each in folder.sets() if each.is_task):
+    for questions in tasks:
         print(f"\n{questions.name}\n{table(task_rows(summary, questions.name))}")
 
 
@@ -334,12 +346,13 @@ def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    out.add_argument("stage", choices=(*(stage.name for stage in STAGES), "all", "plan"))
+    out.add_argument("stages", nargs="+", choices=(*(stage.name for stage in STAGES), "all", "plan"))
     out.add_argument("--model", default="", help="the base model: a folder, a .gguf file, an id")
     out.add_argument("--out", type=Path, default=Path("answers"), help="folder for everything that is made")
     out.add_argument("--problems", action="append", default=[], help="problems to learn from, as GSM8K's or MBPP's")
     out.add_argument("--tests", action="append", default=[], help="problems to measure on")
     out.add_argument("--chat-prompts", help="prompts of chats, to be answered, marked and learned beside")
+    out.add_argument("--annotator", default="structure", help="who marks them: structure, independence, or both")
     out.add_argument("--chats", help="chats that are annotated already, in their place")
     out.add_argument("--eval-prompts", metavar="[NAME=]FILE", help="prompts to measure on that are no problems")
     out.add_argument("--run-code", action="store_true", help="run the functions that the model writes")
@@ -359,6 +372,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--max-length", type=int, help="tokens a row of a training")
     out.add_argument("--batch-size", type=int, help="rows a step of a training")
     out.add_argument("--method", help="lora or full")
+    out.add_argument("--models", help="measure these alone, with commas: baseline, pasta, untagged, …")
     out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")
     out.add_argument("--eval-tokens", type=int, default=1536, help="tokens an answer, where it is measured")
     out.add_argument("--to", type=Path, help="where the packed files go (OUT/packed)")

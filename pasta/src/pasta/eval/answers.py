@@ -33,13 +33,18 @@ def run_answers(
     limit: int = 0,
     at_once: int = 128,
     decoding: Decoding,
+    engines: dict[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Goes on where an earlier run stopped; returns what each contestant has now."""
+    """Goes on where an earlier run stopped; returns what each contestant has now.
+
+    `engines` holds those that are open already, by model, and gets those that are opened; without it, a model is
+    closed before the next is opened.
+    """
     end = decoding.ends()
     asked = {each.name: each.read(limit) for each in sets}
     folder.remember(list(contestants), list(sets), decoding.settings, describe_machine())
     for model in dict.fromkeys(each.model for each in contestants):
-        engine = None
+        engine = None if engines is None else engines.get(model)
         for contestant in (each for each in contestants if each.model == model):
             for name, questions in asked.items():
                 done = folder.answers(name, contestant.name)
@@ -51,6 +56,8 @@ def run_answers(
                     continue
                 if engine is None:
                     engine = decoding.open(model, at_once * SLOTS)
+                    if engines is not None:
+                        engines[model] = engine
                 answer_set(folder, engine, contestant, name, left, at_once, decoding.max_tokens, end, say)
     return [
         _state(folder, contestant, name, questions) for contestant in contestants for name, questions in asked.items()

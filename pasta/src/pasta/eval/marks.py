@@ -30,12 +30,26 @@ def run_task(
     decoding: Decoding,
 ) -> None:
     """Answers and marks; both go on where they stopped. Asks for consent before anything is decoded."""
-    asked = questions.read(limit)
-    if runs_code(asked[0].row):
+    if runs_code(questions.read(limit)[0].row):
+        require_consent(run_code)
+    run_answers(folder, contestants, [questions], say=say, limit=limit, at_once=at_once, decoding=decoding)
+    mark_answers(folder, contestants, questions, say=say, run_code=run_code, limit=limit)
+
+
+def mark_answers(
+    folder: RunFolder,
+    contestants: Sequence[Contestant],
+    questions: QuestionSet,
+    *,
+    say: Say,
+    run_code: bool,
+    limit: int = 0,
+) -> None:
+    """Marks the answers that are there and have no marks yet. It needs no model."""
+    rows = {question.id: question.row for question in questions.read(limit)}
+    if runs_code(next(iter(rows.values()))):
         require_consent(run_code)
         say(f"{WARNING}, in processes with limits and without network")
-    run_answers(folder, contestants, [questions], say=say, limit=limit, at_once=at_once, decoding=decoding)
-    rows = {question.id: question.row for question in asked}
     for contestant in contestants:
         answers = folder.answers(questions.name, contestant.name)
         done = folder.marks(questions.name, contestant.name)
