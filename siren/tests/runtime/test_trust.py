@@ -169,3 +169,48 @@ def test_observing_what_is_infinite_is_an_error():
 def test_a_negative_variance_is_an_error_in_one_particle_too():
     with pytest.raises(RunError, match="the variance of the gaussian must not be negative, not -"):
         run("let sample x <- gaussian(0, 1) in let sample y <- gaussian(0, x) in y")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let v = 0 - 1 in let x <- gaussian(0, 4) in let () = observe(gaussian(x, v), 2) in x",
+        "let v = 0 - 1 in let x <- gaussian(0, 4) in let y <- gaussian(x, v) in "
+        "let () = observe(gaussian(y, 1), 2) in (x, y)",
+        "let v <- gaussian(1, 1) in let y <- gaussian(0, v) in let () = observe(gaussian(y, 9), 1) in y",
+        "let c = 0 - 1 in let g <- gamma(2, 2) in let m <- gaussian(0, c / g) in "
+        "let () = observe(gaussian(m, 2 / g), 1) in (m, g)",
+    ],
+)
+def test_a_negative_variance_is_an_error_beside_a_random_mean_too(text, method):
+    """The sum of the variances may be positive all the same, and nothing else would tell."""
+    with pytest.raises(RunError, match="the variance of the gaussian must not be negative") as error:
+        run(text, method=method, particles=100)
+    assert error.value.span is not None
+
+
+def test_a_variance_of_zero_is_none_of_those():
+    result = run(
+        "let x <- gaussian(0, 4) in let v = 0 in let () = observe(gaussian(x, v), 2) in x", particles=1
+    )
+    assert (result["x"].mean, result["x"].sd) == (2.0, 0.0)
+
+
+def test_a_covariance_with_a_negative_eigenvalue_is_an_error():
+    text = (
+        "let x <- mv_gaussian([0, 0], 4 * identity(2)) in let y <- mv_gaussian(x, [[1, q], [q, 1]]) in "
+        "let () = observe(mv_gaussian(y, identity(2)), [1, 2]) in y"
+    )
+    with pytest.raises(RunError, match="negative eigenvalue, -1") as error:
+        run(text, data={"q": 2}, particles=1)
+    assert error.value.span is not None
+    singular = run(text, data={"q": 1}, particles=1)  # y[0] and y[1] move by the same
+    assert singular["y"].sd[0] == pytest.approx(singular["y"].sd[1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_both_sides_of_a_random_choice_must_be_probabilities(method):
+    text = "let z <- bernoulli(0.5) in let w <- bernoulli(if z then q else 0.5) in (z, w)"
+    with pytest.raises(RunError, match="the p of the bernoulli must be between 0 and 1"):
+        run(text, data={"q": 2}, method=method, particles=2)

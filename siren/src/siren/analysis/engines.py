@@ -72,6 +72,9 @@ class Abstract(Engine):
     def _sound(self, dist: Dist, observed: bool = False) -> Dist:
         return dist  # wrong numbers are found when the program runs
 
+    def _sound_since(self, before: Dist, dist: Dist) -> Dist:
+        return dist
+
     def _require_finite(self, value: Outcome) -> None:
         pass
 

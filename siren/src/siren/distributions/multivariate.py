@@ -127,13 +127,19 @@ def _root(covariance: Array) -> Array:
         return np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(covariance)
-        if (values < -1e-9 * np.maximum(values.max(axis=-1, keepdims=True), 1e-300)).any():
-            raise RunError(
-                f"the covariance of an mv_gaussian has a negative eigenvalue, {values.min():g}",
-                hint="a covariance must be symmetric and positive semi-definite",
-            ) from None
         root: Array = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
         return root
+
+
+def _least_eigenvalue(covariance: Array) -> float | None:
+    """If it is negative by more than rounding."""
+    try:
+        np.linalg.cholesky(covariance)  # the usual case, and quick
+    except np.linalg.LinAlgError:
+        values = np.linalg.eigvalsh(covariance)
+        if (values < -1e-9 * np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-300)).any():
+            return float(values.min())
+    return None
 
 
 class MvGaussian(Distribution):
@@ -167,7 +173,12 @@ class MvGaussian(Distribution):
         off = np.abs(covariance - covariance.mT).max()
         if off > 1e-9 * max(np.abs(covariance).max(), 1e-300):
             return f"the covariance of an mv_gaussian must be symmetric; it is off by {off:g}"
-        return None
+        least = _least_eigenvalue(covariance)
+        return (
+            None
+            if least is None
+            else f"the covariance of an mv_gaussian has a negative eigenvalue, {least:g}"
+        )
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         mean, covariance = self._moments(p)

@@ -72,7 +72,7 @@ class Forest(Engine):
 
     def _after_draws(self, dist: Dist) -> Dist:
         """The distribution with what has been drawn filled in."""
-        return self.graph.simplify_dist(dist)
+        return self._filled_in(dist)
 
     def _why(self, parent: Variable, dist: Dist) -> str:
         result = exchange(parent, self._node(parent).dist, dist)
@@ -82,7 +82,7 @@ class Forest(Engine):
         """The node with known parents filled in: an initialized node of a known parent is a root."""
         node = self.graph.node(variable)
         if node.state == INITIALIZED:
-            dist = self.graph.simplify_dist(node.dist)
+            dist = self._filled_in(node.dist)
             if dist is not node.dist or dist.known:
                 node = Node(dist, MARGINALIZED if dist.known else INITIALIZED)
                 self.graph.set(variable, node)

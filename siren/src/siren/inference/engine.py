@@ -78,12 +78,11 @@ class Engine:
             return self.value(dist.params[0]) if annotation == "sample" else dist.params[0]
         variable = Variable(name, annotation, span, dist.size)
         self._drawn.setdefault(name, False)
-        if dist.known:
-            dist = self._sound(dist)
-            if annotation == "sample":
-                # The common case, in one stroke: nothing else can depend on the variable.
-                self._note_draw(variable)
-                return self._sample(dist)
+        dist = self._sound(dist)
+        if dist.known and annotation == "sample":
+            # The common case, in one stroke: nothing else can depend on the variable.
+            self._note_draw(variable)
+            return self._sample(dist)
         self._bring_in(variable, dist)
         if annotation == "sample":
             self._draw(variable, "it is annotated `sample`")
@@ -107,7 +106,7 @@ class Engine:
             score = self._score(self._sound(dist, observed=True), value)
         else:
             variable = Variable(None, None, self.site.span, dist.size)
-            self._bring_in(variable, dist)
+            self._bring_in(variable, self._sound(dist))
 
             def condition() -> Raw:
                 if isinstance(value, tuple):
@@ -226,8 +225,16 @@ class Engine:
         return guard.score(self, dist, value)
 
     def _sound(self, dist: Dist, observed: bool = False) -> Dist:
-        """A known distribution, refused if its parameters make none."""
+        """A distribution, refused if those of its parameters that are known make none."""
         return guard.sound(self, dist, observed)
+
+    def _filled_in(self, dist: Dist) -> Dist:
+        """The distribution with known variables replaced by their values."""
+        simple = self.graph.simplify_dist(dist)
+        return simple if simple is dist else self._sound_since(dist, simple)
+
+    def _sound_since(self, before: Dist, dist: Dist) -> Dist:
+        return guard.sound_since(self, before, dist)
 
     def _require_finite(self, value: Outcome) -> None:
         guard.require_finite(self, value)

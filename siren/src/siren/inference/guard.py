@@ -7,13 +7,15 @@ bound is an error in the program. What particles of weight 0 compute is of no in
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from siren.distributions.bounds import REAL
 from siren.errors import RunError
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, Outcome, Raw, components, lift, raw
+from siren.symbolic.expr import NUMBERS, Expr, Op, Outcome, Raw, components, lift, raw
 from siren.symbolic.lanes import Array
 
 if TYPE_CHECKING:
@@ -25,16 +27,58 @@ if TYPE_CHECKING:
 
 
 def sound(engine: Engine, dist: Dist, observed: bool = False) -> Dist:
-    """A known distribution with parameters that make sense in every lane."""
+    """A distribution whose parameters make sense in every lane, as far as they are known."""
     family = dist.family
     count = len(dist.params)
     for place, param in enumerate(dist.params):
         parameter = family.parameter(place, count)
         bound = parameter.observed if observed and parameter.observed else parameter.bound
-        if not bound.holds_everywhere(raw(param)):
-            return _mended(engine, dist, observed)
-    wrong = family.wrong(*dist.numbers())
-    return dist if wrong is None else _mended(engine, dist, observed)
+        if isinstance(param, NUMBERS):
+            if not bound.holds_everywhere(raw(param)):
+                return _mended(engine, dist, observed)
+        elif type(param) is Op:
+            for number in _choices(param):
+                _require_choice(engine, parameter, f"the {parameter.name} of the {family}", number)
+    return dist if _wrong(dist, [raw(p) for p in dist.params]) is None else _mended(engine, dist, observed)
+
+
+def sound_since(engine: Engine, before: Dist, dist: Dist) -> Dist:
+    """The same of a distribution some of whose parameters have become known."""
+    for place, (old, new) in enumerate(zip(before.params, dist.params, strict=True)):
+        if isinstance(new, NUMBERS) and not isinstance(old, NUMBERS):
+            bound = dist.family.parameter(place, len(dist.params)).bound
+            if bound is not REAL and not bound.holds_everywhere(raw(new)):
+                return _mended(engine, dist, False)
+    return dist
+
+
+def _wrong(dist: Dist, numbers: list[Raw]) -> str | None:
+    """What is wrong with numbers each of which is within its bound. Of a gaussian vector the covariance is
+    known even where its means are random."""
+    if dist.known:
+        return dist.family.wrong(*numbers)
+    spread = numbers[dist.size :]
+    if not (
+        dist.family.gaussian and dist.size and all(isinstance(p, NUMBERS) for p in dist.params[dist.size :])
+    ):
+        return None
+    return dist.family.wrong(*[0.0] * dist.size, *spread)
+
+
+def _choices(expr: Expr) -> Iterator[Expr]:
+    """The numbers among the sides of a choice that is still random."""
+    if type(expr) is Op and expr.name == "ite" and not isinstance(expr.args[0], NUMBERS):
+        for side in expr.args[1:]:
+            yield from _choices(side)
+    elif isinstance(expr, NUMBERS):
+        yield expr
+
+
+def _require_choice(engine: Engine, parameter: Parameter, what: str, number: Expr) -> None:
+    bound, value = parameter.bound, raw(number)
+    if not bound.holds_everywhere(value):
+        bad = np.broadcast_to(~bound.holds(value), (engine.graph.scope.size,))
+        _judge(engine, parameter, what, bound.words, value, bad)
 
 
 def _mended(engine: Engine, dist: Dist, observed: bool) -> Dist:
@@ -44,7 +88,7 @@ def _mended(engine: Engine, dist: Dist, observed: bool) -> Dist:
     for place, param in enumerate(dist.params):
         parameter = family.parameter(place, len(dist.params))
         bound = parameter.observed if observed and parameter.observed else parameter.bound
-        bad = np.broadcast_to(~bound.holds(raw(param)), (size,))
+        bad = np.broadcast_to(isinstance(param, NUMBERS) and ~bound.holds(raw(param)), (size,))
         if bad.any():
             _judge(engine, parameter, f"the {parameter.name} of the {family}", bound.words, raw(param), bad)
             dead |= bad
@@ -53,7 +97,8 @@ def _mended(engine: Engine, dist: Dist, observed: bool) -> Dist:
     mended = Dist(family, tuple(params))
     fine = np.flatnonzero(~dead & _alive(engine))
     if len(fine):
-        wrong = family.wrong(*(p[fine] if isinstance(p, np.ndarray) else p for p in mended.numbers()))
+        numbers = [raw(param) for param in mended.params]
+        wrong = _wrong(mended, [p[fine] if isinstance(p, np.ndarray) else p for p in numbers])
         if wrong is not None:
             raise RunError(wrong, engine.site.span)
     return mended
@@ -91,7 +136,11 @@ def require_finite(engine: Engine, value: Outcome) -> None:
 def score(engine: Engine, dist: Dist, value: Outcome) -> Raw:
     """The log density of a known distribution at a known value."""
     values = components(value)
-    score = dist.logpdf(*[raw(number) for number in values])
+    try:
+        score = dist.logpdf(*[raw(number) for number in values])
+    except RunError as error:
+        error.span = error.span or engine.site.span
+        raise
     total = np.add.reduce(score) if isinstance(score, np.ndarray) else score
     if -np.inf < total < np.inf:
         return score

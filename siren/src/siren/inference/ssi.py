@@ -178,7 +178,7 @@ class SSI(Engine):
         dist = self.graph.node(variable).dist
         if dist.known:
             return dist
-        simple = self.graph.simplify_dist(dist)
+        simple = self._filled_in(dist)
         if simple is not dist:
             self.graph.set(variable, Node(simple))
         return simple
