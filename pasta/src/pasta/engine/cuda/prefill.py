@@ -45,9 +45,10 @@ class Prefiller:
         self.slot_positions: torch.Tensor | None = None
 
     def run(self, prompts: Sequence[Chunk]) -> list[Prefill]:
-        """Beginnings together, and what follows on tokens that are in the pool one by one."""
-        whole = [self._run_whole(group) for group in in_groups(chunk for chunk in prompts if chunk.start == 0)]
-        return whole + [self._run_part(chunk) for chunk in prompts if chunk.start > 0]
+        """Beginnings together; one alone, or what follows on tokens in the pool, without a rectangle to fill."""
+        groups = list(in_groups(chunk for chunk in prompts if chunk.start == 0))
+        alone = [group[0] for group in groups if len(group) == 1] + [chunk for chunk in prompts if chunk.start > 0]
+        return [self._run_whole(group) for group in groups if len(group) > 1] + [self._run_part(one) for one in alone]
 
     def _run_whole(self, prompts: Sequence[Chunk]) -> Prefill:
         device = self.slot_segments.device
