@@ -8,6 +8,7 @@ The words around the numbers stand here, the numbers in the files that each sect
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,18 @@ What was seen in fifty and more answers of the 1.5B model:
   (`",33.4"`), in both modes. A string's opening quote has been put, not decoded, since; the figures are from before.
 """
 
+TRIAL = 10  # prompts of a set, to choose its mode by
+SLACK = 0.02  # of the fields, that parallel may have fewer right
+
+CHOOSING = """### Choosing the mode by a trial
+
+No mode chooses by itself. Where right answers are at hand, a few prompts tell: with the first {trial} of each set decoded both
+ways, and the rest of it in parallel unless more than {slack:.0f} points were lost there, the first model's rows above give
+{points:+.1f} points against sequentially with {fewer:.2f} times fewer steps, where all in parallel gives {all_points:+.1f} with
+{all_fewer:.2f}. Sequential were then {sequential}. A choice without right answers, by how far the two ways agree, has not
+been tried.
+"""
+
 SPEED = """## Speed: objects of eight fields or more
 
 One NVIDIA H200, bfloat16, greedy. `one`: one object at a time, milliseconds from the prompt to the object, prompts
@@ -101,13 +114,22 @@ SCHEMAS = """## Schemas of the real world
 {schemas} schemas (guidance-ai/jsonschemabench) by `benchmarks/structured_schemas.py`, figures in
 `{file}`. The library takes {taken_by_library} of them whole; supported are {supported},
 of those that the library takes {supported_of_taken}.
-Every supported one was decoded by a tiny random model and validated by `jsonschema`, formats included.
+Every supported one was decoded by {who} and validated by `jsonschema`, formats included.
 """
 
-SPEED_NOTES = """Three times was hoped for, and the steps would give it. But an object alone spends most of its time
-before and beside its steps, the same in both modes: about 80 ms, where 32 objects together take 11 to 20 ms each. Where
-they go has not been seen yet: the prompt's pass, which runs outside the graphs, or the worker thread that each call
-started anew then (it waits for the next one now), are the candidates.
+WHO = {"random": "a random model of two layers, with the default model's tokens (quotes and brackets favoured by 6)"}
+
+SPEED_NOTES = """Three times was hoped for, and the steps would give it. But an object alone spent most of its time
+before and beside its steps, the same in both modes: about 80 ms, where 32 objects together take 11 to 20 ms each.
+
+Since then the cause was looked for without a GPU. The host's own work for an object of ten fields is 2.5 ms (one aarch64
+core: prompt and plan 1.7, threads 0.4, result 0.4), and an object takes as many passes as it has steps, and the
+prompt's: all threads' keys run together in the pass after it. What is left is that pass, and in it attention: torch 2.11
+on Hopper asks cuDNN first, which makes an execution plan for every new length of a prompt and keeps it by thread, and
+each call then had a thread of its own
+([pytorch#155958](https://github.com/pytorch/pytorch/pull/155958) is about such plans). The engine no longer lets torch
+ask cuDNN, its thread stays, and a prompt alone is laid out without gathers. **The figures above are from before; none
+of this has been timed on a GPU yet.**
 """
 
 LIBRARIES = """## The library behind the constraints
@@ -156,6 +178,42 @@ def quality() -> Iterator[str]:
         columns = ["set", "prompts", "fields", "sequential", "parallel", "points", "after", "points", "steps", "fewer"]
         yield table(columns + (["predicted"] if first else []), list(_quality_rows(sets, predicted if first else None)))
     yield QUALITY_NOTES
+    yield CHOOSING.format(**choosing(list(read_rows(str(path)))))
+
+
+def choosing(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a trial of the first prompts of each set would have chosen, over the first model's other prompts."""
+    prompts: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        if row["model"] == rows[0]["model"]:
+            prompts.setdefault(row["set"], {}).setdefault(row["id"], {})[row["mode"]] = row
+    chosen, every = [], []
+    sequential = []
+    for name, own in prompts.items():
+        both = [modes for modes in own.values() if {"parallel", "sequential"} <= set(modes)]
+        lost = share([m["sequential"] for m in both[:TRIAL]]) - share([m["parallel"] for m in both[:TRIAL]])
+        mode = "sequential" if lost > SLACK else "parallel"
+        sequential += [f"`{name}`"] if mode == "sequential" else []
+        chosen += [(modes[mode], modes["sequential"]) for modes in both[TRIAL:]]
+        every += [(modes["parallel"], modes["sequential"]) for modes in both[TRIAL:]]
+    return {
+        "trial": TRIAL, "slack": 100 * SLACK, "sequential": ", ".join(sequential),
+        "points": gained(chosen), "fewer": fewer(chosen), "all_points": gained(every), "all_fewer": fewer(every),
+    }  # fmt: skip
+
+
+def share(rows: list[dict[str, Any]]) -> float:
+    """Of fields that are right."""
+    marks = [mark[0] for row in rows for mark in row["marks"].values()]
+    return sum(marks) / len(marks)
+
+
+def gained(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> float:
+    return 100 * (share([one for one, _ in pairs]) - share([other for _, other in pairs]))
+
+
+def fewer(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> float:
+    return statistics.geometric_mean([other["steps"] / one["steps"] for one, other in pairs])
 
 
 def _quality_rows(sets: dict[str, Any], predicted: dict[str, Any] | None) -> Iterator[list[str]]:
@@ -271,7 +329,8 @@ def _ratios(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[lis
 def schemas() -> Iterator[str]:
     for path in sorted(RESULTS.glob("structured-schemas-*.json")):
         found = json.loads(path.read_text("utf-8"))
-        yield SCHEMAS.format(**{**found, "file": f"benchmarks/results/{path.name}"})
+        who = WHO.get(found["model"], f"`{found['model']}`")
+        yield SCHEMAS.format(**{**found, "file": f"benchmarks/results/{path.name}", "who": who})
         kinds = ("valid", "cut by the limit", "invalid", "exceptions", "threads")
         rows = [[name, *(str(own.get(kind, 0)) for kind in kinds)] for name, own in found["decoded"].items()]
         yield table(["decoded", *kinds], rows)
