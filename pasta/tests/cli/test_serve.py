@@ -35,7 +35,8 @@ def program(*arguments, port="0", **environment):
             process.kill()
 
 
-def test_it_serves_until_ctrl_c(tiny):
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_a_signal(tiny, ending):
     with program(tiny, PASTA_API_KEY="k") as (process, url):
         key = {"Authorization": "Bearer k"}
         assert httpx.get(f"{url}/v1/models", timeout=300).status_code == 401
@@ -43,7 +44,7 @@ def test_it_serves_until_ctrl_c(tiny):
             body = {"model": model, "messages": [{"role": "user", "content": "Why?"}], "max_tokens": 3}
             answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=key, timeout=300)
             assert answer.json()["usage"]["completion_tokens"] == 3
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ending)
         assert process.wait(300) == 0
         assert process.stdout.read() == b""
         *visits, last = process.stderr.read().decode().splitlines()

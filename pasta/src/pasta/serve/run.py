@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import signal
 import socket
+import threading
 from collections.abc import Callable
 
 import uvicorn
@@ -58,7 +60,9 @@ class Server(uvicorn.Server):
         self.dispatcher.join(TAIL_S)
 
     def run_on(self, bound: socket.socket) -> None:
-        """Until a signal; Ctrl-C is the ordinary end."""
+        """Until Ctrl-C or SIGTERM, which are the ordinary ends: uvicorn raises them once more when it has shut down."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             asyncio.run(self.serve([bound]))
         except KeyboardInterrupt:
