@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from pasta.core.params import SamplingParams
 from pasta.core.tree import spell
 from pasta.decoding.api import generate, generate_all, replay, stream
 from pasta.decoding.events import Ended, Finished, Forked, Joined, TextWritten, TokenPut
@@ -176,6 +178,62 @@ def test_prompts_that_cannot_be_answered(prompt):
 def test_token_ids_that_are_none_of_the_models(engine, token):
     with pytest.raises(UsageError, match=r"the prompt's (token|item) 1 is "):
         generate(engine, [72, token])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        (None, "the prompt is None"),
+        (5, "the prompt is 5"),
+        (b"Why?", "the prompt is b'Why"),
+        ({"role": "user", "content": "Why?"}, "the prompt is {'role'"),
+        ([{"role": "user"}], r"messages\[0\] is {'role': 'user'}"),
+        ([{"role": "user", "content": "a"}, {"content": "b"}], r"messages\[1\] is {'content': 'b'}"),
+        ([{"role": "user", "content": None}], r"messages\[0\] is"),
+        ("half \ud800", r"character 5 is half of one \('\\ud800'\)"),
+    ],
+)
+def test_prompts_that_are_none(engine, prompt, told):
+    with pytest.raises(UsageError, match=told):
+        generate(engine, prompt)
+
+
+def test_ids_may_come_in_an_array(engine):
+    ids = [72, 105]
+    expected = generate(engine, ids, max_tokens=4).text
+    assert generate(engine, np.array(ids), max_tokens=4).text == expected
+    assert generate(engine, list(np.array(ids)), max_tokens=4).text == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"max_tokens": "3"}, "max_tokens is '3', expected a whole number"),
+        ({"max_tokens": 3.5}, "max_tokens is 3.5, expected a whole number"),
+        ({"seed": "a"}, "seed is 'a', expected a whole number"),
+        ({"temperature": "hot"}, "temperature is 'hot', expected a number"),
+        ({"temperature": None}, "temperature is None, expected a number"),
+        ({"stop": [5]}, "stop has 5, expected texts"),
+        ({"logit_bias": {"x": 1}}, "logit_bias is {'x': 1}, expected a number for each token id"),
+        ({"logit_bias": [3]}, r"logit_bias is \[3\]"),
+    ],
+)
+def test_options_of_the_wrong_type(options, told):
+    with pytest.raises(UsageError, match=told):
+        SamplingParams(**options)
+
+
+def test_options_in_the_types_of_others():
+    params = SamplingParams(max_tokens=np.int64(3), temperature=np.float32(0.5), logit_bias={7: -1})
+    assert (params.max_tokens, params.logit_bias) == (3, ((7, -1.0),))
+
+
+def test_what_is_no_model_and_what_is_no_list(engine):
+    for model in (None, "smollm2-135m"):
+        with pytest.raises(UsageError, match="expected a loaded one"):
+            generate(model, "Why?")
+    with pytest.raises(UsageError, match="takes a list of prompts"):
+        generate_all(engine, "Why?")
 
 
 @pytest.mark.parametrize("text", ["a日b", 'a<promise topic="x" tokens=1/><async>日</async>日'])

@@ -188,3 +188,9 @@ def test_available_before_the_first_fetch(tmp_path, monkeypatch):
     finetuned, base = available()[:2]
     assert (finetuned.ready, base.ready, base.bytes) == (False, False, bundled.WHEEL_BYTES)
     assert not list(tmp_path.iterdir()), "listing writes nothing"
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_device_that_is_not_here(tiny, device):
+    with pytest.raises(UsageError, match=f"cannot use the device '{device}'"):
+        load_model(str(tiny), device=device)

@@ -60,8 +60,6 @@ def load_engine(name: str | None, **options: Any) -> NativeEngine:
     with patiently(f"loading {name or 'the default model'}"):
         from pasta.engine import load
 
-        if options.get("device") is not None:
-            check_device(options["device"])
         share_cores()
         return load.load_engine(name, **options)
 
@@ -102,17 +100,6 @@ def share_cores() -> None:
     if "OMP_NUM_THREADS" not in os.environ and hasattr(os, "getloadavg"):
         free = (os.cpu_count() or 1) - round(os.getloadavg()[0])
         torch.set_num_threads(max(1, min(torch.get_num_threads(), free)))
-
-
-def check_device(device: str) -> None:
-    """Refuses a device that torch does not know, was not built for, or does not find."""
-    import torch
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise UsageError(f"cannot use the device {device!r}: {reason}", "leave --device out to pick one") from None
 
 
 @contextlib.contextmanager

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TypedDict
 
 from pasta.core.positions import Positions
 from pasta.errors import UsageError
+
+WHOLE = ("top_k", "seed", "max_tokens", "max_threads", "max_thread_tokens", "logprobs", "n")
+NUMBERS = ("temperature", "top_p", "min_p", "parallelism", "repetition_penalty")
+OPTIONAL = ("max_thread_tokens", "logprobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class SamplingParams:
     positions: Positions | str | None = None  # None: as the model was trained
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name, good, expected in (
             ("temperature", 0 <= self.temperature < math.inf, "0 (greedy) or more"),
             ("top_k", self.top_k >= 0, "0 (off) or more"),
@@ -62,17 +68,36 @@ class SamplingParams:
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
         object.__setattr__(self, "stop", tuple(text for text in stops if text))
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
-        object.__setattr__(self, "logit_bias", tuple((int(token), float(bias)) for token, bias in self.logit_bias))
+        object.__setattr__(self, "logit_bias", _pairs(self.logit_bias))
         for token, bias in self.logit_bias:
             if token < 0 or not math.isfinite(bias):
                 raise UsageError(f"logit_bias of token {token} is {bias}, expected a finite number for a token id")
         if isinstance(self.positions, str):
             object.__setattr__(self, "positions", Positions.parse(self.positions))
 
+    def _check_types(self) -> None:
+        """A text where a number belongs is refused here by its name, rather than somewhere in the first step."""
+        for names, kind, expected in ((WHOLE, Integral, "a whole number"), (NUMBERS, Real, "a number")):
+            for name in names:
+                value = getattr(self, name)
+                if not isinstance(value, kind) and not (value is None and name in OPTIONAL):
+                    raise UsageError(f"{name} is {value!r:.40}, expected {expected}")
+        for text in (self.stop,) if isinstance(self.stop, str) else self.stop:
+            if not isinstance(text, str):
+                raise UsageError(f"stop has {text!r:.40}, expected texts")
+
     @property
     def greedy(self) -> bool:
         """Whether the likeliest token is always chosen, of logits as they are."""
         return self.temperature == 0 and self.repetition_penalty == 1 and not self.logit_bias
+
+
+def _pairs(biases: Sequence[tuple[int, float]] | Mapping[int, float]) -> tuple[tuple[int, float], ...]:
+    try:
+        pairs = biases.items() if isinstance(biases, Mapping) else biases
+        return tuple((int(token), float(bias)) for token, bias in pairs)
+    except (TypeError, ValueError):
+        raise UsageError(f"logit_bias is {biases!r:.60}, expected a number for each token id") from None
 
 
 class Options(TypedDict, total=False):
@@ -85,7 +110,7 @@ class Options(TypedDict, total=False):
     seed: int
     parallelism: float
     repetition_penalty: float
-    logit_bias: Sequence[tuple[int, float]]
+    logit_bias: Sequence[tuple[int, float]] | Mapping[int, float]
     max_tokens: int
     max_threads: int
     max_thread_tokens: int | None

@@ -17,6 +17,7 @@ from pasta.decoding.request import Request, RequestState
 from pasta.decoding.results import Result
 from pasta.decoding.runner import Runner, Update, runner_of
 from pasta.engine.base import Engine
+from pasta.errors import UsageError
 
 
 class HasEngine(Protocol):
@@ -91,6 +92,8 @@ def generate_all(
         >>> [result.text for result in pasta.generate_all(model, ["What is tea?", "What is coffee?"])]
     """
     engine = engine_of(model)
+    if isinstance(prompts, str):
+        raise UsageError("generate_all takes a list of prompts", "for one, call generate")
     shared = make_params(params, options)
     asked = [make_request(engine, prompt, shared, raw=raw, cache_salt=cache_salt) for prompt in prompts]
     requests = [choice for request in asked for choice in _choices(request)]
@@ -185,7 +188,10 @@ def replay(
 
 
 def engine_of(model: HasEngine | Engine) -> Engine:
-    return model.engine if hasattr(model, "engine") else model
+    engine = model.engine if hasattr(model, "engine") else model
+    if not hasattr(engine, "vocabulary"):
+        raise UsageError(f"the model is {model!r:.60}, expected a loaded one", "pass what pasta.load() gives")
+    return engine
 
 
 # -- the ways of waiting ----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ Message = Mapping[str, str]  # its `role` and its `content`
 UNLIMITED = 1 << 40
 
 Prompt = str | Sequence[Message] | Sequence[int]
+EXPECTED = "a question, a conversation (a list of role and content), token ids, or a list of these"
 
 
 def make_request(
@@ -64,12 +65,16 @@ def replay_options(options: Options) -> Options:
 def encode_prompt(engine: Engine, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
     """The prompt's tokens, checked. A text is a question to a chat model; `raw` takes it to the letter."""
     ids: Sequence[int]
+    if isinstance(prompt, bytes | Mapping) or not hasattr(prompt, "__len__"):
+        raise UsageError(f"the prompt is {prompt!r:.40}", hint=f"expected {EXPECTED}")
     if isinstance(prompt, str):
+        _check_text(prompt, "the prompt")
         if not prompt.strip():
             raise UsageError("the prompt is empty", hint="pass a question")
         text = engine.vocabulary
         ids = text.encode_text(prompt) if raw else text.encode_chat([{"role": "user", "content": prompt}])
     elif _is_conversation(prompt):
+        _check_messages(prompt)
         ids = engine.vocabulary.encode_chat(prompt)
     else:
         ids = _check_ids(prompt, len(engine.vocabulary))
@@ -86,11 +91,32 @@ def encode_prompt(engine: Engine, prompt: Prompt, *, raw: bool = False) -> tuple
 
 def are_several(prompt: Prompt | Sequence[Prompt]) -> TypeGuard[Sequence[Prompt]]:
     """Whether this is a list of prompts rather than one."""
-    return not isinstance(prompt, str) and len(prompt) > 0 and not isinstance(prompt[0], int | Mapping)
+    if isinstance(prompt, str | bytes | Mapping) or not hasattr(prompt, "__len__") or not len(prompt):
+        return False
+    return not isinstance(prompt[0], Mapping) and not hasattr(prompt[0], "__index__")
 
 
 def _is_conversation(prompt: Sequence[Message] | Sequence[int]) -> TypeGuard[Sequence[Message]]:
     return len(prompt) > 0 and isinstance(prompt[0], Mapping)
+
+
+def _check_messages(messages: Sequence[Message]) -> None:
+    for index, message in enumerate(messages):
+        for field in ("role", "content"):
+            if not isinstance(message, Mapping) or not isinstance(message.get(field), str):
+                raise UsageError(
+                    f"messages[{index}] is {message!r:.80}", hint="expected a role and a content, both texts"
+                )
+            _check_text(message[field], f"messages[{index}].{field}")
+
+
+def _check_text(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{what} is no Unicode: character {error.start} is half of one ({text[error.start]!a})"
+        ) from None
 
 
 def _check_ids(ids: Sequence[object], size: int) -> list[int]:
@@ -98,7 +124,7 @@ def _check_ids(ids: Sequence[object], size: int) -> list[int]:
         if isinstance(token, bool) or not hasattr(token, "__index__"):
             raise UsageError(
                 f"the prompt's item {index} is {token!r:.40}, expected a token id",
-                hint="pass a question, a conversation (role and content), token ids, or a list of these",
+                hint=f"expected {EXPECTED}",
             )
         if not 0 <= token.__index__() < size:
             raise UsageError(f"the prompt's token {index} is {token}, expected 0 to {size - 1}, the model's tokens")

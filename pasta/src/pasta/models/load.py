@@ -56,7 +56,7 @@ def load_model(
     """
     import torch
 
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = find_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     chosen = None if dtype is None else as_dtype(dtype)
     loaded = read_folder(resolve(name, base), place, chosen)
     if tags:
@@ -64,6 +64,18 @@ def load_model(
 
         add_tags(loaded.model, loaded.vocabulary)
     return loaded
+
+
+def find_device(device: torch.device | str) -> torch.device:
+    """Refuses a device that torch does not know, was not built for, or does not find."""
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise UsageError(f"cannot use the device {str(device)!r}: {reason}", "leave it out to pick one") from None
+    return torch.device(device)
 
 
 def read_folder(folder: ModelFolder, device: torch.device, dtype: torch.dtype | None) -> LoadedModel:
