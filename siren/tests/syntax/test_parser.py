@@ -89,6 +89,7 @@ def test_rendered_error_has_line_and_caret() -> None:
         "p.si:2:4: syntax: unexpected `*`; expected an expression",
         "   2 | x ** 2",
         "     |    ^",
+        "  hint: there is no power operator; write `x * x`, or `pow(x, n)`",
     ]
 
 

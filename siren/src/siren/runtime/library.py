@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -23,9 +24,12 @@ from siren.runtime.values import (
     describe,
     list_of,
 )
-from siren.symbolic.algebra import add, div, mul, operation, sub
+from siren.symbolic.algebra import add, div, mul, operation, power, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Expr
+
+# A power up to this is multiplied out.
+_LARGEST_PRODUCT: Final = 8.0
 
 # Operators --------------------------------------------------------------------------------------------------
 
@@ -181,6 +185,13 @@ def span(low: Value, high: Value) -> Value:
     return list_of([float(i) for i in range(math.ceil(low), math.ceil(high))])
 
 
+def raised(x: Value, n: Value) -> Value:
+    """A small whole power is a product, of which more is known than of a power."""
+    if type(n) is float and abs(n) <= _LARGEST_PRODUCT and n.is_integer():
+        return power(x, int(n))
+    return operation("pow", (x, n))
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "pair": lambda a, b: (a, b),
     "lst": lambda *items: list_of(list(items)),
@@ -189,6 +200,10 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "sqrt": lambda a: operation("sqrt", (a,)),
     "sin": lambda a: operation("sin", (a,)),
     "cos": lambda a: operation("cos", (a,)),
+    "tan": lambda a: operation("tan", (a,)),
+    "atan2": lambda y, x: operation("atan2", (y, x)),
+    "pow": raised,
+    "floor": lambda a: operation("floor", (a,)),
     "abs": lambda a: operation("abs", (a,)),
     "min": lambda a, b: operation("min", (a, b)),
     "max": lambda a, b: operation("max", (a, b)),

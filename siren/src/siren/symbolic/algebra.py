@@ -226,6 +226,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
+    "atan2": np.arctan2,
+    "pow": np.power,
+    "floor": np.floor,
     "abs": np.abs,
     "min": np.minimum,
     "max": np.maximum,
@@ -299,6 +303,8 @@ def substitute(expr: Expr, values: Mapping[Variable, Expr]) -> Expr:
 
 
 def power(expr: Expr, exponent: int) -> Expr:
+    if exponent == 0:
+        return 1.0
     if exponent < 0:
         return div(1.0, power(expr, -exponent))
     result = expr

@@ -26,7 +26,9 @@ _OTHER_NAMES: Final = {
     "length": "List.len", "hd": "List.hd", "head": "List.hd", "tl": "List.tl",
     "tail": "List.tl", "rev": "List.rev", "range": "List.range",
     "read": "File.read", "ln": "log", "List.length": "List.len", "List.head": "List.hd",
-    "List.tail": "List.tl", "List.fold": "fold",
+    "List.tail": "List.tl", "List.fold": "fold", "sum": "fold", "List.sum": "fold", "power": "pow",
+    "arctan2": "atan2", "cauchy": "student_t", "half_normal": "truncated_gaussian",
+    "multivariate_normal": "mv_gaussian", "mvnormal": "mv_gaussian",
 }  # fmt: skip
 
 

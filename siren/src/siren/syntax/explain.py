@@ -95,6 +95,9 @@ def _spoken(expected: set[str], grammar: Lark) -> str:
     return " or ".join(phrases) if len(phrases) < 3 else ", ".join(phrases[:-1]) + " or " + phrases[-1]
 
 
+_POWER = "there is no power operator; write `x * x`, or `pow(x, n)`"
+
+
 def _character_hint(error: UnexpectedCharacters, source: Source) -> str | None:
     rest = source.line(error.line)[error.column - 1 :]
     hints = {
@@ -105,8 +108,8 @@ def _character_hint(error: UnexpectedCharacters, source: Source) -> str | None:
         '"': "this string is not closed on its line",
         "&": "`and` is written `&&`",
         "|": "`or` is written `||`",
-        "%": "there is no remainder operator",
-        "^": "there is no power operator; write `x * x`, or `exp(n * log(x))`",
+        "%": "there is no remainder operator; write `x - n * floor(x / n)`",
+        "^": _POWER,
     }
     return next((hint for start, hint in hints.items() if rest.startswith(start)), None)
 
@@ -119,6 +122,10 @@ def _token_hint(token: Token, history: Sequence[Token] | None, expected: set[str
         return f"`{text}` is a keyword; choose another name"
     if text == "=" and expected >= _EXPRESSION_STARTS:
         return "equality is written with a single `=`"
+    if text == previous == "*":
+        return _POWER
+    if text == "in" and "$END" in expected:
+        return "an `in` belongs to a `let` or a `val`: a random variable is `let x <- gaussian(0, 1) in ...`"
     if "ELSE" in expected:
         return "every `if` needs an `else`; use `else ()` to do nothing"
     if text in {"and", "or"}:
