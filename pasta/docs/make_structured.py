@@ -88,11 +88,11 @@ SLACK = 0.02  # of the fields, that parallel may have fewer right
 
 CHOOSING = """### Choosing the mode by a trial
 
-No mode chooses by itself. Where right answers are at hand, a few prompts tell: with the first {trial} of each set decoded both
-ways, and the rest of it in parallel unless more than {slack:.0f} points were lost there, the first model's rows above give
-{points:+.1f} points against sequentially with {fewer:.2f} times fewer steps, where all in parallel gives {all_points:+.1f} with
-{all_fewer:.2f}. Sequential were then {sequential}. A choice without right answers, by how far the two ways agree, has not
-been tried.
+No mode chooses by itself. Where right answers are at hand, a few prompts tell: with the first {trial} of each set
+decoded both ways, and the rest of it in parallel unless more than {slack:.0f} points were lost there, the first model's
+rows above give {points:+.1f} points against sequentially with {fewer:.2f} times fewer steps, where all in parallel
+gives {all_points:+.1f} with {all_fewer:.2f}. Sequential were then {sequential}. A choice without right answers, by how
+far the two ways agree, has not been tried.
 """
 
 SPEED = """## Speed: objects of eight fields or more
@@ -122,11 +122,11 @@ WHO = {"random": "a random model of two layers, with the default model's tokens 
 SPEED_NOTES = """Three times was hoped for, and the steps would give it. But an object alone spent most of its time
 before and beside its steps, the same in both modes: about 80 ms, where 32 objects together take 11 to 20 ms each.
 
-Since then the cause was looked for without a GPU. The host's own work for an object of ten fields is 2.5 ms (one aarch64
-core: prompt and plan 1.7, threads 0.4, result 0.4), and an object takes as many passes as it has steps, and the
-prompt's: all threads' keys run together in the pass after it. What is left is that pass, and in it attention: torch 2.11
-on Hopper asks cuDNN first, which makes an execution plan for every new length of a prompt and keeps it by thread, and
-each call then had a thread of its own
+Since then the cause was looked for without a GPU. The host's own work for an object of ten fields is 2.5 ms (one
+aarch64 core: prompt and plan 1.7, threads 0.4, result 0.4), and an object takes as many passes as it has steps, and the
+prompt's: all threads' keys run together in the pass after it. What is left is that pass, and in it attention: torch
+2.11 on Hopper asks cuDNN first, which makes an execution plan for every new length of a prompt and keeps it by thread,
+and each call then had a thread of its own
 ([pytorch#155958](https://github.com/pytorch/pytorch/pull/155958) is about such plans). The engine no longer lets torch
 ask cuDNN, its thread stays, and a prompt alone is laid out without gathers. **The figures above are from before; none
 of this has been timed on a GPU yet.**
