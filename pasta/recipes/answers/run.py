@@ -44,9 +44,9 @@ STAGES = (
     Stage("sample", 190, "2.4 million tokens of answers to problems and chats, at 15,000 a second"),
     Stage("chats", 0, "marks the answers to chats by their structure"),
     Stage("bundle", 0, "marks the other answers, and puts right ones together"),
-    Stage("train", 110, "LoRA on both: an epoch of 3 million tokens at 40,000 a second, 35 s to begin"),
-    Stage("baseline", 90, "the same without tags"),
-    Stage("apar", 90, "the same without syncs"),
+    Stage("train", 120, "LoRA on both: an epoch of 3 million tokens at 40,000 a second, and 45 s to begin"),
+    Stage("baseline", 120, "the same without tags"),
+    Stage("apar", 120, "the same without syncs"),
     Stage(
         "evaluate", 200, "baseline and model on eight tasks, 0.8 million tokens each at 10,000 a second; then others"
     ),
@@ -54,6 +54,7 @@ STAGES = (
     Stage("preference", 150, "stage two from `pasta`, scored by what is right: 0.8 million tokens, 40 s of training"),
     Stage("preference-baseline", 150, "stage two from `baseline`, so that both had it"),
     Stage("report", 0, "marks what was evaluated; tables, and rows without words"),
+    Stage("package", 0, "the adapter as a package for pip, with its card (--name, --base)"),
     Stage("pack", 15, "what should come back, in files of at most 15 MiB"),
 )
 LIMIT_S, STAGE_S = 22 * 60, 10 * 60
@@ -170,7 +171,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
     print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
 
 
-READING_S = 35  # of a training's time: the model, the data, the first compiled step
+READING_S = 45  # of a training's time: the model, the data, the first compiled step
 
 
 def run_preference(options: argparse.Namespace) -> None:
@@ -322,6 +323,17 @@ def run_report(options: argparse.Namespace) -> None:
         print(f"\n{questions.name}\n{table(task_rows(summary, questions.name))}")
 
 
+def run_package(options: argparse.Namespace) -> None:
+    from package import package
+
+    if not (options.name and options.base):
+        print("no --name and --base: no package is made")
+        return
+    to = options.to or options.out / "package"
+    made = package(options.out / options.chosen, options.out / "eval", to, name=options.name, base=options.base)
+    print(f"{made}\npip install {to}, then: pasta generate --model {options.name} …")
+
+
 def run_pack(options: argparse.Namespace) -> None:
     from pack import pack
 
@@ -375,7 +387,10 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--models", help="measure these alone, with commas: baseline, pasta, untagged, …")
     out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")
     out.add_argument("--eval-tokens", type=int, default=1536, help="tokens an answer, where it is measured")
-    out.add_argument("--to", type=Path, help="where the packed files go (OUT/packed)")
+    out.add_argument("--to", type=Path, help="where packed files (OUT/packed) or the package (OUT/package) go")
+    out.add_argument("--name", help="what the packaged adapter is to be called")
+    out.add_argument("--base", help="the packaged adapter's base, by its id on the hub")
+    out.add_argument("--chosen", default="pasta", help="the adapter under OUT to package (%(default)s)")
     return out
 
 

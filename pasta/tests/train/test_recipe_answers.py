@@ -17,7 +17,7 @@ from pasta.lang import parse, plain
 from pasta.tasks.marking import mark
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
-MODULES = ("run", "sample", "right", "bundles", "pack")
+MODULES = ("run", "sample", "right", "bundles", "package", "pack")
 Run = Callable[..., str]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -181,6 +181,48 @@ def test_packing_cuts_one_archive_and_leaves_out_what_is_least(
     monkeypatch.setattr(pack, "MOST", 4)
     pack.pack(out, tmp_path / "less")
     assert "left out: apar/adapter_model.safetensors" in capsys.readouterr().out
+
+
+def test_a_packaged_adapter_is_a_model_by_its_name(
+    tmp_path: Path, run: Run, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip would install it, over a base that is somewhere else than on the hub."""
+    import tomllib
+
+    import pasta
+    from adapters import make_adapter
+    from pasta.models import load_model
+
+    out = tmp_path / "out"
+    make_adapter(load_model(base, device="cpu", tags=True), out / "pasta")
+    config = {"model": "/somewhere/tiny-q4_k_m.gguf", "learning_rate": 3e-4}
+    training = {"config": config, "examples": 10, "tagged": 6, "steps": 2, "tokens": 1000, "seconds": 1.5}
+    (out / "pasta" / "training.json").write_text(json.dumps(training))
+    share = {"value": 0.5, "low": 0.4, "high": 0.6, "prompts": 9}
+    names = ("score", "over_reference", "forking", "syncing", "theoretical_speedup", "length_factor")
+    told = {"blocks": 9, "correlation": 0.75, "within_one": 0.6, "within_one_constant": 0.3}
+    found = {**dict.fromkeys(names, share), "parts": 1000, "end": None, "realised_speedup": None, "promises": told}
+    (out / "eval").mkdir()
+    (out / "eval" / "summary.json").write_text(json.dumps({"tasks": {"several4-sums": {"pasta": found}}}))
+    assert "no package is made" in run("package")
+    run("package", "--name", "tiny-1.5b-pasta", "--base", "Somebody/Tiny-1.5B")
+    project = tomllib.loads((out / "package" / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pasta.adapters"] == {"tiny-1.5b-pasta": "tiny_1_5b_pasta"}
+    card = (out / "package" / "src" / "tiny_1_5b_pasta" / "README.md").read_text()
+    for words in (
+        "| several4-sums | 1000 | 50.0 [40.0, 60.0] |",
+        "correlation 0.75",
+        "has not been measured",
+        "rank 4",
+    ):
+        assert words in card
+    about = out / "package" / "src" / "tiny-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pasta.adapters]\ntiny-1.5b-pasta = tiny_1_5b_pasta\n")
+    monkeypatch.syspath_prepend(out / "package" / "src")
+    model = pasta.load("tiny-1.5b-pasta", base=base, device="cpu")
+    assert pasta.generate(model, "Hm?", max_tokens=4).model == "tiny-1.5b-pasta"
 
 
 def test_the_adapter_of_a_model_of_one_and_a_half_billion_weights_is_small() -> None:

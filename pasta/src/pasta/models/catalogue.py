@@ -76,7 +76,8 @@ def resolve_whole(name: str) -> ModelFolder:
     if name.startswith("gguf-") and (kept := store.models_root() / name).is_dir():
         return ModelFolder(name, kept, "gguf", name)
     if not hub.is_id(name) or path.suffix.lower() == ".gguf":
-        raise UnknownModel(f"unknown model {name!r}: no such file or folder", "see: pasta models")
+        hint = "see: pasta models; an adapter that comes as a package of its own is installed with pip first"
+        raise UnknownModel(f"unknown model {name!r}: no such file or folder", hint)
     return ModelFolder(name, hub.folder(name), "huggingface", name)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainingArguments
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.checked import ensure_checked
@@ -25,20 +25,27 @@ from pasta.train.attention import check_windows
 from pasta.train.config import Weights
 
 
-def load_trainable(name: str, length: int, base: str | None = None, weights: Weights = "float32") -> LoadedModel:
-    """A model on the CPU, with which rows of `length` tokens can be trained; an adapter is merged.
+def load_trainable(
+    name: str, length: int, base: str | None = None, weights: Weights = "float32", device: torch.device | str = "cpu"
+) -> LoadedModel:
+    """A model with which rows of `length` tokens can be trained; an adapter is merged.
 
     Refused is what the engine could not decode afterwards: its attention would not be what was trained.
     """
     if weights == "4bit":
         loaded = load_in_4_bits(resolve(name, base))
     else:
-        loaded = load_model(name, device="cpu", dtype="float32" if weights == "auto" else weights, base=base)
+        loaded = load_model(name, device=device, dtype="float32" if weights == "auto" else weights, base=base)
     engine = NativeEngine(loaded.model, loaded.vocabulary, name=loaded.name, slots=NEEDS_SLOTS)
     if weights != "4bit":  # which rounds too coarsely to be compared
         ensure_checked(engine, loaded.folder)
     check_windows(engine.calls, min(length, engine.context), name)
     return loaded
+
+
+def reading_device(arguments: TrainingArguments) -> torch.device:
+    """Where weights are read to: at once where they are trained, unless several processes are to share them out."""
+    return arguments.device if arguments.world_size == 1 else torch.device("cpu")
 
 
 def load_in_4_bits(folder: ModelFolder) -> LoadedModel:

@@ -23,7 +23,7 @@ from pasta.models.lora import check_peft, new_adapter, open_adapter
 from pasta.models.positions import trained_positions
 from pasta.train.attention import choose_attention
 from pasta.train.head import target_logits
-from pasta.train.model import load_trainable
+from pasta.train.model import load_trainable, reading_device
 from pasta.train.preference_batch import Key, Pair, layouts_of, make_pair_batch, make_response_batch, pair_rows
 from pasta.train.preference_config import LEARNING_RATES, PreferenceConfig
 from pasta.train.preference_loss import PairLosses, Policy, bonbon, policy_log_probs
@@ -47,13 +47,16 @@ class Learner:
         self.lora = config.method == "lora" or (config.method == "auto" and folder.base is not None)
         if self.lora:
             check_peft()
+        self.arguments = training_arguments(config, config.folder, lora=self.lora)
+        self.device = self.arguments.device
+        read_to = reading_device(self.arguments)
         goes_on = self.lora and folder.base is not None  # the adapter's updates stay beside the base's weights
         if goes_on:
             assert folder.base is not None
-            loaded = load_trainable(str(folder.base.path), config.max_length)
+            loaded = load_trainable(str(folder.base.path), config.max_length, device=read_to)
             self.base = base_of(folder.path)
         else:
-            loaded = load_trainable(name, config.max_length, place)
+            loaded = load_trainable(name, config.max_length, place, device=read_to)
             self.base = Base.of(folder)
         self.vocabulary = loaded.vocabulary
         self.model: Any = loaded.model
@@ -64,8 +67,6 @@ class Learner:
             self.model = new_adapter(loaded.model, tags, LORA_RANK, LORA_ALPHA)
         without_dropout(self.model)
         self.positions = trained_positions(loaded.model)
-        self.arguments = training_arguments(config, config.folder, lora=self.lora)
-        self.device = self.arguments.device
         self.flex = choose_attention(loaded.model, config.attention, self.device.type)
         loaded.model.config.use_cache = False
         self.shape: Shape | None = None  # of every batch, where attention is compiled

@@ -35,7 +35,14 @@ from pasta.train.answers import measure_answers
 from pasta.train.attention import choose_attention
 from pasta.train.config import SftConfig
 from pasta.train.examples import Examples, make_examples
-from pasta.train.model import check_output, check_room, choose_weights, load_trainable, train_rows
+from pasta.train.model import (
+    check_output,
+    check_room,
+    choose_weights,
+    load_trainable,
+    reading_device,
+    train_rows,
+)
 from pasta.train.plan import DataPlan, duration, no_tags, work_line
 from pasta.train.trackers import check_trackers
 from pasta.train.trainer import Rows, SegmentTrainer, inner, widest
@@ -71,7 +78,7 @@ def train(config: SftConfig) -> Summary:
     if config.lora:
         check_peft()
     set_seed(config.seed)  # before any new weight is drawn
-    loaded = load(config, on_gpu=arguments.device.type == "cuda")
+    loaded = load(config, arguments)
     vocabulary = loaded.vocabulary
     examples = load_examples(config.data, config.split, loaded, config)
     rows = make_rows(examples.layouts, config)
@@ -123,10 +130,11 @@ def train(config: SftConfig) -> Summary:
     return summary
 
 
-def load(config: SftConfig, *, on_gpu: bool) -> LoadedModel:
+def load(config: SftConfig, arguments: TrainingArguments) -> LoadedModel:
     """The model with its tags, and the position scheme written into its configuration."""
+    on_gpu = arguments.device.type == "cuda"
     weights = choose_weights(config.weights, resolve(config.model, config.base), frozen=config.lora, on_gpu=on_gpu)
-    loaded = load_trainable(config.model, config.max_length, config.base, weights)
+    loaded = load_trainable(config.model, config.max_length, config.base, weights, reading_device(arguments))
     positions = Positions.parse(config.positions)
     if not config.strip_tags:
         add_tags(loaded.model, loaded.vocabulary, positions.unit)
