@@ -155,7 +155,7 @@ def test_full_weights_stop_in_time_by_the_command_line(data, base, tmp_path, cap
         )
     assert end.value.code == 0
     report = json.loads(capsys.readouterr().out)
-    assert all(0 < fold["epochs"] < 1000 and fold["seconds"] < 10 for fold in report["training"])
+    assert all(0 < fold["epochs"] < 1000 and fold["seconds"] < 60 for fold in report["training"])
     assert (tmp_path / "fold-1" / "model.safetensors").is_file()
 
 
