@@ -185,6 +185,6 @@ def test_version_and_help() -> None:
 def test_as_a_process_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "p.si").write_text("1 +", encoding="utf-8")
     command = [sys.executable, "-m", "siren", "run", "p.si"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("p.si:1:4: syntax: the program ends too early")

@@ -109,10 +109,11 @@ def test_a_server_that_ends_in_the_middle():
 def test_keys_in_a_terminal(server):
     """Ctrl-C ends the answer alone and frees the server, Ctrl-C at the prompt clears the line, Ctrl-D leaves."""
     ours, theirs = pty.openpty()
+    python, option, code = PASTA
+    first = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "  # so that Ctrl-C reaches it
     process = subprocess.Popen(
-        [*PASTA, "chat", server.url, *OPTIONS, "--max-tokens", "2000"],
-        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, close_fds=True,
-        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # so that Ctrl-C reaches it
+        [python, option, first + code, "chat", server.url, *OPTIONS, "--max-tokens", "2000"],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"},
     )  # fmt: skip
     os.close(theirs)

@@ -18,7 +18,7 @@ from pasta.decoding.model import Model
 from pasta.decoding.prompts import make_request
 from pasta.decoding.runner import EngineFailed, Stopped, runner_of
 from pasta.engine.native import NativeEngine
-from support import PilotedEngine, Slow, Stepper, tiny_engine
+from support import PilotedEngine, Stepper, tiny_engine
 
 OPTIONS: dict[str, Any] = {"max_tokens": 40, "parallelism": 4.0}
 PROMPTS = [f"What is {n}?" for n in range(20)]
@@ -196,16 +196,14 @@ def test_a_request_that_was_preempted_goes_on_where_it_was() -> None:
     engine, roomy = small(512, 50), small(1 << 16, 50)
     options: dict[str, Any] = {"max_tokens": 250, "temperature": 0.9, "seed": 4}
     prompts = [f"Say {n}" for n in range(6)]
-    slow = Slow(engine)
-    outputs = [stream(engine, prompt, **options) for prompt in prompts]
-    slow.set()
-    texts = [next(output).text for output in outputs]  # all have begun
-    for index, output in enumerate(outputs):
-        texts[index] += "".join(step.text for step in output)
+    told: list[list[Any]] = [[] for _ in prompts]
+    requests = [make_request(engine, prompt, **options) for prompt in prompts]
+    states = runner_of(engine).submit(requests, lambda index, update: told[index].append(update))  # all at once
+    assert all(state.done.wait(300) for state in states)
     assert runner_of(engine).scheduler.preemptions > 0
     expected = generate_all(roomy, prompts, **options)
-    assert [output.result.tree for output in outputs] == [result.tree for result in expected]
-    assert texts == [result.text for result in expected]
+    assert [state.result().tree for state in states] == [result.tree for result in expected]
+    assert ["".join(step.text for step in steps[:-1]) for steps in told] == [result.text for result in expected]
 
 
 def test_a_request_that_ends_as_it_gives_way_is_gone() -> None:
@@ -233,19 +231,15 @@ def test_all_that_fit_now_run_at_once() -> None:
     """Admission asks for what is needed now, not for the longest answer that there could be."""
     engine = tiny_engine(slots=16 * 256)
     prompts = [f"What is {n}?" for n in range(16)]
-    steps, step = threading.Semaphore(0), engine.step
+    requests = [make_request(engine, prompt, max_tokens=2000) for prompt in prompts]
+    runner, all_run = runner_of(engine), threading.Event()
 
-    def counted() -> Any:
-        assert steps.acquire(timeout=300)
-        return step()
+    def look(index: int, update: Any) -> None:
+        if runner.running == 16:
+            all_run.set()
 
-    engine.step = counted  # type: ignore[method-assign]
-    streams = [stream(engine, prompt, max_tokens=2000) for prompt in prompts]
-    steps.release(100)
-    for each in streams:
-        next(each)
-    assert runner_of(engine).running == 16
-    steps.release(10_000)
-    for each in streams:
-        each.close()
+    states = runner.submit(requests, look)
+    assert all_run.wait(300)
+    runner.cancel(states)
+    assert all(state.done.wait(300) for state in states)
     assert engine.pool.free_slots == engine.pool.slots

@@ -26,6 +26,7 @@ FORKING = {"temperature": 1.0, "seed": 2, "max_tokens": 200, "pasta": {"parallel
 
 LONG_S = 120.0  # what takes longer does not happen any more, on the busiest machine
 
+HEARTBEAT = ": waiting"  # of a stream on a machine that is so busy that nothing comes for a while
 EMPTY_MESSAGES = b'{"messages":[' + b"{}," * 330_000 + b"{}]}"  # 1 MB
 LONG_PROMPT = b'{"prompt":"' + b"long " * 780_000 + b'"}'  # 3.9 MB
 # A request, and what a client may have sent when it falls silent.
@@ -61,6 +62,7 @@ def events_of(stream: str) -> list[dict[str, Any]]:
     """A stream's chunks; it must end as OpenAI's does."""
     *events, done, rest = stream.split("\n\n")
     assert (done, rest) == ("data: [DONE]", "")
+    events = [event for event in events if event != HEARTBEAT]
     assert all(event.startswith("data: ") for event in events)
     return [json.loads(event.removeprefix("data: ")) for event in events]
 
