@@ -11,7 +11,7 @@ from pasta.engine.load import load_engine
 PROMPTS = [
     "Name three fruits and describe each.",
     "Why is the sky blue?",
-    "Nenne drei Städte in Deutschland.",
+    "Wie heißt du?",
     "Give two tips for sleeping well.",
 ]
 TOKENS = 40
