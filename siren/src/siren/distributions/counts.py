@@ -20,6 +20,11 @@ def log_choose(n: Numbers, k: Numbers) -> Numbers:
     )
 
 
+def whole(n: Numbers) -> Any:
+    """Whole numbers as integers, which a generator insists on."""
+    return n.astype(np.int64) if isinstance(n, np.ndarray) else int(n)
+
+
 class Count(Distribution):
     discrete = True
     support = COUNT
@@ -31,7 +36,7 @@ class Binomial(Count):
     parameters = (Parameter("n", COUNT), Parameter("p", PROBABILITY))
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        return rng.binomial(np.asarray(p[0], dtype=np.int64), np.clip(p[1], 0, 1), size).astype(float)
+        return rng.binomial(whole(p[0]), np.clip(p[1], 0, 1), size).astype(float)
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
         n, q = p

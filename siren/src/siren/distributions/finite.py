@@ -84,12 +84,10 @@ class Categorical(Distribution):
         return self.parameters[2 if place else 0]
 
     def wrong(self, *p: Numbers) -> str | None:
-        off = np.max(np.abs(np.subtract(sum(p[1:]), 1.0)))
-        return (
-            None
-            if off < 1e-6
-            else f"the probabilities of a categorical must sum to 1; they are off by {off:g}"
-        )
+        off = np.abs(np.subtract(sum(p[1:]), 1.0))
+        if np.all(np.less(off, 1e-6)):
+            return None
+        return f"the probabilities of a categorical must sum to 1; they are off by {np.max(off):g}"
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         u = rng.random(size)

@@ -20,7 +20,7 @@ class Laplace(Distribution):
         return rng.laplace(p[0], p[1], size)
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
-        return -np.abs(np.subtract(x, p[0])) / p[1] - np.log(2 * np.asarray(p[1]))
+        return -np.abs(np.subtract(x, p[0])) / p[1] - np.log(np.multiply(2.0, p[1]))
 
     def mean(self, *p: Numbers) -> Numbers:
         return p[0]

@@ -44,7 +44,7 @@ class TruncatedGaussian(Distribution):
         return np.clip(draw, p[2], p[3])
 
     def inside(self, x: Numbers, *p: Numbers) -> Any:
-        return (np.asarray(x) >= p[2]) & (np.asarray(x) <= p[3])
+        return np.greater_equal(x, p[2]) & np.less_equal(x, p[3])
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
         off = np.subtract(x, p[0])
@@ -72,7 +72,7 @@ def _standard(*p: Numbers) -> tuple[Any, Any]:
 def _lower_half(*p: Numbers) -> tuple[Any, Any, Any]:
     """The standardised interval, turned over to where the distribution function does not round to 1."""
     a, b = _standard(*p)
-    flip = np.asarray(a > 0)
+    flip = np.greater(a, 0.0)
     return np.where(flip, -b, a), np.where(flip, -a, b), np.where(flip, -1.0, 1.0)
 
 

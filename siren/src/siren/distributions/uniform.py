@@ -28,10 +28,10 @@ class Uniform(Distribution):
         return draw
 
     def inside(self, x: Numbers, *p: Numbers) -> Any:
-        return (np.asarray(x) >= p[0]) & (np.asarray(x) <= p[1])
+        return np.greater_equal(x, p[0]) & np.less_equal(x, p[1])
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
-        return np.broadcast_arrays(-np.log(np.subtract(p[1], p[0])), x)[0][()]
+        return -np.log(np.subtract(p[1], p[0]))
 
     def mean(self, *p: Numbers) -> Numbers:
         return 0.5 * (p[0] + p[1])

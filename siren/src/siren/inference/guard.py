@@ -144,7 +144,8 @@ def score(engine: Engine, dist: Dist, value: Outcome) -> Raw:
     total = np.add.reduce(score) if isinstance(score, np.ndarray) else score
     if -np.inf < total < np.inf:
         return score
-    score = np.broadcast_to(np.asarray(score, dtype=float), (engine.graph.scope.size,))
+    if not isinstance(score, np.ndarray):
+        score = np.broadcast_to(np.asarray(score, dtype=float), (engine.graph.scope.size,))
     nan, infinite = np.isnan(score), (score == np.inf) & _alive(engine)
     if infinite.any():
         message = f"the density of the {dist.family} is infinite at {_listed(values)}{_where(engine)}"
@@ -177,8 +178,9 @@ def _impossible(engine: Engine, dist: Dist, values: tuple[Expr, ...]) -> RunErro
 
 
 def _alive(engine: Engine) -> Any:
-    alive = np.asarray(engine.graph.log_weight) > -np.inf
-    return np.broadcast_to(alive, (engine.graph.scope.size,))
+    """The lanes that have a weight; one truth value if all have the same."""
+    weight = engine.graph.log_weight
+    return weight > -np.inf if isinstance(weight, np.ndarray) else np.bool_(bool(weight > -np.inf))
 
 
 def _rule_out(engine: Engine, lanes: Array, why: str) -> None:
