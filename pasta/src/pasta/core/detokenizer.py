@@ -115,6 +115,8 @@ class Detokenizer:
         return self._give(self._utf8.decode(b"", final=True))
 
     def _give(self, text: str) -> str:
+        if not self._lead:  # most have none, or have it behind them
+            return text
         given = without_lead(text, self._lead)
         self._lead = "" if given else self._lead[len(text) :]
         return given

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -294,7 +293,7 @@ class _Teller:
         self._stitcher = Stitcher(state.request.params.stop)
         self._lead = self._vocabulary.lead(state.request.prompt)  # until the first token has come
         self._texts: dict[int, Detokenizer] = {}
-        self._unsaid: Counter[int] = Counter()  # by thread: tokens whose text has not been told
+        self._unsaid: dict[int, int] = {}  # by thread: tokens whose text has not been told
         self._in_topic: set[int] = set()
 
     @property
@@ -322,10 +321,12 @@ class _Teller:
 
     def _tell(self, commands: Sequence[Command], events: list[Event]) -> None:
         for command in commands:
+            if type(command) is Put:  # most are
+                thread, token, position, _, inserted = command
+                events.append(TokenPut(thread, token, position, inserted))
+                self._write(thread, token, events)
+                continue
             match command:
-                case Put(thread, token, position, _, inserted):
-                    events.append(TokenPut(thread, token, position, inserted))
-                    self._write(thread, token, events)
                 case Fork(parent, child, topic, length):
                     self._in_topic.discard(parent)
                     self._stitcher.fork(parent, child)
@@ -354,14 +355,14 @@ class _Teller:
         elif thread not in self._in_topic:
             if thread not in self._texts:
                 self._texts[thread] = Detokenizer(self._vocabulary.octets, lead)
-            self._unsaid[thread] += 1
+            self._unsaid[thread] = self._unsaid.get(thread, 0) + 1
             if text := self._texts[thread].push(token):
                 self._say(thread, text, events)
 
     def _flush(self, thread: int, events: list[Event]) -> None:
         if thread in self._texts:
             text = self._texts.pop(thread).flush()
-            if text or self._unsaid[thread]:
+            if text or self._unsaid.get(thread):
                 self._say(thread, text, events)
 
     def _say(self, thread: int, text: str, events: list[Event]) -> None:
