@@ -14,6 +14,8 @@ import pytest
 from cli_support import PASTA, refused
 
 from chat_server import quiet_port
+from pasta.cli.serve import warm_up
+from support import tiny_engine
 
 
 @contextlib.contextmanager
@@ -102,3 +104,13 @@ def test_refusals(pasta, arguments, code, words):
 
 def test_a_model_is_named_once(pasta):
     refused(pasta("serve", "one", "--model", "other"), 2, "two models are named", "--model")
+
+
+def test_an_engine_is_prepared_before_it_is_served():
+    engine, steps = tiny_engine(), []
+    warm_up(engine)
+    assert engine.runner is None, "where there is nothing to prepare, nothing is decoded"
+    engine.prepare = lambda: steps.append(engine.runner.steps)  # type: ignore[attr-defined]
+    warm_up(engine)
+    assert len(steps) == 1 and steps[0] > 0
+    assert engine.pool.free_slots == engine.pool.slots

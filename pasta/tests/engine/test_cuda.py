@@ -212,6 +212,20 @@ def test_greedy_equals_the_engine_on_the_cpu(family: str, positions: str) -> Non
         assert engine.pool.free_slots == engine.pool.slots
 
 
+def test_an_engine_that_was_prepared_captures_nothing_more() -> None:
+    from pasta.engine.cuda.engine import CudaEngine
+
+    model, vocabulary = tiny_trained_model("llama", 10)
+    prompts = ["Hello!", "Why?", "Name four fruits."]
+    options = {"max_tokens": 60, "parallelism": 2.0, "max_threads": 5}
+    expected = generate_all(CudaEngine(copy.deepcopy(model).cuda(), vocabulary, slots=4096), prompts, **options)
+    engine = CudaEngine(model.cuda(), vocabulary, slots=4096)
+    engine.prepare(16)
+    captured = engine.captured
+    assert [result.tree for result in generate_all(engine, prompts, **options)] == [each.tree for each in expected]
+    assert engine.captured == captured > 10
+
+
 def test_no_prompt_waits_for_a_plan() -> None:
     """cuDNN's attention makes a plan for every new length, in every thread: some 70 ms on an H200."""
     from torch.profiler import ProfilerActivity, profile

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl, Model
-from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged
+from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged, patiently
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
     from pasta.engine.base import Engine
 
 MAX_RUNNING, MAX_RUNNING_GPU = 16, 128
+WARM_UP_TOKENS = 16  # of a prompt
 HINT = 'install the server: pip install "pasta-decoding[torch,serve]"'
 
 
@@ -90,6 +91,7 @@ def command(
                 engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots
             )
         note_untagged(engine)
+        warm_up(engine)
         settings = Settings(
             host=host,
             keys=known,
@@ -112,6 +114,17 @@ def command(
 
         Server(engine, settings, announce).run_on(bound)
     say("the server has ended")
+
+
+def warm_up(engine: Engine) -> None:
+    """Does before the first client comes what would hold it up: on a GPU, compiling kernels and capturing graphs."""
+    prepare = getattr(engine, "prepare", None)
+    if prepare is not None:
+        from pasta.decoding.api import generate
+
+        with patiently("warming up"):
+            generate(engine, [0] * WARM_UP_TOKENS, max_tokens=2)
+            prepare()
 
 
 def at_once(engine: Engine) -> int:

@@ -1,11 +1,12 @@
 """The native engine on a GPU: steps are CUDA graphs over fused projections and a paged attention kernel.
 
 A step has static shapes: rows and tiles are rounded up to powers of two, and each such shape is captured once, when it
-first occurs. Prompts run beside it, with flash attention.
+first occurs, or all of them before (`prepare`). Prompts run beside it, with flash attention.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -125,6 +126,12 @@ class CudaEngine(NativeEngine):
     def captured(self) -> int:
         """How many shapes of steps have been captured so far: a step that captures one takes much longer."""
         return len(self._graphs) + len(self._choices)
+
+    def prepare(self, rows: int = GRAPH_ROWS) -> None:
+        """Captures every shape that a step of up to so many rows may have, before somebody waits for one of them."""
+        for shape in shapes_within(rows, self.decoder.heads // self.decoder.kv_heads):
+            if shape not in self._graphs:
+                self._graphs[shape] = self._capture(shape)
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -368,6 +375,17 @@ def cuda_request(row: Row) -> CudaRequest:
 
 def weight_bytes(model: PreTrainedModel) -> int:
     return sum(weight.numel() * weight.element_size() for weight in model.parameters())
+
+
+def shapes_within(rows: int, group: int) -> Iterator[Shape]:
+    """Every shape of steps of so many rows or fewer; `group` query heads share a key."""
+    for bucket in powers_of_two(1, power_of_two(rows)):
+        fewest = -(-(bucket // 2 + 1) // rows_in_a_tile(bucket, group))  # all rows are of one request
+        yield from (Shape(bucket, tiles) for tiles in powers_of_two(power_of_two(fewest), bucket))
+
+
+def powers_of_two(first: int, last: int) -> list[int]:
+    return [1 << power for power in range(first.bit_length() - 1, last.bit_length())]
 
 
 def power_of_two(count: int) -> int:
