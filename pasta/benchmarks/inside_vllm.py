@@ -1,9 +1,10 @@
-"""The figures of threads inside vLLM (docs/engines.md), on a GPU with vLLM 0.26.
+"""The figures of threads inside vLLM (docs/engines.md), on a GPU.
 
-    pasta export --output merged
+    pasta export merged
     python benchmarks/inside_vllm.py exact merged --json exact.json          # float32, against the native engine
-    python benchmarks/inside_vllm.py speed merged --json speed.json          # bfloat16: steps, replays, real answers
-    python benchmarks/inside_vllm.py shape llama-3-8b --json shape.json      # the same of random weights
+    python benchmarks/inside_vllm.py speed merged --json speed.json          # bfloat16: steps, replays, 64 users
+    python benchmarks/inside_vllm.py stock merged --json stock.json          # vLLM by itself: its steps, 64 users
+    python benchmarks/inside_vllm.py speed llama-3-8b --json shape.json      # a shape of random weights; stock likewise
 
 Run it twice and take the second: kernels and graphs are compiled when they are first met.
 """
@@ -32,6 +33,7 @@ from pasta.decoding.request import Request
 from pasta.engine.vllm.core import start_engine
 
 THREADS = (1, 4, 16, 32)
+USERS = 64
 TOPICS = (
     "fruits", "planets", "sports", "programming languages", "rivers", "trees", "hobbies", "spices", "inventions",
     "birds", "board games", "cities in Europe", "kinds of tea", "musical instruments", "vegetables",
@@ -101,6 +103,7 @@ def speed(inside: Inside, responses: int) -> dict[str, Any]:
         "step_ms": {threads: step_ms(inside, threads) for threads in THREADS},
         "step_ms_without_bursts": without_bursts(inside, lambda: {n: step_ms(inside, n) for n in THREADS}),
         "replays": replays(inside, responses),
+        "users": users(inside),
     }
 
 
@@ -152,6 +155,44 @@ def replays(inside: Inside, count: int) -> dict[str, Any]:
     }
 
 
+def users(inside: Inside) -> dict[str, float]:
+    """So many answers at once, the second of two rounds."""
+    prompts = list(itertools.islice(itertools.cycle(PROMPTS), USERS))
+    generate_all(inside.engine, prompts, max_tokens=256)
+    begun = time.perf_counter()
+    answers = generate_all(inside.engine, prompts, max_tokens=256)
+    return rate(sum(answer.tokens_total for answer in answers), time.perf_counter() - begun)
+
+
+def rate(tokens: int, seconds: float) -> dict[str, float]:
+    return {"tokens": tokens, "seconds": round(seconds, 3), "tokens_per_s": round(tokens / seconds)}
+
+
+def stock(folder: Path, **options: Any) -> dict[str, Any]:
+    """vLLM without the plug-in: a step of as many requests as there are threads, and as many users."""
+    from vllm import LLM
+    from vllm import SamplingParams as Params
+
+    llm = LLM(str(folder), dtype="bfloat16", max_model_len=8192, max_num_seqs=96, generation_config="vllm", **options)
+    draw = random.Random(1)
+
+    def seconds(width: int, context: int, tokens: int) -> float:
+        """Of so many requests, whose prompts are found in the cache."""
+        prompts = [{"prompt_token_ids": draw.choices(range(10, 250), k=context)} for _ in range(width)]
+        for count in (1, tokens):
+            begun = time.perf_counter()
+            llm.generate(prompts, Params(max_tokens=count, temperature=0.0, ignore_eos=True), use_tqdm=False)
+        return time.perf_counter() - begun
+
+    def step(width: int) -> float:
+        runs = [(seconds(width, 1000, 128) - seconds(width, 1000, 8)) / 120 for _ in range(3)]
+        return round(1e3 * statistics.median(runs), 3)
+
+    steps = {width: step(width) for width in THREADS}
+    seconds(USERS, 40, 200)
+    return {"step_ms": steps, "users": rate(200 * USERS, seconds(USERS, 40, 200))}
+
+
 def write_shape(name: str, folder: Path) -> Path:
     """A model of this shape without weights, its tags in a tokenizer of bytes."""
     vocabulary = Vocabulary(byte_tokenizer())
@@ -168,19 +209,21 @@ def write_shape(name: str, folder: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Threads inside vLLM.")
-    parser.add_argument("what", choices=["exact", "speed", "shape"])
-    parser.add_argument("model", help="A folder that pasta export wrote; for `shape`, the name of one.")
+    parser.add_argument("what", choices=["exact", "speed", "stock"])
+    parser.add_argument("model", help=f"A folder that pasta export wrote, or a shape: {', '.join(SHAPES)}.")
     parser.add_argument("--responses", type=int, default=50)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    if options.what == "exact":
-        report = exact(Path(options.model).resolve())
-    elif options.what == "speed":
-        report = speed(Inside(Path(options.model).resolve(), dtype="bfloat16"), options.responses)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            inside = Inside(write_shape(options.model, Path(folder)), dtype="bfloat16", load_format="dummy")
-            report = speed(inside, options.responses)
+    with tempfile.TemporaryDirectory() as scratch:
+        shape = options.model in SHAPES
+        folder = write_shape(options.model, Path(scratch)) if shape else Path(options.model).resolve()
+        load = {"load_format": "dummy"} if shape else {}
+        if options.what == "exact":
+            report = exact(folder)
+        elif options.what == "stock":
+            report = stock(folder, **load)
+        else:
+            report = speed(Inside(folder, dtype="bfloat16", **load), options.responses)
     print(json.dumps(report, indent=2))
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
