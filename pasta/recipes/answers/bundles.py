@@ -36,7 +36,7 @@ MOST = 400  # tokens of a block
 WANTED: dict[tuple[Task, bool], int] = {
     ("several", False): 1100,
     ("gather", False): 800,
-    ("chain", False): 400,
+    ("chain", False): 500,
     ("plain", False): 400,
     ("several", True): 250,
     ("gather", True): 250,
@@ -126,9 +126,8 @@ def examples(
     solved = [problem for problem in problems if (problem.id, free) in answers]
     if len(solved) < 6:
         return []
-    parts = wanted * (2 if task == "chain" else 1 if task == "plain" else 4)
     made = []
-    for drawn in draw_bundles(task, solved, parts=parts, seed=draw.randrange(1 << 30)):
+    for drawn in drawn_bundles(task, solved, wanted, draw.randrange(1 << 30)):
         bundle = replace(drawn, style=style)
         chosen = [draw.choice(answers[problem.id, free]) for problem in bundle.problems]
         if max(count(body_of(bundle, n, text)) for n, text in enumerate(chosen, start=1)) > MOST:
@@ -142,6 +141,16 @@ def examples(
              "forks": any(response.promises()), "task": as_task(bundle)}
         )  # fmt: skip
     return made
+
+
+def drawn_bundles(task: Task, problems: Sequence[Problem], wanted: int, seed: int) -> list[Bundle]:
+    """About so many. Of chains one half are pairs, and before the others stand problems that need nothing."""
+    if task != "chain":
+        return draw_bundles(task, problems, parts=wanted * (1 if task == "plain" else 4), seed=seed)
+    found = draw_bundles(task, problems, parts=wanted, seed=seed)
+    for size in (3, 4, 5):
+        found += draw_bundles(task, problems, size=size, parts=round(size * wanted / 6), seed=seed + size)
+    return found
 
 
 def have_own_names(bodies: Sequence[str]) -> bool:

@@ -47,9 +47,7 @@ STAGES = (
     Stage("train", 120, "LoRA on both: an epoch of 3 million tokens at 40,000 a second, and 45 s to begin"),
     Stage("baseline", 120, "the same without tags"),
     Stage("apar", 120, "the same without syncs"),
-    Stage(
-        "evaluate", 200, "baseline and model on eight tasks, 0.8 million tokens each at 10,000 a second; then others"
-    ),
+    Stage("evaluate", 200, "baseline and model on nine tasks, 0.8 million tokens each at 10,000 a second; then others"),
     Stage("timing", 170, "four in one, 1.5 s a prompt; then what needs all of them"),
     Stage("preference", 150, "stage two from `pasta`, scored by what is right: 0.8 million tokens, 40 s of training"),
     Stage("preference-baseline", 150, "stage two from `baseline`, so that both had it"),
@@ -79,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except PastaError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted: what was done is kept, and the same command goes on", file=sys.stderr)
+        sys.exit(130)
     print(f"{time.monotonic() - begun:.0f} s in all", flush=True)
 
 
@@ -107,7 +108,7 @@ def run_sample(options: argparse.Namespace) -> None:
     sample(
         options.model, need(options, "problems"), options.out, chat_prompts=options.chat_prompts,
         minutes=options.left / 60, device=options.device,
-        **given(options, "samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed"),
+        **given(options, "samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed", "part"),
     )  # fmt: skip
 
 
@@ -237,12 +238,12 @@ def sets(options: argparse.Namespace) -> list[QuestionSet]:
     from pasta.tasks.problem import read_problems
 
     files = {file: read_problems(file)[0].is_code for file in need(options, "tests")}
-    tasks = [("several", 4), ("gather", 0), ("chain", 0), ("plain", 0), ("several", 0)]
+    tasks = [("several", 4), ("gather", 0), ("chain", 0), ("chain", 4), ("plain", 0), ("several", 0)]
     found = [
         QuestionSet.of_task(None, task, file, size, options.parts)
         for task, size in tasks
         for file, is_code in files.items()
-        if not (is_code and (task, size) in (("chain", 0), ("several", 0)))
+        if not (is_code and (task, size) in (("chain", 0), ("chain", 4), ("several", 0)))
     ]
     if options.eval_prompts:
         found.append(QuestionSet.parse(options.eval_prompts))
@@ -374,6 +375,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--seed", type=int)
     out.add_argument("--limit", type=int, help="so many problems, or prompts, at most")
     out.add_argument("--batch", type=int, help="answers at once")
+    out.add_argument("--part", help="draw this part of the answers: 0/2 in the first of two processes")
     out.add_argument("--samples", type=int, help="answers a problem and style (1)")
     out.add_argument("--code-samples", type=int, help="answers a function (3)")
     out.add_argument("--max-tokens", type=int, help="tokens an answer, of samples (400) and of stage two (1200)")

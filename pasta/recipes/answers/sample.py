@@ -78,10 +78,14 @@ def sample(
     chat_tokens: int = 600,
     temperature: float = 0.7,
     seed: int = 0,
+    part: str = "0/1",
     minutes: float = 0.0,
     device: str | None = None,
 ) -> None:
-    """A row for each answer, written as it comes, in random order: it may stop anywhere, and goes on from there."""
+    """A row for each answer, written as it comes, in random order: it may stop anywhere, and goes on from there.
+
+    One core feeds a GPU only so fast: several processes may each draw a `part`, into folders of their own.
+    """
     begun = time.monotonic()
     until = begun + 60 * minutes if minutes else float("inf")
     every = [
@@ -89,9 +93,11 @@ def sample(
     ]
     if chat_prompts:
         every += chats(chat_prompts, limit or chat_limit, chat_tokens, seed)
+    random.Random(seed).shuffle(every)
+    number, parts = map(int, part.split("/"))
+    every = every[number::parts]
     done = {(file, *(row[name] for name in names)) for file, names in KEYS.items() for row in read_lines(out / file)}
     left = [one for one in every if one.key not in done]
-    random.Random(seed).shuffle(left)
     if not left:
         say(f"{out} holds all {len(every)} answers")
         return
@@ -99,11 +105,11 @@ def sample(
     say(f"{len(left)} answers to draw, {len(done)} are there; the model took {time.monotonic() - begun:.0f} s")
 
     def requests() -> Iterator[tuple[Try, Request]]:
-        for number, one in enumerate(left):
+        for place, one in enumerate(left):
             ids = engine.vocabulary.encode_chat([{"role": "user", "content": one.prompt}])
             if len(ids) > LONGEST_PROMPT and one.file == CHATS:
                 continue
-            own = seed * 1_000_003 + number + len(done)
+            own = (seed * 1_000_003 + place + len(done)) * parts + number
             yield one, make_request(engine, ids, max_tokens=one.tokens, temperature=temperature, seed=own, plain=True)
 
     fresh: dict[str, list[dict[str, Any]]] = {file: [] for file in KEYS}

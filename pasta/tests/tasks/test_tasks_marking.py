@@ -9,7 +9,7 @@ import pytest
 from tasks_texts import FUNCTIONS, SUMS, write_problems
 
 from pasta.errors import UsageError
-from pasta.lang import Promise, Sync, check, plain, print_response
+from pasta.lang import Promise, Sync, Text, check, plain, print_response
 from pasta.tasks.bundle import Bundle, links_of, plain_prompt
 from pasta.tasks.compose import body_of, compose
 from pasta.tasks.drawing import draw_bundles
@@ -75,11 +75,23 @@ def test_a_chain_cannot_be_solved_without_its_first_answer(tmp_path: Path) -> No
     chains = draw_bundles("chain", given, parts=6)
     for chain in chains:
         first, second = chain.problems
-        [text] = chain.links
+        text = chain.link
         assert text.count("X") == second.text.count("X") + 1
         assert text.replace("X", str(int(first.answer or 0)), 1) == second.text
         assert "(X is the answer to Problem 1)" in chain.prompt and second.text not in chain.prompt
     assert body_of(chains[0], 2, chains[0].problems[1].solution).startswith("X is ")
+
+
+def test_what_stands_before_a_chain_forks_and_its_end_waits(tmp_path: Path) -> None:
+    given = problems(tmp_path, SUMS)
+    for chain in draw_bundles("chain", given, size=4, parts=12):
+        assert len(set(chain.problems)) == 4 and "Problem 4 (X is the answer to Problem 3)" in chain.prompt
+        response = compose(chain, [problem.solution for problem in chain.problems], tokens)
+        assert [type(node) for node in response.nodes if not isinstance(node, Text)] == [Promise] * 3 + [Sync]
+        assert response.nodes[-1].text.startswith("\n\n**Problem 4**\nX is ")
+        assert mark(chain.question("0").row, plain(response)).parts == (True,) * 4
+    with pytest.raises(UsageError, match="a chain of 99 problems"):
+        draw_bundles("chain", given, size=99)
 
 
 def test_only_a_number_that_is_used_once_can_be_left_out() -> None:

@@ -73,6 +73,15 @@ def test_sampling_writes_as_it_goes_and_goes_on(tmp_path: Path, run: Run, prompt
     assert len({row["prompt"] for row in lines(chats)}) >= 3
 
 
+def test_processes_draw_parts_that_make_up_the_whole(tmp_path: Path, run: Run) -> None:
+    keys = []
+    for part in ("0/2", "1/2"):
+        out = tmp_path / part.replace("/", "-")
+        run("sample", "--max-tokens", "4", "--limit", "2", "--code-samples", "1", "--part", part, "--out", str(out))
+        keys += [tuple(row[name] for name in ("code", "id", "style", "free")) for row in lines(out / "answers.jsonl")]
+    assert len(keys) == len(set(keys)) == 8
+
+
 def test_what_was_drawn_is_marked_once_and_its_name_may_be_its_own(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,8 +146,11 @@ def test_bundles_are_right_marked_and_partly_without_tags(tmp_path: Path, run: R
         assert row["forks"] == any(response.promises())
         if row["kind"].startswith("gather") and row["forks"]:
             assert row["response"].count("<sync/>") == 1
-        if row["kind"].startswith(("chain", "plain")):
+        is_pair = row["prompt"].startswith("Solve these 2 problems.") and "(X is the answer" in row["prompt"]
+        if row["kind"].startswith("plain") or is_pair:
             assert not row["forks"]
+        elif row["kind"] == "chain of numbers":
+            assert row["forks"] and row["response"].count("<sync/>") == 1
     untagged = [row for row in rows if row["kind"].endswith("without tags")]
     assert len(untagged) >= 0.1 * sum(row["forks"] for row in rows)
     for own, apar in zip(lines(out / "annotated.jsonl"), lines(out / "apar.jsonl"), strict=True):

@@ -11,9 +11,12 @@ summary.json  report/            all figures, and what people look at
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from pasta.data.lines import Row, read_json, read_lines, write_json
 from pasta.errors import UsageError
@@ -74,32 +77,41 @@ class RunFolder:
         self, models: list[Contestant], sets: list[QuestionSet], settings: Mapping[str, Any], machine: Mapping[str, Any]
     ) -> None:
         """Notes what takes part, and refuses what would mix answers made in different ways."""
-        record = self.record
         kept = {"models": {c.name: str(c) for c in models}, "prompts": {s.name: s.source for s in sets}}
-        for kind, fresh in (*kept.items(), ("settings", settings)):
-            for name, value in fresh.items():
-                known = record[kind].setdefault(name, value)
-                if known != value:
-                    raise UsageError(
-                        f"{self.path} was begun with {name} = {known}, now it is {value}", "use another folder or name"
-                    )
-        record["machines"].setdefault(name_of(machine), dict(machine))
-        write_json(self.path / "run.json", record)
+        with self._changing() as record:
+            for kind, fresh in (*kept.items(), ("settings", settings)):
+                for name, value in fresh.items():
+                    known = record[kind].setdefault(name, value)
+                    if known != value:
+                        raise UsageError(
+                            f"{self.path} was begun with {name} = {known}, now it is {value}",
+                            "use another folder or name",
+                        )
+            record["machines"].setdefault(name_of(machine), dict(machine))
 
     def remember_judge(self, name: str, about: Mapping[str, str]) -> None:
-        record = self.record
-        judges = record.setdefault("judges", {})
-        if judges.setdefault(name, dict(about)) != about:
-            raise UsageError(f"{self.path} has judgements of {judges[name]} under {name}", "give this judge a --name")
-        write_json(self.path / "run.json", record)
+        with self._changing() as record:
+            judges = record.setdefault("judges", {})
+            if judges.setdefault(name, dict(about)) != about:
+                raise UsageError(
+                    f"{self.path} has judgements of {judges[name]} under {name}", "give this judge a --name"
+                )
 
     def remember_command(self, words: Sequence[str]) -> None:
         """Notes how a stage was called, so that figures can name their command; of a path, its last part."""
         words = ["DIR" if word == str(self.path) else short(word) for word in words]
-        record = self.record
-        commands = record.setdefault("commands", [])
-        if " ".join(words) not in commands:
-            commands.append(" ".join(words))
+        with self._changing() as record:
+            commands = record.setdefault("commands", [])
+            if " ".join(words) not in commands:
+                commands.append(" ".join(words))
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Any]]:
+        """The record, to be changed by one process at a time: several may fill a folder beside each other."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path / ".lock"):
+            record = self.record
+            yield record
             write_json(self.path / "run.json", record)
 
 

@@ -32,13 +32,13 @@ STYLES: dict[Style, str] = {"steps": "Show the steps", "brief": "Write the calcu
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Problems of one kind. In a chain, each number in `links` is that of the problem before (`links_of`)."""
+    """Problems of one kind. In a chain the last one needs the answer of the one before it."""
 
     task: Task
     problems: tuple[Problem, ...]
     end: End | None = None
     style: Style = "steps"
-    links: tuple[str, ...] = ()  # of a chain: of the second problem and on, its text with X in place of a number
+    link: str = ""  # of a chain: the last problem's text with X in place of a number (`links_of`)
 
     @property
     def is_code(self) -> bool:
@@ -52,6 +52,10 @@ class Bundle:
     def is_free(self) -> bool:
         """Whether the functions' names are the writer's to choose: whoever calls them must have read them."""
         return self.end == "main"
+
+    def is_linked(self, number: int) -> bool:
+        """Whether this problem cannot be solved before another."""
+        return self.task == "chain" and number == len(self.problems)
 
     def heading(self, number: int) -> str:
         return f"**{self.noun} {number}**"
@@ -75,8 +79,8 @@ class Bundle:
 
     def _part(self, number: int) -> str:
         problem = self.problems[number - 1]
-        if self.task == "chain" and number > 1:
-            return f"{self.noun} {number} (X is the answer to Problem {number - 1}): {self.links[number - 2]}"
+        if self.is_linked(number):
+            return f"{self.noun} {number} (X is the answer to Problem {number - 1}): {self.link}"
         return f"{self.noun} {number}: {described(problem, FREE_NAME if self.is_free else '')}"
 
     def _form(self) -> str:

@@ -1,7 +1,7 @@
 """From right answers to single problems to one answer to all of them, marked as it was made.
 
-Answers that were written apart do not need each other, so each is a block; what was made of all of them stands behind
-a sync; a chain is one thread. Nothing has to be guessed, and nothing is judged.
+Answers that were written apart do not need each other, so each is a block; what was made of them stands behind a sync;
+two problems of which one needs the other are one thread. Nothing has to be guessed, and nothing is judged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def body_of(bundle: Bundle, number: int, answer: str) -> str:
         return f"```python\n{(found[0] if found else answer).strip()}\n```"
     steps = LAST_LINE.sub("", answer.strip()).strip()
     known = ""
-    if bundle.task == "chain" and number > 1:
+    if bundle.is_linked(number):
         known = f"X is {spelled(bundle.problems[number - 2].answer or 0)}."
     return "\n".join(filter(None, (known, steps, f"Answer: {spelled(problem.answer or 0)}")))
 
@@ -39,14 +39,17 @@ def compose(bundle: Bundle, answers: Sequence[str], count: Count) -> Response:
         return Response((Text(body_of(bundle, 1, answers[0])),))
     bodies = [body_of(bundle, number, answer) for number, answer in enumerate(answers, start=1)]
     blocks = [f"{bundle.heading(number)}\n{body}" for number, body in enumerate(bodies, start=1)]
-    if bundle.task == "chain":
-        return Response((Text(BETWEEN.join(blocks)),))
+    linked = [blocks.pop()] if bundle.is_linked(len(blocks)) else []
+    if linked and len(blocks) == 1:
+        return Response((Text(BETWEEN.join([*blocks, *linked])),))
     nodes: list[Node] = []
     for number, block in enumerate(blocks, start=1):
         if nodes:
             nodes.append(Text(BETWEEN))
         inside = (Text(block),)
         nodes.append(Promise(f"{bundle.noun} {number}", estimate(inside, count), inside))
+    if linked:
+        nodes += [Sync(), Text(f"{BETWEEN}{linked[0]}")]
     if bundle.end:
         nodes += [Sync(), Text(f"{BETWEEN}{bundle.end_heading}\n{end_of(bundle, bodies)}")]
     return Response(tuple(nodes))

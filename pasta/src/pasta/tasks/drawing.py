@@ -18,12 +18,12 @@ CHAIN_USES = 3  # how often a problem may be the second of a chain
 def draw_bundles(
     task: Task, problems: Sequence[Problem], *, size: int = 0, parts: int = PARTS, seed: int = 0
 ) -> list[Bundle]:
-    """Bundles of at least so many parts. `size`: problems in one prompt; 0: 2 to 6, in turn.
+    """Bundles of at least so many parts. `size`: problems in one prompt; 0: 2 to 6, in turn, and of a chain 2.
 
     Where the problems are fewer than the parts, each comes again in other company.
     """
     if task == "chain":
-        return draw_chains(problems, parts, seed)
+        return draw_chains(problems, parts, seed, size or 2)
     if task == "plain":
         return [Bundle("plain", (problem,)) for problem in shuffled(problems, seed, 0)[:parts]]
     if size < 0 or size == 1 or max(size, 2) > len(problems):
@@ -52,17 +52,20 @@ def end_of(task: Task, problems: Sequence[Problem], number: int) -> End | None:
     return "total" if number // len(SIZES) % 2 == 0 else "largest"
 
 
-def draw_chains(problems: Sequence[Problem], parts: int, seed: int) -> list[Bundle]:
-    """Pairs in which the first's answer is a number of the second."""
+def draw_chains(problems: Sequence[Problem], parts: int, seed: int, size: int = 2) -> list[Bundle]:
+    """Problems whose last but one has an answer that is a number of the last; those before need nothing."""
     if problems[0].is_code:
         raise UsageError("a chain needs problems whose answers are numbers", hint="give a file of GSM8K's form")
+    if not 2 <= size <= len(problems):
+        raise UsageError(f"a chain of {size} problems, of {len(problems)}", hint="use 2 or more")
+    others = in_turn(problems, seed + 1)
     by_answer: dict[float, list[Problem]] = {}
     for problem in shuffled(problems, seed, 0):
         by_answer.setdefault(problem.answer or 0.0, []).append(problem)
     found: list[Bundle] = []
     for turn in range(CHAIN_USES):
         for second in shuffled(problems, seed, turn + 1):
-            if 2 * len(found) >= parts:
+            if size * len(found) >= parts:
                 return found
             links = {
                 value: text for value, text in links_of(second).items() if set(by_answer.get(value, ())) - {second}
@@ -73,7 +76,12 @@ def draw_chains(problems: Sequence[Problem], parts: int, seed: int) -> list[Bund
             first = next(problem for problem in by_answer[value] if problem != second)
             by_answer[value].remove(first)
             by_answer[value].append(first)  # the next time, another
-            found.append(Bundle("chain", (first, second), links=(links[value],)))
+            before: list[Problem] = []
+            while len(before) < size - 2:
+                other = next(others)
+                if other not in (*before, first, second):
+                    before.append(other)
+            found.append(Bundle("chain", (*before, first, second), link=links[value]))
     if not found:
         raise UsageError("no problem's answer is a number of another problem", hint="a chain needs more problems")
     return found
