@@ -214,6 +214,19 @@ def test_what_has_no_end_is_cut_or_refused(schema: Any) -> None:
     assert result.decoded_tokens <= 20 and (result.complete or result.finish_reason == "length")
 
 
+def test_one_of_constants_is_an_enum() -> None:
+    engine = tiny_engine("llama", tags=False)
+    branches: list[Any] = [{"const": "a", "title": "First"}, {"const": "b", "description": "Second"}, {"const": 3}]
+    for schema in (
+        {"oneOf": branches},
+        {"type": "object", "properties": {"x": {"oneOf": branches}}, "required": ["x"]},
+    ):
+        [result] = decode(engine, make_structured_request(engine, "A card.", schema, temperature=1.0, max_tokens=50))
+        assert (result.value["x"] if "properties" in schema else result.value) in ("a", "b", 3)
+    with pytest.raises(SchemaError, match="oneOf whose branches may overlap"):
+        make_structured_request(engine, "A card.", {"oneOf": [*branches, {"const": "a"}]})
+
+
 def test_recursion_is_followed() -> None:
     engine = tiny_engine("llama", tags=False)
     tree: dict[str, Any] = {

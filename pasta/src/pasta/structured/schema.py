@@ -166,6 +166,8 @@ def _rewritten(schema: Schema, name: Callable[[str], str]) -> Schema:
             continue
         if key == "$ref" and isinstance(value, str):
             out[key] = name(value)
+        elif key == "oneOf" and "enum" not in schema and (constants := _constants(value)) is not None:
+            out["enum"] = constants
         elif key in BY_NAME and isinstance(value, Mapping):
             out[key] = {each: any_of(own) for each, own in value.items()}
         elif key in LISTS or key in SINGLE:
@@ -173,6 +175,17 @@ def _rewritten(schema: Schema, name: Callable[[str], str]) -> Schema:
         else:
             out[key] = value
     return out
+
+
+def _constants(branches: Any) -> list[Any] | None:
+    """The values of branches that are one constant each, all different: how an enum with a note for each is written."""
+    if not isinstance(branches, list) or not all(isinstance(each, Mapping) for each in branches):
+        return None
+    if any(set(each) - NOTES != {"const"} for each in branches):
+        return None
+    values = [each["const"] for each in branches]
+    simple = all(isinstance(value, str | int | None) for value in values)
+    return values if simple and len({(type(value), value) for value in values}) == len(values) else None
 
 
 def check_bounds(root: Any) -> None:
