@@ -158,7 +158,7 @@ def test_the_shell_completes_commands_and_options(words, offered):
 def test_a_closed_stream_is_a_sink(closed, text):
     """No traceback; and what is for stderr does not land in the result where there is no stderr."""
     shell = f'"$1" -c "from pasta.cli import main; main()" render - {closed}'
-    done = subprocess.run(["sh", "-c", shell, "sh", sys.executable], input=text, capture_output=True, timeout=60)
+    done = subprocess.run(["sh", "-c", shell, "sh", sys.executable], input=text, capture_output=True, timeout=500)
     assert (done.stdout, done.stderr) == (b"", b"")
 
 

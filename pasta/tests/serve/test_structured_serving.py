@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Literal
 
@@ -315,7 +314,7 @@ def test_bad_schemas_are_named(tiny, schema, saying):
 
 
 def test_hostile_schemas_hold_nobody_up(tiny):
-    """While large schemas are compiled, others are answered, and the event loop answers at once."""
+    """While large schemas are compiled, others are answered: many times as many as there are pauses between them."""
     wide = {f"field_{index}": {"type": "string", "pattern": "(a|b)*c{1,9}"} for index in range(2000)}
     hostile = [
         {"type": "object", "properties": wide, "required": [*wide]},
@@ -332,12 +331,11 @@ def test_hostile_schemas_hold_nobody_up(tiny):
             )
             for s in hostile
         ]
-        slowest = 0.0
+        others = 0
         while not all(one.done() for one in asked):
-            begun = time.perf_counter()
             assert tiny.http.get("/health").status_code == 200
-            slowest = max(slowest, time.perf_counter() - begun)
+            others += 1
         answers = [one.result() for one in asked]
-    assert slowest < 10
+    assert others > 3 * len(hostile)
     for answer in answers:
         assert answer.status_code in (200, 400), answer.text
