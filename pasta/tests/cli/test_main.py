@@ -44,6 +44,11 @@ def test_every_command_has_help(name):
     assert f"Usage: pasta {name}" in done.stdout
 
 
+def test_no_listing_is_cut_short():
+    listed = run("train", "--help").stdout.partition("Commands:")[2]
+    assert "preference" in listed and "..." not in listed
+
+
 @pytest.mark.parametrize("arguments", [["nonsense"], ["models", "--nonsense"], ["check"]])
 def test_usage_errors_exit_with_2(arguments):
     done = run(*arguments)

@@ -97,9 +97,10 @@ def preference(
     json_: Annotated[bool, typer.Option("--json", help="Print what was trained as one JSON list.")] = False,
     **flags: Any,
 ) -> None:
-    """Improve a finetuned model by its own samples: the fast and good ones against the others.
+    """Improve a finetuned model by its own samples.
 
-    Samples, scores, pairs and models lie under the output folder. Every step goes on where it stopped. On several GPUs:
+    The fast and good ones are set against the others. Samples, scores, pairs and models lie under the output folder.
+    Every step goes on where it stopped. On several GPUs:
     accelerate launch "$(command -v pasta)" train preference --config FILE
     """
     settings = PreferenceConfig.from_flags(flags, config)
@@ -123,7 +124,10 @@ def judge(
     json_: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
     **flags: Any,
 ) -> None:
-    """Train a reward model on preferences, folded by prompt, and report how far it agrees with them."""
+    """Train a reward model on preferences.
+
+    They are folded by prompt, and how far it agrees with those that it was not trained on is reported.
+    """
     settings = JudgeConfig.from_flags(flags)
     from pasta.judge.report import markdown
     from pasta.judge.train import train_judge
