@@ -58,5 +58,5 @@ def test_it_answers_over_a_base_from_elsewhere(installed: Path, base: str, tmp_p
 
 def test_what_is_not_installed_is_no_name(base: str) -> None:
     assert NAME not in packaged() and find_adapter(NAME) is None
-    with pytest.raises(PastaError, match="unknown model.*installed with pip first"):
+    with pytest.raises(PastaError, match=r"unknown model.*installed with pip first"):
         resolve(NAME)
