@@ -51,3 +51,7 @@ choice = {"type": "function", "function": {"name": "ship"}}
 answer = client.chat.completions.create(model=model, messages=ask, tools=[TOOL], tool_choice=choice, max_tokens=200)
 (call,) = answer.choices[0].message.tool_calls
 print(f"{call.function.name}({json.loads(call.function.arguments)})")
+
+ask += [answer.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "Shipped, there by Monday."}]
+answer = client.chat.completions.create(model=model, messages=ask, tools=[TOOL], tool_choice="none", max_tokens=60)
+print(answer.choices[0].message.content)
