@@ -1,5 +1,6 @@
 """Particles that hold different variables: what was chosen becomes one variable again."""
 
+import gc
 from itertools import product
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 import siren
 from siren.compile import step as compiled_steps
+from siren.symbolic.expr import Variable
 
 # How a program may say that a particle takes a fresh rate when it changes: the lets, and the rate after them.
 FORMS = {
@@ -129,3 +131,59 @@ def test_a_step_that_grows_is_left_to_the_interpreter(made: list[compiled_steps.
     siren.run(text, data={"ys": [4] * 40}, particles=500, seed=1)
     assert "a step of too many operations" in made[0].reasons
     assert all(len(tree.source.splitlines()) < 10_000 for tree in made[0].trees.values())
+
+
+# A target that flies straight or wildly, in the plane: as a vector, and number by number.
+CHOOSE = {
+    "of names": "let s = if turns then wild else calm in",
+    "one kept": "let s = calm in let s = if turns then wild else s in",
+    "drawn inside": "let s = if turns then (let wild <- mv_gaussian(s, identity(2)) in wild) else calm in",
+}
+VECTOR = """
+val step = fun ({x, y}, s) ->
+  let sample turns <- bernoulli(0.3) in
+  let calm <- mv_gaussian(s, 0.01 * identity(2)) in
+  let wild <- mv_gaussian(s, identity(2)) in
+  CHOOSE
+  let () = observe(gaussian(s[0], 0.5), x) in
+  let () = observe(gaussian(s[1], 0.5), y) in
+  let () = resample() in
+  s
+in
+let start <- mv_gaussian([0, 0], identity(2)) in
+fold(step, rows, start)
+"""
+NUMBERS = """
+val step = fun ({x, y}, (a, b)) ->
+  let sample turns <- bernoulli(0.3) in
+  let a <- gaussian(a, if turns then 1 else 0.01) in
+  let b <- gaussian(b, if turns then 1 else 0.01) in
+  let () = observe(gaussian(a, 0.5), x) in
+  let () = observe(gaussian(b, 0.5), y) in
+  let () = resample() in
+  (a, b)
+in
+let a <- gaussian(0, 1) in
+let b <- gaussian(0, 1) in
+let (a, b) = fold(step, rows, (a, b)) in
+[a, b]
+"""
+
+
+@pytest.mark.parametrize("form", CHOOSE)
+def test_vectors_that_particles_choose_between_become_one(form: str) -> None:
+    walk = np.random.default_rng(1).normal(size=(25, 2)).cumsum(axis=0)
+    rows = [{"x": x, "y": y} for x, y in walk]
+    counts = []
+
+    def count(done: int, total: int | None) -> None:
+        gc.collect()
+        counts.append(sum(type(thing) is Variable for thing in gc.get_objects()))
+
+    program = siren.parse(VECTOR.replace("CHOOSE", CHOOSE[form]))
+    run = siren.run(program, data={"rows": rows}, particles=100, seed=1, progress=count)
+    numbers = siren.run(NUMBERS, data={"rows": rows}, particles=100, seed=1)
+    np.testing.assert_allclose(run[0].mean, numbers[0].mean)
+    np.testing.assert_allclose(run[0].sd, numbers[0].sd)
+    assert run.log_evidence == pytest.approx(numbers.log_evidence)
+    assert max(counts[5:]) <= counts[4] + 2  # no step leaves variables behind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Set
 from functools import partial
 
 from siren.analysis.engines import Abstract
@@ -71,7 +71,7 @@ class Interpreter(Lists):
             node = node.body
         return self._last(node, env, None)
 
-    def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None) -> Value:
+    def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None, names: Set[str] = frozenset()) -> Value:
         rebound, self._rebound = self._rebound, set()
         needed = self.effects.needs(body) - rebound if body is not None else frozenset()
         self._frames.append((env, needed))

@@ -16,7 +16,6 @@ from typing import TypeVar
 import numpy as np
 
 from siren.distributions.finite import DELTA
-from siren.distributions.gaussian import GAUSSIAN
 from siren.errors import SirenError
 from siren.inference.divergence import Diverge, Join
 from siren.inference.node import Mixed, Node, join_nodes
@@ -32,7 +31,6 @@ from siren.symbolic.expr import (
     Raw,
     Variable,
     fresh,
-    of,
     parts,
     restrict,
     standing_for,
@@ -275,19 +273,19 @@ class Graph:
         if x is y or type(node_x) is not Node or type(node_y) is not Node:
             return None
         dist_x, dist_y = node_x.dist, node_y.dist
-        if dist_x.family is not dist_y.family or len(dist_x.params) != len(dist_y.params) or x.size or y.size:
+        if dist_x.family is not dist_y.family or len(dist_x.params) != len(dist_y.params):
             return None
-        if dist_x.family is not GAUSSIAN and not (dist_x.known and dist_y.known):
+        if not dist_x.family.gaussian and not (dist_x.known and dist_y.known):
             return None
         if dist_x.family is DELTA or node_x.state != node_y.state or node_x.condition or node_y.condition:
             return None
         now = self.scope.now
         one, other = Column(lanes, now), Column(~lanes, now)
-        united = Variable(x.name, x.annotation or y.annotation, x.span)
+        united = Variable(x.name, x.annotation or y.annotation, x.span, x.size)
         united.origins = self._origins((one, x), (other, y))
         params = [select(lanes, a, b, now) for a, b in zip(dist_x.params, dist_y.params, strict=True)]
         self.set(united, Node(Dist(dist_x.family, tuple(params)), node_x.state))
-        name = Node(Dist(DELTA, (of(united),)), "realized")
+        name = Node(Dist(DELTA, parts(united)), "realized")
         self.set(x, Mixed(((one, name), (other, node_x))))
         self.set(y, Mixed(((one, node_y), (other, name))))
         return united

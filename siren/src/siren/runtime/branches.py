@@ -12,9 +12,10 @@ from siren.inference.graph import Graph
 from siren.runtime.combine import Mixture, Sides, Uneven, combine
 from siren.runtime.effects import Effects
 from siren.runtime.loops import Env
+from siren.runtime.unions import value_of, variable_of
 from siren.runtime.values import EXPRESSIONS, Value, describe
 from siren.symbolic.algebra import select
-from siren.symbolic.expr import Column, Expr, Op, Poly, of, sole_variable
+from siren.symbolic.expr import Column, Expr, Op, Poly
 from siren.symbolic.lanes import Array
 from siren.syntax import ast
 
@@ -91,9 +92,9 @@ class Branches:
         names = [side.name for side in (node.then, node.otherwise) if isinstance(side, ast.Name)]
         if len(names) < 2 or needed & set(names):
             return None
-        x, y = (sole_variable(side) for side in sides)
+        x, y = (variable_of(side) for side in sides)
         united = self.engine.unite(lanes, x, y) if x is not None and y is not None else None
-        return of(united) if united is not None else None
+        return value_of(united) if united is not None else None
 
     def _both(self, node: ast.If, env: Env) -> tuple[Value, Value]:
         then = self.eval(node.then, env)

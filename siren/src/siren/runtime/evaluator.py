@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
 from siren.runtime import library, matrices, ragged
 from siren.runtime.branches import Branches
-from siren.runtime.effects import Effects
+from siren.runtime.effects import Effects, bound
 from siren.runtime.loops import Compiled, Env, Function, Loops, nest
 from siren.runtime.values import (
     EXPRESSIONS,
@@ -281,7 +281,7 @@ class Evaluator(Loops, Branches):
         """Evaluate with an environment that no one else reads, so that names can go when they are done."""
         while True:
             if type(node) is ast.Let:
-                self._bind(node.pattern, self._last(node.value, env, node.body), env)
+                self._bind(node.pattern, self._last(node.value, env, node.body, bound(node.pattern)), env)
                 node = node.body
             elif type(node) is ast.Assume:
                 env[node.name] = self._assume(node, env)
@@ -289,10 +289,11 @@ class Evaluator(Loops, Branches):
             else:
                 return self._last(node, env, None)
 
-    def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None) -> Value:
-        """Evaluate a part of a block, after which only the body's names are needed."""
+    def _last(self, node: ast.Expr, env: Env, body: ast.Expr | None, names: Set[str] = frozenset()) -> Value:
+        """Evaluate a part of a block, after which only the body's names are needed, less those that it gives
+        their values."""
         if type(node) is ast.If and body is not None:
-            return self._if(node, env, self.effects.needs(body))
+            return self._if(node, env, self.effects.needs(body) - names)
         if type(node) is not ast.Fold:
             return self.eval(node, env)
         function = self.function(node.function, env)
@@ -313,7 +314,10 @@ class Evaluator(Loops, Branches):
             *items, last = pattern.items
             for item in items:
                 if type(value) is not tuple:
-                    raise RunError(f"this pattern needs a tuple, not {describe(value)}", pattern.span)
+                    hint = (
+                        "the elements of a list are `row[0]`, `row[1]` ..." if type(value) is Cons else None
+                    )
+                    raise RunError(f"this pattern needs a tuple, not {describe(value)}", pattern.span, hint)
                 part, value = value
                 self._bind(item, part, env)
             self._bind(last, value, env)
@@ -329,7 +333,8 @@ class Evaluator(Loops, Branches):
         """The environment after one `let` of a block."""
         env = dict(env)
         if isinstance(node, ast.Let):
-            self._bind(node.pattern, self._last(node.value, env, node.body), env)
+            names = bound(node.pattern)
+            self._bind(node.pattern, self._last(node.value, env, node.body, names), env)
         else:
             env[node.name] = self._assume(node, env)
         return env
