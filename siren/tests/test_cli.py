@@ -112,6 +112,12 @@ def test_stream(tmp_path: Path) -> None:
     assert plain.stdout.splitlines()[1].startswith("1\t0.66667")
 
 
+def test_a_stream_says_that_it_shows_the_last_of_a_list(tmp_path: Path) -> None:
+    (tmp_path / "v.si").write_text("val f = fun (row, xs) -> row.x :: xs in (1, fold(f, data, [5, 6]))")
+    done = siren("run", "v.si", "--stream", stdin="x\n1\n2\n", cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == "row\t1\tsd\tlast of fold(f, data, [5, 6])\tsd"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -92,4 +92,7 @@ def _shortened(output: Output, rows: int) -> Iterator[tuple[str, Leaf | None]]:
 
 def _last(output: Output) -> tuple[str, Leaf] | None:
     leaves = list(output.leaves())
-    return (output.name, leaves[-1][1]) if leaves else None
+    if not leaves:
+        return None
+    label, leaf = leaves[-1]
+    return (label if label == output.name else f"last of {output.name}"), leaf
