@@ -227,6 +227,27 @@ def test_one_of_constants_is_an_enum() -> None:
         make_structured_request(engine, "A card.", {"oneOf": [*branches, {"const": "a"}]})
 
 
+def test_a_value_that_sees_no_other_sees_its_description() -> None:
+    engine = tiny_engine("llama", tags=False)
+    town = {"type": "string", "maxLength": 4, "description": "where */ it\nis " + "x" * 300}
+    home = {"type": "object", "properties": {"town": town}, "required": ["town"], "description": "lives there"}
+    name = {"type": "string", "maxLength": 4, "description": "of the owner"}
+    card = {"type": "object", "properties": {"name": name, "home": home}, "required": ["name", "home"]}
+    options: dict[str, Any] = {"max_tokens": 80, "temperature": 1.0}
+
+    def contexts(**how: Any) -> list[str]:
+        [result] = decode(engine, make_structured_request(engine, "A card.", card, **options, **how))
+        assert result.complete and "/*" not in result.text
+        texts = [engine.vocabulary.decode(thread.token_ids) for thread in result.threads if thread.topic]
+        return [text.partition(': "')[0] for text in texts]
+
+    assert contexts() == ['{/* of the owner */ "name"', '{/* lives there */ "home": {/* where it is */ "town"']
+    first, *_ = contexts(mode="sequential")
+    assert first == '{"name"'
+    _, waits = contexts(after={"/home": ["name"]})
+    assert waits.startswith('{"name"') and "/*" not in waits
+
+
 def test_recursion_is_followed() -> None:
     engine = tiny_engine("llama", tags=False)
     tree: dict[str, Any] = {

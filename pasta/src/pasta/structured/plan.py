@@ -47,6 +47,7 @@ class Leaf:
 class Member:
     key: str  # as JSON spells it
     node: Node
+    note: str = ""  # what the schema says of it, in words
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pasta.structured.schema import AFTER, Document, Schema, as_schema, escape
 MODES = ("parallel", "sequential")  # of values, and of the elements of arrays whose length is not known
 MAX_VALUES = 200  # that are decoded in one answer; engines tell about 500 segments apart
 MAX_DEPTH = 8  # of objects that are taken apart; deeper ones are one value each
+MAX_NOTE = 240  # characters of a description that a value sees
 MAX_ROW = 16  # elements of an array that is taken apart
 ARRAY = frozenset({"type", "items", "minItems", "maxItems"})
 
@@ -88,6 +89,7 @@ class _Planner:
             Member(
                 spell(each.name),
                 self.node(each.schema, f"{pointer}/{escape(each.name)}", " ", optional=not each.required),
+                note_of(each.schema),
             )
             for each in shape.properties
         ]
@@ -170,6 +172,13 @@ class _Planner:
             known = ", ".join([each for each in sorted(self._below) if each][:8])
             raise SchemaError(f"{pointer} is no field of the answer", asked, AFTER, hint=f"it has {known}")
         return self._below[pointer]
+
+
+def note_of(schema: Schema) -> str:
+    """The description as a comment can hold it, on one line; a long one is cut at a word."""
+    said = schema.get("description") if isinstance(schema, Mapping) else None
+    words = " ".join(said.replace("*/", "").split()) if isinstance(said, str) else ""
+    return words if len(words) <= MAX_NOTE else words[:MAX_NOTE].rpartition(" ")[0]
 
 
 def spell(value: Any) -> str:

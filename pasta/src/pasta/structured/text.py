@@ -58,6 +58,7 @@ def certain(plan: Plan, said: Texts, partial: Callable[[int], str]) -> str:
 def context(plan: Plan, target: int, said: Texts, order: Callable[[int], int]) -> str:
     """The text up to a value: the values that it sees, as they were decoded, and the keys on its own path.
 
+    In parallel, a value that sees no other has no list to keep its place in: the schema's words stand before each key.
     `said` holds exactly those values that it sees, a value that was left out as `null`; `order` says when a value is
     decoded.
     """
@@ -78,7 +79,8 @@ def context(plan: Plan, target: int, said: Texts, order: Callable[[int], int]) -
                 if isinstance(own.node, Row) and own.node.count == target:
                     return f"{{{texts}{own.node.question}:"
                 inner = up_to(own.node)
-                return f"{{{texts}{own.key}:{' ' if inner else ''}{inner}"
+                note = f"/* {own.note} */ " if own.note and not said and plan.mode == "parallel" else ""
+                return f"{{{texts}{note}{own.key}:{' ' if inner else ''}{inner}"
             case Row(items, count) if count is not None:
                 place = next(index for index, item in enumerate(items) if target in values_below(item))
                 inner = up_to(items[place])
