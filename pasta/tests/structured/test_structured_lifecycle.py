@@ -231,7 +231,7 @@ def test_a_value_that_sees_no_other_sees_its_description() -> None:
     engine = tiny_engine("llama", tags=False)
     town = {"type": "string", "maxLength": 4, "description": "where */ it\nis " + "x" * 300}
     home = {"type": "object", "properties": {"town": town}, "required": ["town"], "description": "lives there"}
-    name = {"type": "string", "maxLength": 4, "description": "of the owner"}
+    name = {"type": "string", "maxLength": 4, "description": "of the \ud800owner"}
     card = {"type": "object", "properties": {"name": name, "home": home}, "required": ["name", "home"]}
     options: dict[str, Any] = {"max_tokens": 80, "temperature": 1.0}
 

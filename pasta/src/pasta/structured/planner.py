@@ -177,7 +177,8 @@ class _Planner:
 def note_of(schema: Schema) -> str:
     """The description as a comment can hold it, on one line; a long one is cut at a word."""
     said = schema.get("description") if isinstance(schema, Mapping) else None
-    words = " ".join(said.replace("*/", "").split()) if isinstance(said, str) else ""
+    text = said.encode(errors="ignore").decode() if isinstance(said, str) else ""  # halves of characters have no tokens
+    words = " ".join(text.replace("*/", "").split())
     return words if len(words) <= MAX_NOTE else words[:MAX_NOTE].rpartition(" ")[0]
 
 
