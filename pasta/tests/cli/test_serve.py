@@ -81,6 +81,20 @@ def test_killed_in_the_middle_and_started_again(tiny):
         assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=300).json()["choices"] == expected
 
 
+def test_sigterm_while_it_starts(tiny):
+    """What an engine started is ended with it, as by Ctrl-C."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        engine = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        with subprocess.Popen([*PASTA, "serve", tiny, "--engine", engine, "--port", "0"]) as process:
+            try:
+                silent.settimeout(120)
+                with silent.accept()[0]:  # no answer comes
+                    process.send_signal(signal.SIGTERM)
+                    assert process.wait(60) == 130
+            finally:
+                process.kill()
+
+
 def test_a_port_that_is_taken(pasta):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,6 +83,7 @@ def command(
     known = None if api_key is None else Keys.of_one(api_key)
     if keys is not None:
         known = Keys.of_file(keys)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # while it loads too: an engine ends what it started
     with bind(host, port) as bound:
         engine: Engine
         if engine_url is None:
