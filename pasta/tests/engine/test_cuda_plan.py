@@ -27,7 +27,7 @@ def test_a_plan_is_read_as_it_was_written(rows: int, tiles: int) -> None:
     batch = Batch(*columns, rows=[decides], deciding=[1])
     sees = [(5).to_bytes(4 * WORDS, "little"), (1 << 40).to_bytes(4 * WORDS, "little")]
     shape = Shape(rows, tiles)
-    written = Plan.write(shape, batch, [Tile(0, 2, 7, 90)], sees, [7, 7], padding_slot=99)
+    written = Plan.write(shape, batch, [Tile(0, 2, 7, 90)], sees, [7, 7], array("i", [-1, 4]), padding_slot=99)
     assert len(written) == 4 * shape.size
     plan = Plan.over(torch.frombuffer(bytearray(written), dtype=torch.int32), shape)
     read = (plan.tokens, plan.positions, plan.slots, plan.segments, plan.places)
@@ -35,6 +35,7 @@ def test_a_plan_is_read_as_it_was_written(rows: int, tiles: int) -> None:
     assert plan.slots[2:].tolist() == [99] * (rows - 2)
     assert plan.states[:2].tolist() == [0, Expect.CHILD]
     assert plan.requests[:2].tolist() == [7, 7]
+    assert plan.forced[:2].tolist() == [-1, 4]
     assert plan.sees[:2].flatten().tolist() == [5, *[0] * (WORDS - 1), 0, 1 << 8, *[0] * (WORDS - 2)]
     assert plan.tiles[:, 0].tolist() == [0, 2, 7, 90]
     assert not plan.tiles[1, 1:].any()

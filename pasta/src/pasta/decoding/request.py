@@ -104,7 +104,7 @@ class RequestState:
         first = self._first if MAIN in decoding and MAIN not in last else None
         self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
         if request.script is not None:
-            engine.play(self.handles[MAIN], _plays(request.script, min(engine.vocabulary.eos)))
+            engine.play(self.handles[MAIN], self._left_to_play(request.script))
         if self.record.steps == 0:
             self.record.queued_s = time.perf_counter() - self.begun
             self.record.cached_tokens = engine.cached_tokens(self.handles[MAIN])
@@ -215,6 +215,11 @@ class RequestState:
         except PastaError as error:  # of this request alone
             self.error = error
             return ()
+
+    def _left_to_play(self, script: Tree) -> dict[tuple[int, ...], tuple[int, ...]]:
+        played = {thread.path: thread.sampled + len(thread.held) for thread in self.interpreter.threads}
+        plays = _plays(script, min(self.engine.vocabulary.eos))
+        return {path: ids[played.get(path, 0) :] for path, ids in plays.items()}
 
     def _feed_script(self, thread: int) -> Sequence[Command]:
         assert self._script is not None

@@ -27,6 +27,7 @@ class Handle:
     path: tuple[int, ...] = ()  # by the numbers of forks: the second child of the first is (0, 1)
     forks: int = 0
     first_fork: int | None = None  # the segment that ends with its first open promise
+    decided: int = 0  # tokens that were chosen in it, where a response is replayed
     constraint: Constraint | None = None  # on what it decodes, beside the grammar of tags
 
 

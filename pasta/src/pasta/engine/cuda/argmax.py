@@ -32,12 +32,18 @@ def _argmax_in_block(
 
 
 @triton.jit
-def _argmax_of_blocks(values, tokens, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
+def _argmax_of_blocks(
+    values, tokens, forced, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, FORCE: tl.constexpr
+):  # fmt: skip
     row = tl.program_id(0)
     block = tl.arange(0, WIDTH)
     value = tl.load(values + row * BLOCKS + block, mask=block < BLOCKS, other=float("-inf"))
     place = tl.argmax(value, 0, tie_break_left=True)
-    tl.store(out + row, tl.load(tokens + row * BLOCKS + place).to(tl.int64))
+    best = tl.load(tokens + row * BLOCKS + place)
+    if FORCE:
+        told = tl.load(forced + row)
+        best = tl.where(told >= 0, told, best)
+    tl.store(out + row, best.to(tl.int64))
 
 
 def masked_argmax(
@@ -47,21 +53,28 @@ def masked_argmax(
     requests: torch.Tensor,
     numbers: torch.Tensor,
     biased: int,
+    *,
+    forced: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The best token of each row that its state allows, with the parallelism of the row's request on one token.
 
     logits (rows, tokens), forbidden (states, tokens), states and requests (rows), biased: the token; numbers (requests,
-    fields): as `sampling.Parameters` keeps them.
+    fields): as `sampling.Parameters` keeps them. forced (rows): a token to take whatever the logits say, or -1.
     """
     rows, size = logits.shape
     block = 2048
     blocks = triton.cdiv(size, block)
     values = torch.empty(rows * blocks, dtype=torch.float32, device=logits.device)
     tokens = torch.empty(rows * blocks, dtype=torch.int32, device=logits.device)
-    out = torch.empty(rows, dtype=torch.int64, device=logits.device)
+    if out is None:
+        out = torch.empty(rows, dtype=torch.int64, device=logits.device)
     _argmax_in_block[(rows, blocks)](
         logits, forbidden if forbidden is not None else logits, states, requests, numbers, biased, values, tokens, size,
         BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
     )  # fmt: skip
-    _argmax_of_blocks[(rows,)](values, tokens, out, BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), num_warps=1)
+    _argmax_of_blocks[(rows,)](
+        values, tokens, forced if forced is not None else tokens, out,
+        BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), FORCE=forced is not None, num_warps=1,
+    )  # fmt: skip
     return out

@@ -2,28 +2,37 @@
 
 A step has static shapes: rows and tiles are rounded up to powers of two, and each such shape is captured once, when it
 first occurs, or all of them before (`prepare`). Prompts run beside it, with flash attention.
+
+The device goes ahead of the host: `launch` starts a step, and one more that follows it before its tokens are read
+(`following.py`), so that the host's work on one step is done while the next one runs. Threads that simply go on need no
+word of the host; one that forks or joins is told to the step after the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from array import array
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from transformers import PreTrainedModel
 
+from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
+from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, uniform
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.cuda import kernels
 from pasta.engine.cuda.argmax import masked_argmax
 from pasta.engine.cuda.families import FamilyDecoder
+from pasta.engine.cuda.following import Board, Follower, packed
 from pasta.engine.cuda.fused import FusedDecoder
-from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Tile
+from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Ticket, Tile
 from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
-from pasta.engine.cuda.request import WORDS, CudaRequest, split
+from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, split
 from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
 from pasta.engine.cuda.seen import SeenTokens
 from pasta.engine.fusing import is_other_family
@@ -43,16 +52,22 @@ LEAST_BACKLOG = 64  # of them, for tokens that decide nothing
 DRAFTED_S = 0.13e-3  # what a drafted token adds to a step, most of it the host's work
 LEAST_STEP_S = 0.8e-3  # that the smallest models take
 BANDWIDTH = 3.5e12  # bytes a second at which larger ones are read, about
+HOST_S = 0.04e-3  # what the host does in a step, about
+HOST_ROW_S = 0.02e-3  # and for each of its rows
+RISK = 0.1  # of a step: what it costs on the way that a fork comes a step later
 
 
-class StepInFlight(NamedTuple):
-    """A step that was launched and whose tokens were not taken yet."""
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A step that was launched and whose tokens were not read yet."""
 
     prefills: list[Prefill]
     graph: StepGraph | None
     batch: Batch | None  # what the graph runs
-    chosen: StepGraph | ChoiceGraph | None  # whose tokens are wanted; None: they are chosen from the logits here
+    ticket: Ticket | None  # where the tokens are; None: they are chosen from the logits here
     logprobs: bool  # whether some row asks for them
+    checking: list[Request]  # those with drafts in it
+    followers: dict[Handle, Follower] = field(default_factory=dict)  # rows that follow the step before
 
 
 class CudaEngine(NativeEngine):
@@ -60,7 +75,7 @@ class CudaEngine(NativeEngine):
 
     chunk = PREFILL
     max_requests = MAX_REQUESTS
-    max_segments = 32 * WORDS
+    max_segments = 32 * WORDS - 1  # `NOBODY` is none of them
 
     def __init__(
         self,
@@ -76,7 +91,8 @@ class CudaEngine(NativeEngine):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
         self._near: tuple[bool, ...] = ()  # by layer, whether it sees within the window alone; none: no layer does
         device = model.device
-        self.row_cost = DRAFTED_S / max(LEAST_STEP_S, weight_bytes(model) / BANDWIDTH)
+        self._step_s = max(LEAST_STEP_S, weight_bytes(model) / BANDWIDTH)
+        self.row_cost = DRAFTED_S / self._step_s
         self.coarse = eight_bits is not None
         self.decoder: FusedDecoder | FamilyDecoder
         if is_other_family(model) and eight_bits is None:
@@ -106,7 +122,9 @@ class CudaEngine(NativeEngine):
         self._choices: dict[Choice, ChoiceGraph] = {}
         self._logits: dict[int, torch.Tensor] = {}  # by rows of a step: what every graph of so many writes
         self._free_indices = list(range(MAX_REQUESTS))
-        self._in_flight: StepInFlight | None = None
+        self._board = Board(self.grammar, self.decoder.head.shape[0], device)
+        self._lengths = self.grammar.tags.length_of if self.grammar is not None else {}
+        self._flights: deque[Flight] = deque()  # at most two, the second follows the first
 
     def look_within(self, calls: tuple[Call, ...]) -> None:
         super().look_within(calls)
@@ -138,13 +156,27 @@ class CudaEngine(NativeEngine):
     def _new_request(self, params: SamplingParams, cache_salt: str | None) -> Request:
         if not self._free_indices:
             raise OutOfSlots(f"{MAX_REQUESTS} requests run already", hint="run fewer requests at once")
-        request = CudaRequest(self.pool, params, cache_salt, self._free_indices.pop())
+        scheme = params.positions if isinstance(params.positions, Positions) else self.positions
+        drafts = self.drafts if params.drafts is None else params.drafts
+        request = CudaRequest(self.pool, params, cache_salt, self._free_indices.pop(), scheme, drafts=drafts)
         self._parameters.tell(request.index, params)
         return request
 
+    def play(self, thread: Handle, plays: Mapping[tuple[int, ...], Sequence[int]]) -> None:
+        """The request of this main thread chooses these tokens, by its threads' paths, whatever the model says."""
+        cuda_request(thread).plays = plays
+
+    def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
+        request = cuda_request(thread)
+        if expect is not None and not expect.is_text:
+            request.topics[thread] = 0 if expect is Expect.TOPIC_START else request.topics.get(thread, 0) + 1
+        follower = request.followers.pop(thread, None)
+        if follower is None or not follower.confirm(token, position, thread.thread.segment, expect, self._board.kinds):
+            super().feed(thread, token, position, expect)
+
     def close(self, thread: Handle) -> None:
-        request = thread.request
-        assert isinstance(request, CudaRequest)
+        request = cuda_request(thread)
+        request.followers.clear()
         if request.index >= 0:
             self._free_indices.append(request.index)
             request.index = -1
@@ -168,8 +200,33 @@ class CudaEngine(NativeEngine):
 
     @torch.inference_mode()
     def launch(self) -> None:
-        """Starts a step of what was fed, if none is under way; the host is free meanwhile."""
-        if self._in_flight is not None or not self._waiting:
+        """Starts a step of what was fed, and one that follows it; the host is free meanwhile."""
+        self._drop_wrong()
+        if not self._flights:
+            self._begin()
+        if len(self._flights) == 1 and self._may_follow(self._flights[0]):
+            self._begin(self._flights[0])
+
+    @torch.inference_mode()
+    def step(self) -> list[Decoded]:
+        self._drop_wrong()
+        if not self._flights:
+            self._begin()
+        if not self._flights:
+            return []
+        flight = self._flights.popleft()
+        out: list[Decoded] = []
+        for prefill in flight.prefills:
+            out += self._played(self._decide(prefill.logits, prefill.rows))
+        if flight.graph is not None and flight.batch is not None:
+            out += self._read(flight, flight.graph, flight.batch)
+        self._checking = flight.checking
+        return self._accept(out)
+
+    def _begin(self, before: Flight | None = None) -> None:
+        """Launches a step: what was fed, and rows that follow those of the step before."""
+        followers = self._follow(before) if before is not None else {}
+        if not self._waiting:
             return
         chunks = self._take()
         prompts: list[Chunk] = []
@@ -191,41 +248,114 @@ class CudaEngine(NativeEngine):
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
         graph: StepGraph | None = None
-        chosen: StepGraph | ChoiceGraph | None = None
+        ticket: Ticket | None = None
         logprobs = False
         if batch is not None:
-            chosen = graph = self._launch_graph(decoding, batch)
+            graph, ticket = self._launch_graph(decoding, batch)
             if any(chunk.request.needs_logits for chunk in decoding):
-                chosen = self._launch_choice(graph, batch)
+                ticket = self._launch_choice(graph, batch, ticket)
                 logprobs = any(chunk.request.params.logprobs is not None for chunk in decoding)
-        self._in_flight = StepInFlight(prefills, graph, batch, chosen, logprobs)
+        checking, self._checking = self._checking, []
+        self._flights.append(Flight(prefills, graph, batch, ticket, logprobs, checking, followers))
 
-    @torch.inference_mode()
-    def step(self) -> list[Decoded]:
-        self.launch()
-        if self._in_flight is None:
-            return []
-        step, self._in_flight = self._in_flight, None
-        out: list[Decoded] = []
-        for prefill in step.prefills:
-            out += self._decide(prefill.logits, prefill.rows)
-        if step.graph is not None and step.batch is not None:
-            out += self._taken(step, step.graph, step.batch)
-        return self._accept(out)
-
-    def _taken(self, step: StepInFlight, graph: StepGraph, batch: Batch) -> list[Decoded]:
-        """The tokens that were chosen in or after a graph."""
+    def _read(self, flight: Flight, graph: StepGraph, batch: Batch) -> list[Decoded]:
+        """The tokens that were chosen in or after a graph, but those of rows that should not have been."""
         deciding, rows = batch.deciding, batch.rows
-        (step.chosen or graph).done.synchronize()  # even if nothing decides: its plan is written again next
-        if step.chosen is None:
+        if flight.ticket is None:
             return self._decide(graph.logits[deciding], rows)
-        every = step.chosen.tokens.tolist()
+        flight.ticket.done.synchronize()
+        every = flight.ticket.tokens.tolist()
         tokens = [every[place] for place in deciding]
-        if not step.logprobs:
+        if flight.logprobs:
+            counts = [row.handle.request.params.logprobs for row in rows]
+            told = token_logprobs(graph.logits[deciding], tokens, counts)
+            return [Decoded(row.handle, token, own) for row, token, own in zip(rows, tokens, told, strict=True)]
+        if self._flights:
+            next_rows = self._flights[0].followers
+            for row, token in zip(rows, tokens, strict=True):
+                if (follower := next_rows.get(row.handle)) is not None:
+                    follower.token = token
+                    row.handle.request.tokens[follower.place] = token
+        if not flight.followers:
             return [Decoded(row.handle, token) for row, token in zip(rows, tokens, strict=True)]
-        counts = [row.handle.request.params.logprobs for row in rows]
-        told = token_logprobs(graph.logits[deciding], tokens, counts)
-        return [Decoded(row.handle, token, own) for row, token, own in zip(rows, tokens, told, strict=True)]
+        followed = flight.followers
+        return [
+            Decoded(row.handle, token)
+            for row, token in zip(rows, tokens, strict=True)
+            if row.handle not in followed or followed[row.handle].wanted is not None
+        ]
+
+    def _played(self, decoded: list[Decoded]) -> list[Decoded]:
+        """With the tokens that were given, where a response is replayed."""
+        told = [cuda_request(one.thread).play(one.thread) for one in decoded]
+        return [one if token < 0 else one._replace(token=token) for one, token in zip(decoded, told, strict=True)]
+
+    # -- going ahead -----------------------------------------------------------------------------------
+
+    def _may_follow(self, flight: Flight) -> bool:
+        """Whether the next step is launched before this one's tokens are read. All of its threads go ahead, or none.
+
+        A fork comes a step later then. With few threads of a large model that is more than the host's work.
+        """
+        if flight.graph is None or flight.batch is None or flight.prefills or not flight.batch.rows:
+            return False
+        rows = flight.batch.rows
+        for row in rows:
+            if row.handle.constraint is not None or not cuda_request(row.handle).goes_ahead:
+                return False
+        if sum(request.backlog for request in self._waiting) > LEAST_BACKLOG:  # so that nothing is left for later
+            return False
+        if HOST_S + HOST_ROW_S * len(rows) > RISK * self._step_s:
+            return True
+        return not any(self._expected(row, flight) >= Expect.TOPIC_START for row in rows)
+
+    def _expected(self, row: Row, flight: Flight) -> Expect:
+        """What comes after a row, as far as it is known."""
+        follower = flight.followers.get(row.handle)
+        return row.expect if follower is None else follower.wanted or Expect.TEXT
+
+    def _follow(self, flight: Flight) -> dict[Handle, Follower]:
+        """Gives the threads that a step decides places for the tokens that it will choose."""
+        batch = flight.batch
+        assert batch is not None
+        followers: dict[Handle, Follower] = {}
+        for row, index in zip(batch.rows, batch.deciding, strict=True):
+            handle = row.handle
+            request = cuda_request(handle)
+            before, token = row.expect, row.token
+            if (own := flight.followers.get(handle)) is not None:
+                if own.wanted is None:
+                    continue
+                before, token = own.wanted, own.token
+            position = row.position + 1
+            if token in self._lengths:
+                position += request.scheme.reserve(self._lengths[token])
+            if request.index < 0 or position >= self.context:
+                continue
+            if not request.blocks.can_hold(len(request.tokens) + 1):
+                continue
+            segment = handle.thread.segment
+            place = request.append(-1 - index, position, segment)
+            known = packed(before, child=bool(handle.path), topic=request.topics.get(handle, 0))
+            request.deciding.append(Row(handle, known, place, 0, position, segment))  # type: ignore[arg-type]
+            request.followers[handle] = followers[handle] = Follower(handle, place, position, segment, known)
+            self._waiting[request] = None
+        return followers
+
+    def _drop_wrong(self) -> None:
+        """Hides rows that followed and whose tokens, read meanwhile, were not put."""
+        if not self._flights:
+            return
+        for follower in self._flights[0].followers.values():
+            if follower.token < 0 or follower.confirmed:
+                continue
+            request = cuda_request(follower.handle)
+            if request.index >= 0 and request.segments[follower.place] != NOBODY:
+                request.followers.pop(follower.handle, None)
+                request.segments[follower.place] = NOBODY
+                self.slot_segments[request.blocks.slots[follower.place]] = NOBODY
+                if request.plays is not None:
+                    follower.handle.decided -= 1
 
     @torch.inference_mode()
     def _move(self, origins: list[int], targets: list[int]) -> None:
@@ -235,16 +365,16 @@ class CudaEngine(NativeEngine):
         if self.slot_positions is not None:
             self.slot_positions[target] = self.slot_positions[origin]
 
-    def _launch_choice(self, graph: StepGraph, batch: Batch) -> StepGraph | ChoiceGraph | None:
+    def _launch_choice(self, graph: StepGraph, batch: Batch, likeliest: Ticket) -> Ticket | None:
         """Chooses after the pass, for rows that want more than the likeliest token; None: outside a graph."""
         rows = batch.rows
-        requests = [cuda_request(row) for row in rows]
+        requests = [cuda_request(row.handle) for row in rows]
         masked = any(row.handle.constraint is not None for row in rows)
         level = max((request.level for request in requests), default=Level.GREEDY)
         if masked:
             level = max(level, Level.DRAW)
         if level == Level.GREEDY:  # log probabilities alone were asked for
-            return graph
+            return likeliest
         if level == Level.OUTSIDE:
             return None
         penalised = any(request.params.repetition_penalty != 1 for request in requests)
@@ -260,8 +390,7 @@ class CudaEngine(NativeEngine):
             for row, own in zip(rows, requests, strict=True)
         ]
         chooser.fill(batch.deciding, rows, [request.index for request in requests], draws, seen)
-        chooser.launch()
-        return chooser
+        return chooser.launch()
 
     def _remember(self, rows: list[Row]) -> list[int] | None:
         """Where it stands what each row has seen; None where so many rows have no room."""
@@ -270,20 +399,26 @@ class CudaEngine(NativeEngine):
         self._seen.begin_step()
         return self._seen.rows(rows)
 
-    def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> StepGraph:
+    def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> tuple[StepGraph, Ticket]:
         shape, tiles = self._shape(chunks, len(batch.tokens))
         graph = self._graphs.get(shape)
         if graph is None:
+            chosen = self._board.chosen.clone()  # of the step that this one may follow; a capture runs once for real
             graph = self._graphs[shape] = self._capture(shape)
+            self._board.chosen.copy_(chosen)
         sees: list[bytes] = []
         requests: list[int] = []
-        for request, start, end, _ in chunks:
+        forced = array("i", [-1]) * len(batch.tokens)
+        for request, start, end, rows in chunks:
             assert isinstance(request, CudaRequest)
             sees += request.words(start, end)
+            if request.plays is not None:
+                shift = len(requests) - start
+                for row in rows:
+                    forced[row.place + shift] = request.play(row.handle)
             requests += [request.index] * (end - start)
-        graph.fill(batch, tiles, sees, requests)
-        graph.launch()
-        return graph
+        graph.fill(batch, tiles, sees, requests, forced)
+        return graph, graph.launch()
 
     def _shape(self, chunks: list[Chunk], rows: int) -> tuple[Shape, list[Tile]]:
         """The shape that holds this step, and its tiles."""
@@ -318,7 +453,10 @@ class CudaEngine(NativeEngine):
             )
         logits = self._logits[shape.rows]
 
-        def run(plan: Plan) -> torch.Tensor:
+        chosen = self._board.chosen[: shape.rows]
+
+        def run(plan: Plan) -> None:
+            self._board.follow(plan.tokens, plan.states, plan.forced)
             kernels.scatter_segments(self.slot_segments, plan.slots, plan.segments)
             if self.slot_positions is not None:
                 kernels.scatter_segments(self.slot_positions, plan.slots, plan.positions)
@@ -333,12 +471,13 @@ class CudaEngine(NativeEngine):
             )
             hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self.store, attend)
             decoder.logits(hidden, logits)
-            return masked_argmax(
-                logits, self._forbidden_bytes, plan.states, plan.requests, self._parameters.numbers, self._promise
-            )
+            masked_argmax(
+                logits, self._forbidden_bytes, plan.states, plan.requests, self._parameters.numbers, self._promise,
+                forced=plan.forced, out=chosen,
+            )  # fmt: skip
 
         return StepGraph(
-            shape, run, logits=logits, padding_slot=self.padding_slot, device=device, memory=self._graph_memory
+            shape, run, chosen=chosen, logits=logits, padding_slot=self.padding_slot, memory=self._graph_memory
         )
 
     def _capture_choice(self, choice: Choice, logits: torch.Tensor) -> ChoiceGraph:
@@ -351,11 +490,13 @@ class CudaEngine(NativeEngine):
             spared=None if seen is None else seen.spared,
         )
 
-        def choose(rows: Rows) -> torch.Tensor:
-            return sampler(logits, rows, choice.level)
+        chosen = self._board.chosen[: choice.rows]
+
+        def choose(rows: Rows) -> None:
+            sampler(logits, rows, choice.level, chosen)
 
         return ChoiceGraph(
-            choice, choose, words=words_of(logits.shape[1]), device=self.model.device, memory=self._graph_memory
+            choice, choose, board=self._board, words=words_of(logits.shape[1]), memory=self._graph_memory
         )
 
     def _send_blocks(self, request: CudaRequest) -> None:
@@ -367,8 +508,8 @@ class CudaEngine(NativeEngine):
         request.blocks_sent = len(held)
 
 
-def cuda_request(row: Row) -> CudaRequest:
-    request = row.handle.request
+def cuda_request(handle: Handle) -> CudaRequest:
+    request = handle.request
     assert isinstance(request, CudaRequest)
     return request
 

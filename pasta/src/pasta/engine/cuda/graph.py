@@ -1,14 +1,15 @@
 """A decoding step as CUDA graphs of static shape: the model's pass, and a choice where the likeliest token will not do.
 
-All that changes from step to step travels in one small buffer: the host fills its `Plan`, the graph copies it. What the
-choice needs is filled while the pass runs.
+All that changes from step to step travels in one small buffer: the host fills its `Plan`, and what the choice needs is
+filled while the pass runs. Two steps may be under way at once, so each graph has two such buffers, used in turns.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 
 from pasta.engine.batch import Batch
 from pasta.engine.cuda.capture import capture
+from pasta.engine.cuda.following import Board
 from pasta.engine.cuda.request import WORDS
 from pasta.engine.cuda.sampling import Rows
 from pasta.engine.request import Row
@@ -41,7 +43,7 @@ class Shape:
     @property
     def size(self) -> int:
         """Of the plan, in numbers of 32 bits."""
-        return self.rows * (7 + WORDS) + len(Tile._fields) * self.tiles
+        return self.rows * (8 + WORDS) + len(Tile._fields) * self.tiles
 
 
 class Choice(NamedTuple):
@@ -55,15 +57,16 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a step is told, as views of one buffer. Each of the first seven has a number for each row."""
+    """What a step is told, as views of one buffer. Each of the first eight has a number for each row."""
 
-    tokens: torch.Tensor
+    tokens: torch.Tensor  # or -1 - r, for the token that row r of the step before chose: see `following.py`
     positions: torch.Tensor
     slots: torch.Tensor  # where each row's keys and values go
     segments: torch.Tensor
     places: torch.Tensor  # of each row in its request
     states: torch.Tensor  # what may come after it: a row of the grammar's table
     requests: torch.Tensor  # their rows of the block tables and of the parameters
+    forced: torch.Tensor  # the token that each must choose, where a response is replayed; or -1
     sees: torch.Tensor  # (rows, WORDS): each row's set of segments
     tiles: torch.Tensor  # (4, tiles): the fields of `Tile`, one after another
 
@@ -71,25 +74,31 @@ class Plan:
     def over(cls, buffer: torch.Tensor, shape: Shape) -> Plan:
         """The views of a buffer of 32-bit integers."""
         rows = shape.rows
-        tokens, positions, slots, segments, places, states, requests = buffer[: 7 * rows].view(7, rows)
+        tokens, positions, slots, segments, places, states, requests, forced = buffer[: 8 * rows].view(8, rows)
         return cls(
-            tokens, positions, slots, segments, places, states, requests,
-            buffer[7 * rows : (7 + WORDS) * rows].view(rows, WORDS),
-            buffer[(7 + WORDS) * rows :].view(len(Tile._fields), shape.tiles),
+            tokens, positions, slots, segments, places, states, requests, forced,
+            buffer[8 * rows : (8 + WORDS) * rows].view(rows, WORDS),
+            buffer[(8 + WORDS) * rows :].view(len(Tile._fields), shape.tiles),
         )  # fmt: skip
 
     @staticmethod
     def write(
-        shape: Shape, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int], padding_slot: int
+        shape: Shape,
+        batch: Batch,
+        tiles: list[Tile],
+        sees: list[bytes],
+        requests: list[int],
+        forced: array[int],
+        padding_slot: int,
     ) -> bytes:
-        """The buffer's bytes; `sees` and `requests` have an entry for each row. Others write where nobody reads."""
+        """The buffer's bytes; the lists have an entry for each row. Other rows write where nobody reads."""
         count = len(requests)
         states = array("i", bytes(4 * count))  # of rows that decide nothing any will do
         for place, row in zip(batch.deciding, batch.rows, strict=True):
             states[place] = row.expect
         spare, no_tiles = bytes(4 * (shape.rows - count)), bytes(4 * (shape.tiles - len(tiles)))
         parts: list[bytes | array[int]] = []
-        for column in (*batch[:5], states, array("i", requests)):
+        for column in (*batch[:5], states, array("i", requests), forced):
             parts += (column, spare)
         parts[5] = array("i", [padding_slot] * (shape.rows - count))
         parts += sees
@@ -99,67 +108,82 @@ class Plan:
         return b"".join(parts)
 
 
-class Captured:
-    """Work that copies numbers to the device, chooses a token for each row there, and copies these back.
+class Ticket:
+    """A launch of a graph: what it is sent, and the tokens that it gives back, valid once it is `done`."""
 
-    `work(sent)` is called twice, and what it does the second time is what every launch does. `host` holds what is sent;
-    `tokens` are valid once `done`.
+    def __init__(self, host: Sequence[torch.Tensor], rows: int):
+        self.host = [torch.zeros(each.shape, dtype=each.dtype, pin_memory=True).copy_(each) for each in host]
+        self.chosen = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
+        self.tokens = self.chosen.numpy()
+        self.done = torch.cuda.Event()
+        self.masked: list[int] = []  # the rows that have a mask in it
+
+
+class Captured:
+    """Work that is sent numbers, and leaves a token for each row in `chosen`.
+
+    `work(sent)` is called twice, and what it does the second time is what every launch does. `host`: what is sent where
+    nothing is filled in.
     """
 
     def __init__(
         self,
-        host: list[torch.Tensor],
-        rows: int,
-        work: Callable[..., torch.Tensor],
+        host: Sequence[torch.Tensor],
+        work: Callable[..., None],
         *,
-        device: torch.device,
+        chosen: torch.Tensor,
         memory: Any,  # what `torch.cuda.graph_pool_handle` gave
     ):
-        sent = [torch.zeros_like(each, device=device) for each in host]
-        chosen = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
-        self.tokens = chosen.numpy()
-        self.done = torch.cuda.Event()
+        self._sent = [torch.zeros(each.shape, dtype=each.dtype, device=chosen.device).copy_(each) for each in host]
+        self._chosen = chosen
+        self._tickets = [Ticket(host, chosen.shape[0]) for _ in range(2)]
+        self._kept = partial(work, *self._sent)  # a graph does not hold the tensors that it reads and writes
+        self._graph, _ = capture(self._kept, memory)
 
-        def whole() -> None:
-            for here, there in zip(host, sent, strict=True):
-                there.copy_(here, non_blocking=True)
-            chosen.copy_(work(*sent), non_blocking=True)
+    def next_ticket(self) -> Ticket:
+        """The one to fill in."""
+        ticket = self._tickets[0]
+        ticket.done.synchronize()  # long ago, but where nobody asked for its tokens
+        return ticket
 
-        self._graph, _ = capture(whole, memory)
-        self._kept = whole  # a graph does not hold the tensors that it reads and writes
-
-    def launch(self) -> None:
+    def launch(self) -> Ticket:
+        ticket = self._tickets[0]
+        self._tickets.reverse()
+        for here, there in zip(ticket.host, self._sent, strict=True):
+            there.copy_(here, non_blocking=True)
         self._graph.replay()
-        self.done.record()
+        ticket.chosen.copy_(self._chosen, non_blocking=True)
+        ticket.done.record()
+        return ticket
 
 
 class StepGraph(Captured):
-    """A captured pass of one shape. `run(plan)` leaves `logits` of all rows, and returns the likeliest tokens."""
+    """A captured pass of one shape. `run(plan)` leaves `logits` of all rows, and chooses the likeliest tokens."""
 
     def __init__(
         self,
         shape: Shape,
-        run: Callable[[Plan], torch.Tensor],
+        run: Callable[[Plan], None],
         *,
+        chosen: torch.Tensor,
         logits: torch.Tensor,  # overwritten by the next launch
         padding_slot: int,
-        device: torch.device,
         memory: Any,  # what `torch.cuda.graph_pool_handle` gave
     ):
-        host = torch.zeros(shape.size, dtype=torch.int32, pin_memory=True)
+        host = torch.zeros(shape.size, dtype=torch.int32)
         Plan.over(host, shape).slots.fill_(padding_slot)
         self.logits = logits
         self._shape, self._padding_slot = shape, padding_slot
-        self._sent = host.numpy().data.cast("B")
-        super().__init__([host], shape.rows, lambda sent: run(Plan.over(sent, shape)), device=device, memory=memory)
+        super().__init__([host], lambda sent: run(Plan.over(sent, shape)), chosen=chosen, memory=memory)
 
-    def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int]) -> None:
+    def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int], forced: array[int]) -> None:
         """Writes a step into the plan."""
-        self._sent[:] = Plan.write(self._shape, batch, tiles, sees, requests, self._padding_slot)
+        plan = self.next_ticket().host[0].numpy().data.cast("B")
+        plan[:] = Plan.write(self._shape, batch, tiles, sees, requests, forced, self._padding_slot)
 
 
 class ChoiceGraph(Captured):
-    """A captured choice of one shape, from the logits that a `StepGraph` left.
+    """A captured choice of one shape, from the logits that a `StepGraph` left, under the states that it left.
 
     `words`: of a mask over the vocabulary. Rows that decide nothing choose all the same, and nobody looks.
     """
@@ -167,43 +191,41 @@ class ChoiceGraph(Captured):
     def __init__(
         self,
         choice: Choice,
-        choose: Callable[[Rows], torch.Tensor],
+        choose: Callable[[Rows], None],
         *,
+        board: Board,
         words: int,
-        device: torch.device,
         memory: Any,
     ):
-        columns = torch.zeros(5, choice.rows, dtype=torch.int32, pin_memory=True)
-        masks = torch.full((choice.rows, words if choice.masked else 0), -1, dtype=torch.int32, pin_memory=True)
-        self._tokens, self._states, self._requests, self._draws, self._seen = columns.numpy()
-        self._draws = self._draws.view(np.float32)
-        self._masks = masks.numpy()
-        self._masked: list[int] = []  # the rows that had one in the last step
-        self._seen[:] = -1
+        columns = torch.zeros(4, choice.rows, dtype=torch.int32)
+        columns[3] = -1
+        masks = torch.full((choice.rows, words if choice.masked else 0), -1, dtype=torch.int32)
+        states, forced = board.states[: choice.rows], board.forced[: choice.rows]
 
-        def work(columns: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-            tokens, states, requests, draws, seen = columns
-            rows = Rows(tokens, states, requests, draws.view(torch.float32), seen, masks if choice.masked else None)
-            return choose(rows)
+        def work(columns: torch.Tensor, masks: torch.Tensor) -> None:
+            tokens, requests, draws, seen = columns
+            allowed = masks if choice.masked else None
+            choose(Rows(tokens, states, requests, draws.view(torch.float32), seen, allowed, forced))
 
-        super().__init__([columns, masks], choice.rows, work, device=device, memory=memory)
+        super().__init__([columns, masks], work, chosen=board.chosen[: choice.rows], memory=memory)
 
     def fill(
         self, deciding: list[int], rows: list[Row], requests: list[int], draws: list[float], seen: list[int]
     ) -> None:
         """Writes what is to be chosen: each row's place in the step, request, number and row of seen tokens."""
-        self._tokens[deciding] = [row.token for row in rows]
-        self._states[deciding] = [row.expect for row in rows]
-        self._requests[deciding] = requests
-        self._draws[deciding] = draws
-        self._seen[:] = -1
-        self._seen[deciding] = seen
-        if self._masks.size:
-            self._masks[self._masked] = -1
+        ticket = self.next_ticket()
+        columns, masks = (part.numpy() for part in ticket.host)
+        columns[0, deciding] = [row.token for row in rows]
+        columns[1, deciding] = requests
+        columns[2].view(np.float32)[deciding] = draws
+        columns[3] = -1
+        columns[3, deciding] = seen
+        if masks.size:
+            masks[ticket.masked] = -1
             held = [
                 (place, row.handle.constraint)
                 for place, row in zip(deciding, rows, strict=True)
                 if row.handle.constraint is not None
             ]
-            self._masked = [place for place, _ in held]
-            self._masks[self._masked] = masks_of([constraint for _, constraint in held], self._masks.shape[1])
+            ticket.masked = [place for place, _ in held]
+            masks[ticket.masked] = masks_of([constraint for _, constraint in held], masks.shape[1])

@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pasta.core.params import SamplingParams
-from pasta.engine.cuda.sampling import level_of
+from pasta.core.positions import Positions
+from pasta.engine.cuda.following import Follower
+from pasta.engine.cuda.sampling import Level, level_of
 from pasta.engine.pool import KvPool
-from pasta.engine.request import Chunk, Request
+from pasta.engine.request import Chunk, Handle, Request
 
 WORDS = 16  # of 32 bits: the segments that an answer may have
+NOBODY = 32 * WORDS - 1  # the segment of what nobody sees
 FEW = 4  # tokens of a prompt that may as well run beside the threads
 
 
 class CudaRequest(Request):
     """A request whose block table and bit sets the device reads."""
 
-    def __init__(self, pool: KvPool, params: SamplingParams, cache_salt: str | None, index: int):
+    def __init__(
+        self,
+        pool: KvPool,
+        params: SamplingParams,
+        cache_salt: str | None,
+        index: int,
+        scheme: Positions,
+        *,
+        drafts: bool,
+    ):
         super().__init__(pool, params, cache_salt)
+        self.scheme = scheme
+        # A draft needs the token before it, a penalty all of them, and log probabilities the logits.
+        plain = params.repetition_penalty == 1 and params.logprobs is None and not scheme.stitched
+        self.goes_ahead = plain and not drafts and level_of(params) != Level.OUTSIDE  # whether rows may follow
+        self.followers: dict[Handle, Follower] = {}  # those that may still be put
+        self.topics: dict[Handle, int] = {}  # by thread: how many tokens its last topic has so far
+        self.plays: Mapping[tuple[int, ...], Sequence[int]] | None = None  # by path: what its threads choose
         self.level = level_of(params)  # what choosing its tokens takes
         self.index = index  # its row of the device's block tables; -1 once it is closed
         self.blocks_sent = 0  # how many of its blocks stand there
         self._words: list[bytes] = []  # by segment
+
+    @property
+    def unconfirmed(self) -> int:
+        return super().unconfirmed + len(self.followers)
+
+    @property
+    def plain(self) -> int:
+        """What follows does not count before it is read, either."""
+        unread = [follower.place for follower in self.followers.values() if follower.token < 0]
+        return min([super().plain, *unread])
+
+    def play(self, handle: Handle) -> int:
+        """The token that a thread chooses next, where that was given; or -1."""
+        if self.plays is None:
+            return -1
+        ids, index = self.plays.get(handle.path, ()), handle.decided
+        handle.decided += 1
+        return ids[index] if index < len(ids) else -1
 
     def words(self, start: int, end: int) -> list[bytes]:
         """For each of these tokens, the bit set of segments that it sees: `WORDS` words."""

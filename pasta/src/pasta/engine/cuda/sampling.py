@@ -91,6 +91,7 @@ class Rows:
     draws: torch.Tensor  # float32, in [0, 1]
     seen: torch.Tensor  # rows of the table of seen tokens; -1: none
     allowed: torch.Tensor | None = None
+    forced: torch.Tensor | None = None  # a token to take whatever the logits say, or -1
 
 
 @triton.jit
@@ -256,8 +257,8 @@ def _weigh(
 @triton.jit
 def _draw(
     scores, best_values, best_tokens, requests, numbers, draws,
-    count_limits, sum_limits, target, masses, ties, out, size,
-    TOP_K: tl.constexpr, TOP_P: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+    count_limits, sum_limits, target, masses, ties, forced, out, size,
+    TOP_K: tl.constexpr, TOP_P: tl.constexpr, FORCE: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """One program for each row: the block that its number falls into, and the token in it."""
     row = tl.program_id(0)
@@ -299,6 +300,9 @@ def _draw(
         steps = tl.cumsum(weight, 0)
         last = tl.max(tl.where(weight > 0, token, 0), 0)
         chosen = tl.minimum(tl.min(tl.where((weight > 0) & (steps > goal), token, size), 0), last)
+    if FORCE:
+        told = tl.load(forced + row)
+        chosen = tl.where(told >= 0, told, chosen)
     tl.store(out + row, chosen.to(tl.int64))
 
 
@@ -322,7 +326,7 @@ class Sampler:
         self.forbidden, self.promise = forbidden, promise
         self.seen, self.spared = seen, spared
 
-    def __call__(self, logits: torch.Tensor, rows: Rows, level: int) -> torch.Tensor:
+    def __call__(self, logits: torch.Tensor, rows: Rows, level: int, out: torch.Tensor | None = None) -> torch.Tensor:
         """The tokens, (rows), int64."""
         count, size = logits.shape
         device, numbers = logits.device, self.parameters.numbers
@@ -335,7 +339,7 @@ class Sampler:
 
         scores, best_values = space(count, size), space(count, blocks)
         best_tokens = space(count, blocks, dtype=torch.int32)
-        out = space(count, dtype=torch.int64)
+        out = space(count, dtype=torch.int64) if out is None else out
         masses, ties = space(count, blocks), space(count, blocks, dtype=torch.int32)
         penalise = self.seen is not None
         _adjust[grid](
@@ -374,7 +378,8 @@ class Sampler:
         )
         _draw[(count,)](
             scores, best_values, best_tokens, rows.requests, numbers, rows.draws, count_limit, sum_limit, target,
-            masses, ties, out, size, **kinds, **launch,
+            masses, ties, rows.forced if rows.forced is not None else ties, out, size,
+            FORCE=rows.forced is not None, **kinds, **launch,
         )  # fmt: skip
         return out
 

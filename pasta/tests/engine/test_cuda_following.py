@@ -1,0 +1,226 @@
+"""A device that goes ahead of the host: the same tokens as step by step, whatever the interpreter makes of them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_cuda import tiny_trained_model
+
+from pasta.bench.responses import make_responses
+from pasta.core.grammar import MAX_TOPIC_TOKENS, Expect, Grammar
+from pasta.decoding.api import generate_all, replay
+from pasta.engine.native import NativeEngine
+
+pytest.importorskip("triton")
+CUDA = torch.cuda.is_available()
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # runs kernels on a CPU, slowly
+PROMPTS = ["Compare cats and dogs, yes.", "Name it.", "What?", "red blue?"]
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Makes engines: on a GPU as they are, elsewhere with their kernels' twins."""
+    from pasta.engine.cuda.engine import CudaEngine
+
+    if not CUDA:
+        import cuda_twin
+
+        cuda_twin.install(monkeypatch)
+
+    def make_engine(*, ahead: bool = True, slots: int = 4096) -> CudaEngine:
+        model, vocabulary = tiny_trained_model("llama", 10)
+        engine = CudaEngine(model.cuda() if CUDA else model, vocabulary, slots=slots)
+        may_follow, counts = engine._may_follow, Counter[bool]()
+
+        def may(flight: Any) -> bool:
+            counts[found := ahead and may_follow(flight)] += 1
+            return found
+
+        engine._may_follow = may  # type: ignore[method-assign]
+        engine.counts = counts  # type: ignore[attr-defined]
+        return engine
+
+    yield make_engine
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 0.9, "top_p": 0.95, "seed": 3},
+        {"max_tokens": 23},
+        {"max_thread_tokens": 6},
+        {"max_threads": 2},
+        {"sequential": True},
+        {"plain": True},
+        {"positions": "fixed:40"},
+        {"stop": "e"},
+        {"stop_token_ids": (40, 41, 42, 43, 44)},
+    ],
+    ids=str,
+)
+def test_the_same_answers(make: Make, options: dict[str, Any]) -> None:
+    options = {"parallelism": 4.0, "max_tokens": 90, **options}
+    steps, ahead = make(ahead=False), make()
+    expected, found = (generate_all(engine, PROMPTS, **options) for engine in (steps, ahead))
+    assert [answer.tree for answer in found] == [answer.tree for answer in expected]
+    assert [answer.finish_reason for answer in found] == [answer.finish_reason for answer in expected]
+    if not CUDA and options.get("temperature") is None:
+        model, vocabulary = tiny_trained_model("llama", 10)
+        native = generate_all(NativeEngine(model, vocabulary, slots=4096), PROMPTS, **options)
+        assert [answer.tree for answer in found] == [answer.tree for answer in native]
+    assert ahead.counts[True] > 5 and not steps.counts[True]
+    for engine in (steps, ahead):
+        assert engine.pool.free_slots == engine.pool.slots
+        assert sorted(engine._free_indices) == list(range(engine.max_requests))
+
+
+def test_answers_fork_and_join(make: Make) -> None:
+    """Else the test above would say little."""
+    answers = generate_all(make(), PROMPTS, parallelism=4.0, max_tokens=90)
+    assert sum(len(answer.threads) > 2 for answer in answers) >= 2
+    tags = make().vocabulary.tags
+    assert any(tags.sync in thread.token_ids for answer in answers for thread in answer.threads)
+
+
+def test_a_pool_so_small_that_requests_give_way(make: Make) -> None:
+    options = {"parallelism": 4.0, "max_tokens": 120}
+    expected = generate_all(make(ahead=False), PROMPTS * 2, **options)
+    small = make(slots=6 * 64)
+    found = generate_all(small, PROMPTS * 2, **options)
+    assert [answer.tree for answer in found] == [answer.tree for answer in expected]
+    assert small.runner.scheduler.preemptions > 0
+    assert small.pool.free_slots == small.pool.slots
+
+
+def test_replays(make: Make) -> None:
+    """What the device is told to choose is what the script says; nothing of it is put twice."""
+    engine = make()
+    words = engine.vocabulary.encode("abcdefgh")
+    for response in make_responses(4, engine.vocabulary.tags, words, seed=2, threads=(3, 5)):
+        result = replay(engine, PROMPTS[0], response)
+        assert result.tree == response
+    assert engine.counts[True] > 20
+    again = make(slots=5 * 64)
+    responses = make_responses(3, again.vocabulary.tags, words, seed=5, threads=(3, 5))
+    from pasta.decoding.prompts import make_request
+    from pasta.decoding.request import RequestState
+    from pasta.decoding.scheduler import Scheduler
+
+    scheduler = Scheduler(again)
+    states = [
+        RequestState(make_request(again, PROMPTS[0], script=each, max_tokens=1000), again) for each in responses
+    ]
+    for state in states:
+        scheduler.add(state)
+    while scheduler.busy:
+        scheduler.step()
+    assert [state.result().tree for state in states] == responses
+    assert scheduler.preemptions > 0
+
+
+@pytest.mark.parametrize("options", [{"repetition_penalty": 1.3}, {"logprobs": 2}, {"drafts": True}], ids=str)
+def test_what_needs_the_host_in_every_step_has_it(make: Make, options: dict[str, Any]) -> None:
+    if not CUDA and "repetition_penalty" in options:
+        pytest.skip("the sampler's twin knows no penalty")
+    steps, ahead = make(ahead=False), make()
+    expected, found = (
+        generate_all(engine, PROMPTS, parallelism=4.0, max_tokens=40, **options) for engine in (steps, ahead)
+    )
+    assert [answer.tree for answer in found] == [answer.tree for answer in expected]
+    assert not ahead.counts[True]
+
+
+def test_threads_that_are_fed_something_else(make: Make) -> None:
+    """Whoever feeds another token than was chosen gets what comes after that one, and the wrong row is hidden."""
+    from pasta.core.params import SamplingParams
+
+    def decode(engine: Any, launch: bool) -> list[int]:
+        main = engine.open(list(range(5, 40)), Expect.TEXT, SamplingParams())
+        tokens = [engine.step()[0].token]
+        for position in range(35, 50):
+            engine.feed(main, (7 * tokens[-1] + position) % 90, position, Expect.TEXT)
+            if launch:
+                engine.launch()
+            while not (decoded := engine.step()):  # what followed was wrong, and gives nothing
+                pass
+            tokens.append(decoded[0].token)
+        engine.close(main)
+        return tokens
+
+    assert decode(make(), True) == decode(make(), False)
+
+
+def test_states_are_those_of_the_interpreter() -> None:
+    """Token by token through texts and topics, the longest topic too."""
+    from pasta.engine.cuda.following import kinds_of, packed, state_after
+
+    model, vocabulary = tiny_trained_model("llama", 10)
+    size = model.get_output_embeddings().weight.shape[0]
+    grammar = Grammar.of(vocabulary, size)
+    kinds, tags = kinds_of(grammar, size), grammar.tags
+    random = np.random.default_rng(0)
+    seen: Counter[int] = Counter()
+    for child in (False, True):
+        for length in [*range(1, 12), MAX_TOPIC_TOKENS]:
+            before, topic = Expect.text(child=child, promise=True, sync=False), []
+            token = tags.promise
+            for _ in range(length + 1):
+                after = state_after(packed(before, child=child, topic=len(topic)), token, kinds)
+                if token != tags.promise:
+                    topic.append(token)
+                assert after == grammar.topic(topic)
+                seen[after] += 1
+                before = Expect(after)
+                token = int(random.choice(np.flatnonzero(grammar.allowed[Expect.TOPIC_SPACE])))
+                if before is Expect.TOPIC_START:
+                    token = int(random.choice(np.flatnonzero(grammar.allowed[before])))
+            after = state_after(packed(before, child=child, topic=len(topic)), tags.of_tens(3), kinds)
+            assert after == Expect.text(child=child, promise=True, sync=True)
+            assert state_after(after, 7, kinds) == after
+    assert set(seen) == {Expect.TOPIC_START, Expect.TOPIC_SPACE, Expect.TOPIC, Expect.LENGTH}
+
+
+@pytest.mark.skipif(not (CUDA or INTERPRETED), reason="needs a CUDA device, or Triton's interpreter")
+@pytest.mark.parametrize("rows", [1, 40, 1500])
+def test_the_kernel_follows_as_its_twin(rows: int) -> None:
+    from pasta.engine.cuda.following import Board, packed, state_after
+
+    model, vocabulary = tiny_trained_model("llama", 10)
+    size = model.get_output_embeddings().weight.shape[0]
+    grammar = Grammar.of(vocabulary, size)
+    device = torch.device("cuda" if CUDA else "cpu")
+    board = Board(grammar, size, device)
+    random = np.random.default_rng(rows)
+    chosen = random.integers(0, size, rows)
+    chosen[random.random(rows) < 0.5] = random.choice([grammar.tags.promise, *grammar.tags.lengths])
+    board.chosen[:rows] = torch.from_numpy(chosen)
+    sources = random.permutation(rows)
+    told = random.random(rows) < 0.3
+    tokens = np.where(told, random.integers(0, size, rows), -1 - sources).astype(np.int32)
+    states = np.array(
+        [
+            packed(Expect(int(random.integers(12))), child=bool(random.integers(2)), topic=int(random.integers(33)))
+            for _ in range(rows)
+        ],
+        dtype=np.int32,
+    )
+    expected = [
+        (int(token), int(state))
+        if token >= 0
+        else (int(chosen[-1 - token]), state_after(int(state), int(chosen[-1 - token]), board.kinds))
+        for token, state in zip(tokens, states, strict=True)
+    ]
+    on_device = [torch.from_numpy(column.copy()).to(device) for column in (tokens, states)]
+    forced = torch.arange(rows, dtype=torch.int32, device=device)
+    board.follow(*on_device, forced)
+    assert list(zip(*(column.tolist() for column in on_device), strict=True)) == expected
+    assert board.states[:rows].tolist() == [state for _, state in expected]
+    assert board.forced[: rows + 1].tolist() == [*range(rows), -1]
