@@ -115,9 +115,7 @@ def test_replays(make: Make) -> None:
     from pasta.decoding.scheduler import Scheduler
 
     scheduler = Scheduler(again)
-    states = [
-        RequestState(make_request(again, PROMPTS[0], script=each, max_tokens=1000), again) for each in responses
-    ]
+    states = [RequestState(make_request(again, PROMPTS[0], script=each, max_tokens=1000), again) for each in responses]
     for state in states:
         scheduler.add(state)
     while scheduler.busy:

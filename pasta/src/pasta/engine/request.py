@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pasta.core.constraint import Constraint
-from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.segments import SegmentTable, Thread
 from pasta.engine.block_table import BlockTable
@@ -35,7 +34,7 @@ class Row(NamedTuple):
     """A token after which a thread decides. (A tuple, because a step of many threads makes many of them.)"""
 
     handle: Handle
-    expect: Expect
+    expect: int  # an `Expect`, or how an engine of its own tells it
     place: int  # in the request
     token: int
     position: int

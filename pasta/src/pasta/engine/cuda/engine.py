@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import torch
 from transformers import PreTrainedModel
 
+from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
@@ -62,6 +63,7 @@ class Flight:
     """A step that was launched and whose tokens were not read yet."""
 
     prefills: list[Prefill]
+    requests: list[CudaRequest]  # in the graph
     graph: StepGraph | None
     batch: Batch | None  # what the graph runs
     ticket: Ticket | None  # where the tokens are; None: they are chosen from the logits here
@@ -168,11 +170,15 @@ class CudaEngine(NativeEngine):
 
     def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
         request = cuda_request(thread)
-        if expect is not None and not expect.is_text:
-            request.topics[thread] = 0 if expect is Expect.TOPIC_START else request.topics.get(thread, 0) + 1
+        if expect is not None:
+            request.note(thread, expect)
         follower = request.followers.pop(thread, None)
         if follower is None or not follower.confirm(token, position, thread.thread.segment, expect, self._board.kinds):
             super().feed(thread, token, position, expect)
+
+    def constrain(self, thread: Handle, constraint: Constraint) -> None:
+        super().constrain(thread, constraint)
+        cuda_request(thread).goes_ahead = False  # a mask must know the token before it
 
     def close(self, thread: Handle) -> None:
         request = cuda_request(thread)
@@ -256,7 +262,8 @@ class CudaEngine(NativeEngine):
                 ticket = self._launch_choice(graph, batch, ticket)
                 logprobs = any(chunk.request.params.logprobs is not None for chunk in decoding)
         checking, self._checking = self._checking, []
-        self._flights.append(Flight(prefills, graph, batch, ticket, logprobs, checking, followers))
+        requests = [chunk.request for chunk in decoding if isinstance(chunk.request, CudaRequest)]
+        self._flights.append(Flight(prefills, requests, graph, batch, ticket, logprobs, checking, followers))
 
     def _read(self, flight: Flight, graph: StepGraph, batch: Batch) -> list[Decoded]:
         """The tokens that were chosen in or after a graph, but those of rows that should not have been."""
@@ -297,47 +304,38 @@ class CudaEngine(NativeEngine):
 
         A fork comes a step later then. With few threads of a large model that is more than the host's work.
         """
-        if flight.graph is None or flight.batch is None or flight.prefills or not flight.batch.rows:
+        if flight.batch is None or flight.prefills or not all(request.goes_ahead for request in flight.requests):
             return False
-        rows = flight.batch.rows
-        for row in rows:
-            if row.handle.constraint is not None or not cuda_request(row.handle).goes_ahead:
-                return False
         if sum(request.backlog for request in self._waiting) > LEAST_BACKLOG:  # so that nothing is left for later
             return False
+        rows = flight.batch.rows
         if HOST_S + HOST_ROW_S * len(rows) > RISK * self._step_s:
             return True
-        return not any(self._expected(row, flight) >= Expect.TOPIC_START for row in rows)
-
-    def _expected(self, row: Row, flight: Flight) -> Expect:
-        """What comes after a row, as far as it is known."""
-        follower = flight.followers.get(row.handle)
-        return row.expect if follower is None else follower.wanted or Expect.TEXT
+        return not any(request.topics for request in flight.requests)
 
     def _follow(self, flight: Flight) -> dict[Handle, Follower]:
         """Gives the threads that a step decides places for the tokens that it will choose."""
-        batch = flight.batch
-        assert batch is not None
+        assert flight.batch is not None
+        lengths, before = self._lengths, flight.followers
         followers: dict[Handle, Follower] = {}
-        for row, index in zip(batch.rows, batch.deciding, strict=True):
-            handle = row.handle
-            request = cuda_request(handle)
-            before, token = row.expect, row.token
-            if (own := flight.followers.get(handle)) is not None:
+        for row, index in zip(flight.batch.rows, flight.batch.deciding, strict=True):
+            handle, expect, token, position = row.handle, row.expect, row.token, row.position + 1
+            if (own := before.get(handle)) is not None:
                 if own.wanted is None:
                     continue
-                before, token = own.wanted, own.token
-            position = row.position + 1
-            if token in self._lengths:
-                position += request.scheme.reserve(self._lengths[token])
+                expect, token = own.wanted, own.token
+            request = handle.request
+            assert isinstance(request, CudaRequest)
+            if token in lengths:
+                position += request.scheme.reserve(lengths[token])
             if request.index < 0 or position >= self.context:
                 continue
-            if not request.blocks.can_hold(len(request.tokens) + 1):
+            segment, place = handle.thread.segment, len(request.tokens)
+            if place == len(request.blocks.slots) and not request.blocks.can_hold(place + 1):
                 continue
-            segment = handle.thread.segment
-            place = request.append(-1 - index, position, segment)
-            known = packed(before, child=bool(handle.path), topic=request.topics.get(handle, 0))
-            request.deciding.append(Row(handle, known, place, 0, position, segment))  # type: ignore[arg-type]
+            known = packed(expect, child=bool(handle.path), topic=request.topics.get(handle, 0))
+            request.append(-1 - index, position, segment)
+            request.deciding.append(Row(handle, known, place, 0, position, segment))
             request.followers[handle] = followers[handle] = Follower(handle, place, position, segment, known)
             self._waiting[request] = None
         return followers

@@ -54,12 +54,12 @@ def kinds_of(grammar: Grammar | None, tokens: int) -> np.ndarray:
     return kinds
 
 
-def packed(before: Expect, *, child: bool, topic: int) -> int:
+def packed(before: int, *, child: bool, topic: int) -> int:
     """What the device must know to say what comes after a token: what the token was chosen under, and its topic."""
-    if before.is_text:
-        return int(before)
+    if before < Expect.TOPIC_START:
+        return before
     home = Expect.text(child=child, promise=True, sync=True)
-    return int(before) | int(home) << 4 | (topic + 1 >= MAX_TOPIC_TOKENS) << 8
+    return before | home << 4 | (topic + 1 >= MAX_TOPIC_TOKENS) << 8
 
 
 def state_after(before: int, token: int, kinds: np.ndarray) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.engine.cuda.following import Follower
@@ -35,12 +36,19 @@ class CudaRequest(Request):
         plain = params.repetition_penalty == 1 and params.logprobs is None and not scheme.stitched
         self.goes_ahead = plain and not drafts and level_of(params) != Level.OUTSIDE  # whether rows may follow
         self.followers: dict[Handle, Follower] = {}  # those that may still be put
-        self.topics: dict[Handle, int] = {}  # by thread: how many tokens its last topic has so far
+        self.topics: dict[Handle, int] = {}  # by thread that writes a topic: how many tokens that has so far
         self.plays: Mapping[tuple[int, ...], Sequence[int]] | None = None  # by path: what its threads choose
         self.level = level_of(params)  # what choosing its tokens takes
         self.index = index  # its row of the device's block tables; -1 once it is closed
         self.blocks_sent = 0  # how many of its blocks stand there
         self._words: list[bytes] = []  # by segment
+
+    def note(self, handle: Handle, expect: Expect) -> None:
+        """What may come next in a thread."""
+        if expect >= Expect.TOPIC_START:
+            self.topics[handle] = 0 if expect is Expect.TOPIC_START else self.topics.get(handle, 0) + 1
+        elif self.topics:
+            self.topics.pop(handle, None)
 
     @property
     def unconfirmed(self) -> int:
