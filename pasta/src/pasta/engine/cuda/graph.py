@@ -113,6 +113,7 @@ class Ticket:
 
     def __init__(self, host: Sequence[torch.Tensor], rows: int):
         self.host = [torch.zeros(each.shape, dtype=each.dtype, pin_memory=True).copy_(each) for each in host]
+        self.columns = [each.numpy() for each in self.host]  # views, to fill in
         self.chosen = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
         self.tokens = self.chosen.numpy()
         self.done = torch.cuda.Event()
@@ -178,7 +179,7 @@ class StepGraph(Captured):
 
     def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int], forced: array[int]) -> None:
         """Writes a step into the plan."""
-        plan = self.next_ticket().host[0].numpy().data.cast("B")
+        plan = self.next_ticket().columns[0].data.cast("B")
         plan[:] = Plan.write(self._shape, batch, tiles, sees, requests, forced, self._padding_slot)
 
 
@@ -214,7 +215,7 @@ class ChoiceGraph(Captured):
     ) -> None:
         """Writes what is to be chosen: each row's place in the step, request, number and row of seen tokens."""
         ticket = self.next_ticket()
-        columns, masks = (part.numpy() for part in ticket.host)
+        columns, masks = ticket.columns
         columns[0, deciding] = [row.token for row in rows]
         columns[1, deciding] = requests
         columns[2].view(np.float32)[deciding] = draws
