@@ -24,30 +24,35 @@ PROMPTS = ["Compare cats and dogs, yes.", "Name it.", "What?", "red blue?"]
 Make = Callable[..., Any]
 
 
-@pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Makes engines: on a GPU as they are, elsewhere with their kernels' twins."""
+@pytest.fixture(scope="module")
+def make() -> Iterator[Make]:
+    """Engines: on a GPU as they are, elsewhere with their kernels' twins. `counts`: how often they might go ahead."""
     from pasta.engine.cuda.engine import CudaEngine
 
-    if not CUDA:
-        import cuda_twin
+    engines: dict[tuple[bool, int], Any] = {}
 
-        cuda_twin.install(monkeypatch)
+    def make_engine(*, ahead: bool = True, slots: int = 4096) -> Any:
+        if (ahead, slots) not in engines:
+            model, vocabulary = tiny_trained_model("llama", 10)
+            engine: Any = CudaEngine(model.cuda() if CUDA else model, vocabulary, slots=slots)
+            may_follow, engine.counts = engine._may_follow, Counter()
 
-    def make_engine(*, ahead: bool = True, slots: int = 4096) -> CudaEngine:
-        model, vocabulary = tiny_trained_model("llama", 10)
-        engine = CudaEngine(model.cuda() if CUDA else model, vocabulary, slots=slots)
-        may_follow, counts = engine._may_follow, Counter[bool]()
+            def may(flight: Any) -> bool:
+                found = ahead and may_follow(flight)
+                engine.counts[found] += 1
+                return found
 
-        def may(flight: Any) -> bool:
-            counts[found := ahead and may_follow(flight)] += 1
-            return found
+            engine._may_follow = may
+            engines[ahead, slots] = engine
+        engines[ahead, slots].counts.clear()
+        return engines[ahead, slots]
 
-        engine._may_follow = may  # type: ignore[method-assign]
-        engine.counts = counts  # type: ignore[attr-defined]
-        return engine
+    with pytest.MonkeyPatch.context() as patch:
+        if not CUDA:
+            import cuda_twin
 
-    yield make_engine
+            cuda_twin.install(patch)
+        yield make_engine
 
 
 @pytest.mark.parametrize(
@@ -97,11 +102,16 @@ def test_a_pool_so_small_that_requests_give_way(make: Make) -> None:
     found = generate_all(small, PROMPTS * 2, **options)
     assert [answer.tree for answer in found] == [answer.tree for answer in expected]
     assert small.runner.scheduler.preemptions > 0
+    assert small.counts[True] > 5
     assert small.pool.free_slots == small.pool.slots
 
 
 def test_replays(make: Make) -> None:
     """What the device is told to choose is what the script says; nothing of it is put twice."""
+    from pasta.decoding.prompts import make_request
+    from pasta.decoding.request import RequestState
+    from pasta.decoding.scheduler import Scheduler
+
     engine = make()
     words = engine.vocabulary.encode("abcdefgh")
     for response in make_responses(4, engine.vocabulary.tags, words, seed=2, threads=(3, 5)):
@@ -110,10 +120,6 @@ def test_replays(make: Make) -> None:
     assert engine.counts[True] > 20
     again = make(slots=5 * 64)
     responses = make_responses(3, again.vocabulary.tags, words, seed=5, threads=(3, 5))
-    from pasta.decoding.prompts import make_request
-    from pasta.decoding.request import RequestState
-    from pasta.decoding.scheduler import Scheduler
-
     scheduler = Scheduler(again)
     states = [RequestState(make_request(again, PROMPTS[0], script=each, max_tokens=1000), again) for each in responses]
     for state in states:

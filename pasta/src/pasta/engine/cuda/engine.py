@@ -71,6 +71,11 @@ class Flight:
     checking: list[Request]  # those with drafts in it
     followers: dict[Handle, Follower] = field(default_factory=dict)  # rows that follow the step before
 
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody may want its tokens: not all of its requests were closed."""
+        return bool(self.prefills) or any(request.index >= 0 for request in self.requests)
+
 
 class CudaEngine(NativeEngine):
     """`NativeEngine`, for models of the Llama kind on a CUDA device."""
@@ -341,7 +346,9 @@ class CudaEngine(NativeEngine):
         return followers
 
     def _drop_wrong(self) -> None:
-        """Hides rows that followed and whose tokens, read meanwhile, were not put."""
+        """Forgets steps that nobody waits for, and hides rows that followed and whose tokens were not put."""
+        while self._flights and not self._flights[0].awaited:
+            self._flights.popleft()
         if not self._flights:
             return
         for follower in self._flights[0].followers.values():
