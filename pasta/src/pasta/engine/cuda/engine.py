@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -23,7 +23,7 @@ from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import Decoded, OutOfSlots, uniform
+from pasta.engine.base import Decoded, OutOfSlots, Script, uniform
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.cuda import kernels
 from pasta.engine.cuda.argmax import masked_argmax
@@ -169,9 +169,9 @@ class CudaEngine(NativeEngine):
         self._parameters.tell(request.index, params)
         return request
 
-    def play(self, thread: Handle, plays: Mapping[tuple[int, ...], Sequence[int]]) -> None:
-        """The request of this main thread chooses these tokens, by its threads' paths, whatever the model says."""
-        cuda_request(thread).plays = plays
+    def play(self, thread: Handle, script: Script) -> None:
+        """What its threads will be fed they choose, whatever the model says: so they may go ahead."""
+        cuda_request(thread).script = script
 
     def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
         request = cuda_request(thread)
@@ -359,7 +359,7 @@ class CudaEngine(NativeEngine):
                 request.followers.pop(follower.handle, None)
                 request.segments[follower.place] = NOBODY
                 self.slot_segments[request.blocks.slots[follower.place]] = NOBODY
-                if request.plays is not None:
+                if request.script is not None:
                     follower.handle.decided -= 1
 
     @torch.inference_mode()
@@ -417,7 +417,7 @@ class CudaEngine(NativeEngine):
         for request, start, end, rows in chunks:
             assert isinstance(request, CudaRequest)
             sees += request.words(start, end)
-            if request.plays is not None:
+            if request.script is not None:
                 shift = len(requests) - start
                 for row in rows:
                     forced[row.place + shift] = request.play(row.handle)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
+from pasta.engine.base import Script
 from pasta.engine.cuda.following import Follower
 from pasta.engine.cuda.sampling import Level, level_of
 from pasta.engine.pool import KvPool
@@ -37,7 +36,7 @@ class CudaRequest(Request):
         self.goes_ahead = plain and not drafts and level_of(params) != Level.OUTSIDE  # whether rows may follow
         self.followers: dict[Handle, Follower] = {}  # those that may still be put
         self.topics: dict[Handle, int] = {}  # by thread that writes a topic: how many tokens that has so far
-        self.plays: Mapping[tuple[int, ...], Sequence[int]] | None = None  # by path: what its threads choose
+        self.script: Script | None = None  # what its threads choose, where a response is replayed
         self.level = level_of(params)  # what choosing its tokens takes
         self.index = index  # its row of the device's block tables; -1 once it is closed
         self.blocks_sent = 0  # how many of its blocks stand there
@@ -62,9 +61,9 @@ class CudaRequest(Request):
 
     def play(self, handle: Handle) -> int:
         """The token that a thread chooses next, where that was given; or -1."""
-        if self.plays is None:
+        if self.script is None:
             return -1
-        ids, index = self.plays.get(handle.path, ()), handle.decided
+        ids, index = self.script.get(handle.path, ()), handle.decided
         handle.decided += 1
         return ids[index] if index < len(ids) else -1
 
