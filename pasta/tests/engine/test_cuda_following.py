@@ -142,6 +142,30 @@ def test_what_needs_the_host_in_every_step_has_it(make: Make, options: dict[str,
     assert not ahead.counts[True]
 
 
+def test_a_request_that_is_cancelled_leaves_nothing(make: Make) -> None:
+    """In the middle of steps that were launched ahead; whoever runs beside it, or comes after it, is not disturbed."""
+    from pasta.decoding.prompts import make_request
+    from pasta.decoding.request import RequestState
+    from pasta.decoding.scheduler import Scheduler
+
+    options: Any = {"parallelism": 4.0, "max_tokens": 60}
+    expected = [answer.tree for answer in generate_all(make(ahead=False), PROMPTS[:3], **options)]
+    engine = make()
+    scheduler = Scheduler(engine)
+    gone, beside, after = (RequestState(make_request(engine, prompt, **options), engine) for prompt in PROMPTS[:3])
+    scheduler.add(gone)
+    scheduler.add(beside)
+    for _ in range(9):
+        scheduler.step()
+    scheduler.abort(gone)
+    scheduler.add(after)
+    while scheduler.busy:
+        scheduler.step()
+    assert gone.interpreter.finish_reason == "cancelled" and engine.counts[True] > 5
+    assert [beside.result().tree, after.result().tree] == expected[1:]
+    assert engine.pool.free_slots == engine.pool.slots
+
+
 def test_threads_that_are_fed_something_else(make: Make) -> None:
     """Whoever feeds another token than was chosen gets what comes after that one, and the wrong row is hidden."""
     from pasta.core.params import SamplingParams
