@@ -152,6 +152,7 @@ class CudaEngine(NativeEngine):
         """How many shapes of steps have been captured so far: a step that captures one takes much longer."""
         return len(self._graphs) + len(self._choices)
 
+    @torch.inference_mode()
     def prepare(self, rows: int = GRAPH_ROWS) -> None:
         """Captures every shape that a step of up to so many rows may have, before somebody waits for one of them."""
         for shape in shapes_within(rows, self.decoder.heads // self.decoder.kv_heads):
