@@ -115,8 +115,10 @@ class Interpreter:
 
     def allot(self, width: int) -> None:
         """From the next token on, so many threads decode at once, the first in reading order; one at the least."""
-        if (width := min(max(1, width), self.limits.max_threads)) != self._width:
-            self._width, self._turns_change = width, True
+        before, self._width = self._width, min(max(1, width), self.limits.max_threads)
+        if before != self._width:
+            wanted = self.wanted
+            self._turns_change |= min(before, wanted) != min(self._width, wanted)
 
     @property
     def whole(self) -> bool:

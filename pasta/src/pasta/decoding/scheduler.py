@@ -23,6 +23,7 @@ from pasta.errors import PastaError
 
 MAX_RUNNING = 256  # requests in one step
 MAX_THREADS = 1 << 30  # no limit but the request's own
+STEPS_A_TURN = 8  # before turns are given anew, where several requests share the steps
 HEADROOM = 64  # slots kept free for each request that runs, when another is taken in
 
 
@@ -38,6 +39,8 @@ class Scheduler:
         self.slowdown: float | None = None  # by threads beyond one for each request; None: they all run
         self.cost = StepCost()
         self.threads_waiting = 0  # for other requests' sake
+        self._turns_in = 0  # steps until turns are given anew
+        self._fair = MAX_THREADS  # rows of a step for each request, when they were given
         self._opened: set[RequestState] = set()  # those whose prompts may still run
         self._stepped: float | None = None  # when the last step ended, where another followed at once
         self._threads: dict[Any, tuple[RequestState, int]] = {}  # by the engine's handle
@@ -77,12 +80,18 @@ class Scheduler:
         """How many threads of each request decode, from the next token on."""
         if self.slowdown is None or not self.engine.lockstep:
             return
+        if len(self.running) == 1:
+            next(iter(self.running)).interpreter.allot(MAX_THREADS)
+            self._turns_in = self.threads_waiting = 0
+            return
+        self._turns_in -= 1
+        if self._turns_in >= 0:
+            return
+        self._turns_in = STEPS_A_TURN
         wanted = [state.interpreter.wanted for state in self.running]
-        if len(wanted) == 1:
-            given = [MAX_THREADS]
-        else:  # each may have one thread more than it has use for now: it may fork
-            rows = self.cost.rows_within(self.slowdown, len(wanted))
-            given = share(rows, [want + 1 for want in wanted])
+        rows = int(min(MAX_THREADS, self.cost.rows_within(self.slowdown, len(wanted))))
+        self._fair = rows // len(wanted)
+        given = share(rows, wanted)
         for state, width in zip(self.running, given, strict=True):
             state.interpreter.allot(width)
         self.threads_waiting = sum(max(0, want - width) for want, width in zip(wanted, given, strict=True))
@@ -132,6 +141,8 @@ class Scheduler:
                 ended.append(state)
             else:
                 self._know(state)
+                if self.slowdown is not None and len(self.running) > 1:
+                    state.interpreter.allot(self._fair)  # until turns are given
         return ended
 
     def _grow(self, state: RequestState) -> None:

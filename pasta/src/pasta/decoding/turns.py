@@ -4,7 +4,8 @@ A thread more makes the step longer for everybody. So each request has one threa
 step, as far as the step stays within a bound: so many times as long as with one thread for each request. What a row
 costs is learned from the steps themselves. Whoever is alone has all its threads.
 
-A thread that waits loses time and nothing else: what it writes does not depend on when it runs.
+A thread that waits loses time and nothing else: what it writes does not depend on when it runs. Turns are given anew
+every few steps, not in each: with a hundred requests, asking each what it wants would cost more than waiting saves.
 """
 
 from __future__ import annotations
@@ -51,12 +52,17 @@ class StepCost:
         return max(rows, math.floor((slowdown * (self.fixed + self.each * rows) - self.fixed) / self.each + 1e-9))
 
 
-def share(rows: float, wanted: Sequence[int]) -> list[int]:
-    """The threads of each request: one each, the rest in turn among those that want more."""
-    if sum(wanted) <= rows:
-        return list(wanted)
+def share(rows: int, wanted: Sequence[int]) -> list[int]:
+    """How many threads each request may have: one each, the rest in turn among those that want more.
+
+    Where nobody waits, what is left is shared out as well: an answer may fork.
+    """
+    left = rows - sum(wanted)
+    if left >= 0:
+        each, more = divmod(left, len(wanted))
+        return [want + each + (index < more) for index, want in enumerate(wanted)]
     given = [1] * len(wanted)
-    left = int(rows) - len(wanted)
+    left = rows - len(wanted)
     while left > 0:
         hungry = [index for index, want in enumerate(wanted) if want > given[index]]
         for index in hungry[:left]:
