@@ -121,7 +121,10 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     def sample(self: Sampler, logits: torch.Tensor, rows: Rows, level: int, out: torch.Tensor) -> None:
         numbers: Parameters = self.parameters
         scores = adjusted(logits, self.forbidden, rows.states, rows.requests, numbers.numbers, self.promise)
-        assert self.seen is None and rows.allowed is None and rows.forced is not None
+        assert self.seen is None and rows.forced is not None
+        if rows.allowed is not None:
+            allowed = rows.allowed[:, :, None] >> torch.arange(32, dtype=torch.int32) & 1
+            scores[allowed.view(len(scores), -1)[:, : scores.shape[1]] == 0] = -torch.inf
         params = [
             SamplingParams(temperature=temperature, top_k=int(top_k), top_p=round(top_p, 6), min_p=round(min_p, 6))
             for temperature, top_k, top_p, min_p, *_ in numbers.numbers[rows.requests.long()].tolist()

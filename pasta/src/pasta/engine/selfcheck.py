@@ -160,7 +160,10 @@ class Player:
             self.segments.append(thread.thread.segment)
             self.engine.feed(thread, token, place, Expect.TEXT)
 
-    def step(self) -> None:
+    def step(self, *, apart: bool = False) -> None:
+        """`apart`: a prompt runs before the step, wherever the engine might run it within."""
+        kept = self.engine.prompt_rows
+        self.engine.prompt_rows = 0 if apart else kept
         said: list[TokenLogprobs] = []
         while len(said) < len(self._asked):  # an engine may take a step for prompts and one for the rest
             for decoded in self.engine.step():
@@ -168,6 +171,7 @@ class Player:
                 said.append(decoded.logprobs)
         self.told.update(zip(self._asked, said, strict=True))
         self._asked = []
+        self.engine.prompt_rows = kept
 
     def played(self) -> Played:
         targets = (IGNORE,) * len(self.ids)
@@ -187,7 +191,7 @@ def play(engine: NativeEngine) -> Played:
     neighbour, last = engine.open(player.ids[:2], None, SamplingParams()), engine.context - 1
     try:
         main = player.main
-        player.step()
+        player.step(apart=True)
         engine.feed(neighbour, player.ids[2], last, None)
         player.feed(main, 12, 6)
         player.step()

@@ -1,7 +1,8 @@
 """The native engine on a GPU: steps are CUDA graphs over fused projections and a paged attention kernel.
 
 A step has static shapes: rows and tiles are rounded up to powers of two, and each such shape is captured once, when it
-first occurs, or all of them before (`prepare`). Prompts run beside it, with flash attention.
+first occurs, or all of them before (`prepare`). Prompts run in it while it stays small, and otherwise before it, with
+flash attention: launching such a pass takes the host longer than a small model the pass (`prompt_rows`).
 
 The device goes ahead of the host: `launch` starts a step, and one more that follows it before its tokens are read
 (`following.py`), so that the host's work on one step is done while the next one runs. Threads that simply go on need no
@@ -49,12 +50,15 @@ from pasta.errors import UsageError
 MAX_REQUESTS = 4096
 MAX_BLOCKS = 2048  # of one request
 GRAPH_ROWS = 256  # of a step, unless more threads decide
-LEAST_BACKLOG = 64  # of them, for tokens that decide nothing
+MAX_PROMPT_ROWS = 1024  # of a step that prompts run in: every size more is more graphs to capture
+LEAST_BACKLOG = 64  # of a step's rows, for tokens that decide nothing
 DRAFTED_S = 0.13e-3  # what a drafted token adds to a step, most of it the host's work
 LEAST_STEP_S = 0.8e-3  # that the smallest models take
 BANDWIDTH = 3.5e12  # bytes a second at which larger ones are read, about
 HOST_S = 0.04e-3  # what the host does in a step, about
 HOST_ROW_S = 0.02e-3  # and for each of its rows
+PASS_S = 8e-3  # what the host takes to launch the pass of a prompt, about
+OPERATIONS = 6e14  # a second, of products in 16 bits, about
 RISK = 0.1  # of a step: what it costs on the way that a fork comes a step later
 
 
@@ -99,6 +103,7 @@ class CudaEngine(NativeEngine):
         self._near: tuple[bool, ...] = ()  # by layer, whether it sees within the window alone; none: no layer does
         device = model.device
         self._step_s = max(LEAST_STEP_S, weight_bytes(model) / BANDWIDTH)
+        self.prompt_rows = prompt_rows(weight_bytes(model))
         self.row_cost = DRAFTED_S / self._step_s
         self.coarse = eight_bits is not None
         self.decoder: FusedDecoder | FamilyDecoder
@@ -153,9 +158,9 @@ class CudaEngine(NativeEngine):
         return len(self._graphs) + len(self._choices)
 
     @torch.inference_mode()
-    def prepare(self, rows: int = GRAPH_ROWS) -> None:
+    def prepare(self, rows: int | None = None) -> None:
         """Captures every shape that a step of up to so many rows may have, before somebody waits for one of them."""
-        for shape in shapes_within(rows, self.decoder.heads // self.decoder.kv_heads):
+        for shape in shapes_within(rows or self.prompt_rows, self.decoder.heads // self.decoder.kv_heads):
             if shape not in self._graphs:
                 self._graphs[shape] = self._capture(shape)
 
@@ -241,22 +246,19 @@ class CudaEngine(NativeEngine):
         if not self._waiting:
             return
         chunks = self._take()
-        prompts: list[Chunk] = []
+        opening: list[Chunk] = []
         decoding: list[Chunk] = []
         for chunk in chunks:
             request = chunk.request
             assert isinstance(request, CudaRequest)
             if request.blocks_sent < len(request.blocks.blocks):
                 self._send_blocks(request)
-            if chunk.start >= request.prompt_length:
-                decoding.append(chunk)
-                continue
-            prompt, rest = split(chunk)
-            if prompt is not None:
-                prompts.append(prompt)
-            if rest is not None:
-                decoding.append(rest)
-        prefills = self._prefiller.run(prompts) if prompts else []
+            (decoding if chunk.start >= request.prompt_length else opening).append(chunk)
+        prefills: list[Prefill] = []
+        if opening:
+            prompts, beside = split(opening, self._room(decoding))
+            prefills = self._prefiller.run(prompts)
+            decoding += beside
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
         graph: StepGraph | None = None
@@ -270,6 +272,12 @@ class CudaEngine(NativeEngine):
         checking, self._checking = self._checking, []
         requests = [chunk.request for chunk in decoding if isinstance(chunk.request, CudaRequest)]
         self._flights.append(Flight(prefills, requests, graph, batch, ticket, logprobs, checking, followers))
+
+    def _room(self, decoding: list[Chunk]) -> int:
+        """How many rows a step may have beside these."""
+        if not self.prompt_rows:
+            return 0
+        return max(LEAST_BACKLOG, self.prompt_rows - sum(chunk.end - chunk.start for chunk in decoding))
 
     def _read(self, flight: Flight, graph: StepGraph, batch: Batch) -> list[Decoded]:
         """The tokens that were chosen in or after a graph, but those of rows that should not have been."""
@@ -522,6 +530,15 @@ def cuda_request(handle: Handle) -> CudaRequest:
 
 def weight_bytes(model: PreTrainedModel) -> int:
     return sum(weight.numel() * weight.element_size() for weight in model.parameters())
+
+
+def prompt_rows(weights: int) -> int:
+    """How many rows a step may have for a prompt to run in it: those are computed before a pass would be launched.
+
+    `weights` are bytes, of 16 bits each: as many operations a row.
+    """
+    rows = int(PASS_S * OPERATIONS / weights)
+    return min(MAX_PROMPT_ROWS, max(GRAPH_ROWS, 1 << rows.bit_length() >> 1))
 
 
 def shapes_within(rows: int, group: int) -> Iterator[Shape]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
@@ -13,7 +15,6 @@ from pasta.engine.request import Chunk, Handle, Request
 
 WORDS = 16  # of 32 bits: the segments that an answer may have
 NOBODY = 32 * WORDS - 1  # the segment of what nobody sees
-FEW = 4  # tokens of a prompt that may as well run beside the threads
 
 
 class CudaRequest(Request):
@@ -75,13 +76,32 @@ class CudaRequest(Request):
         return [words[segment] for segment in self.segments[start:end]]
 
 
-def split(chunk: Chunk) -> tuple[Chunk | None, Chunk | None]:
-    """The part of a chunk that is its prompt's, which runs as one causal sequence, and what was fed after it."""
-    request, start, end, rows = chunk
-    middle = min(end, request.prompt_length)
-    if middle - start <= FEW:
-        return None, chunk
-    if middle == end:
-        return chunk, None
-    first = [row for row in rows if row.place < middle]
-    return Chunk(request, start, middle, first), Chunk(request, middle, end, rows[len(first) :])
+def split(chunks: Sequence[Chunk], rows: int) -> tuple[list[Chunk], list[Chunk]]:
+    """Chunks that begin in a prompt: the prompts that run on their own, as causal sequences, and what the graph runs.
+
+    The graph has so many rows for them; what was fed after a prompt runs there anyway. A prompt that follows on cached
+    tokens would be a pass by itself, so the shortest of those come first. Beginnings would be one pass together: they
+    fit all, or none.
+    """
+    room = rows - sum(max(0, chunk.end - chunk.request.prompt_length) for chunk in chunks)
+    inside: list[Chunk] = []
+    outside: list[Chunk] = []
+    for part in sorted((chunk for chunk in chunks if chunk.start > 0), key=in_prompt):
+        fits = in_prompt(part) <= room
+        (inside if fits else outside).append(part)
+        room -= in_prompt(part) if fits else 0
+    beginnings = [chunk for chunk in chunks if chunk.start == 0]
+    (inside if sum(map(in_prompt, beginnings)) <= room else outside).extend(beginnings)
+    prompts: list[Chunk] = []
+    for chunk in outside:
+        middle = chunk.start + in_prompt(chunk)
+        first = [row for row in chunk.rows if row.place < middle]
+        prompts.append(chunk._replace(end=middle, rows=first))
+        if middle < chunk.end:
+            inside.append(chunk._replace(start=middle, rows=chunk.rows[len(first) :]))
+    return prompts, inside
+
+
+def in_prompt(chunk: Chunk) -> int:
+    """How many of its tokens are the prompt's."""
+    return min(chunk.end, chunk.request.prompt_length) - chunk.start

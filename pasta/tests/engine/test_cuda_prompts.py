@@ -1,0 +1,143 @@
+"""Prompts that run in a captured step, beside the threads: the same answers as after a pass of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from test_cuda import tiny_trained_model
+
+from pasta.decoding.api import generate_all, run
+from pasta.structured import make_structured_request
+
+pytest.importorskip("triton")
+CUDA = torch.cuda.is_available()
+PROMPTS = ["Compare cats and dogs, yes.", "Name it.", "What? " * 30, "red blue?", "Compare cats and dogs, no."]
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "pattern": "^[a-z ]{1,9}$"},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+        "home": {"type": "object", "properties": {"open": {"type": "boolean"}}, "required": ["open"]},
+        "kind": {"enum": ["cat", "dog", "cow"], "x-after": ["name"]},
+    },
+    "required": ["name", "age", "home", "kind"],
+}
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def make() -> Iterator[Make]:
+    """Engines, with their kernels' twins where there is no GPU. `passes`: how many prompts ran on their own."""
+    from pasta.engine.cuda.engine import CudaEngine
+
+    engines: dict[int, Any] = {}
+
+    def make_engine(rows: int) -> Any:
+        if rows not in engines:
+            model, vocabulary = tiny_trained_model("llama", 10)
+            engine: Any = CudaEngine(model.cuda() if CUDA else model, vocabulary, slots=8192)
+            assert engine.prompt_rows == 1024
+            engine.prompt_rows = rows
+            inner = engine._prefiller.run
+
+            def counted(prompts: Any) -> Any:
+                engine.passes += len(prompts)
+                return inner(prompts)
+
+            engine._prefiller.run = counted
+            engines[rows] = engine
+        engines[rows].passes = 0
+        return engines[rows]
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not CUDA:
+            import cuda_twin
+
+            cuda_twin.install(patch)
+        yield make_engine
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 0.9, "top_p": 0.95, "seed": 3},
+        {"logprobs": 2},
+        {"drafts": True},
+        {"plain": True},
+        {"cache_salt": "one"},
+    ],
+    ids=str,
+)
+def test_the_same_answers(make: Make, options: dict[str, Any]) -> None:
+    apart, beside = make(0), make(1024)
+    options = {"parallelism": 4.0, "max_tokens": 50, **options}
+    for _ in range(2):  # where prompts are cached, the second time most of each is
+        expected, found = (generate_all(engine, PROMPTS, **options) for engine in (apart, beside))
+        assert [answer.tree for answer in found] == [answer.tree for answer in expected]
+    assert apart.passes >= len(PROMPTS) and beside.passes == 0
+    for engine in (apart, beside):
+        assert engine.pool.free_slots == engine.pool.slots
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0, "seed": 2}], ids=str)
+def test_the_same_objects(make: Make, options: dict[str, Any]) -> None:
+    def objects(engine: Any) -> list[str]:
+        requests = [make_structured_request(engine, prompt, SCHEMA, max_tokens=60, **options) for prompt in PROMPTS]
+        return [result.text for result in run(engine, requests)]
+
+    apart, beside = make(0), make(1024)
+    expected = objects(apart)
+    assert apart.passes == len(PROMPTS) and all(expected)
+    assert objects(beside) == expected
+    assert beside.passes == 0
+
+
+def test_a_step_stays_small(make: Make) -> None:
+    """Prompts that come while others decode run beside them as long as there is room, and then on their own."""
+    engine = make(256)
+    long = "Why? " * 60  # more than 256 tokens
+    expected = [answer.tree for answer in generate_all(make(0), [*PROMPTS, long], max_tokens=30)]
+    one_by_one = [generate_all(engine, [prompt], max_tokens=30)[0].tree for prompt in (*PROMPTS, long)]
+    assert one_by_one == expected
+    assert engine.passes == 1
+    assert [answer.tree for answer in generate_all(engine, [*PROMPTS, long], max_tokens=30)] == expected
+    assert max(shape.rows for shape in engine._graphs) <= 256
+
+
+def test_who_fits() -> None:
+    """Of prompts that follow on cached tokens the shortest; beginnings together or not at all; the rest is cut off."""
+    from pasta.engine.cuda.request import split
+    from pasta.engine.request import Chunk, Row
+
+    def chunk(start: int, prompt: int, fed: int = 0) -> Chunk:
+        end = prompt + fed
+        rows = [Row(None, 0, place, 0, place, 0) for place in range(prompt - 1, end)]  # type: ignore[arg-type]
+        return Chunk(SimpleNamespace(prompt_length=prompt), start, end, rows)  # type: ignore[arg-type]
+
+    def told(chunks: list[Chunk]) -> list[tuple[int, int]]:
+        assert all(start <= row.place < end for _, start, end, rows in chunks for row in rows)
+        return [(start, end) for _, start, end, _ in chunks]
+
+    def split_told(chunks: list[Chunk], rows: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        prompts, beside = split(chunks, rows)
+        assert sum(len(each.rows) for each in prompts + beside) == sum(len(each.rows) for each in chunks)
+        return told(prompts), told(beside)
+
+    assert split_told([chunk(0, 50, 6)], 56) == ([], [(0, 56)])
+    assert split_told([chunk(0, 50, 6)], 55) == ([(0, 50)], [(50, 56)])
+    assert split_told([chunk(0, 50)], 49) == ([(0, 50)], [])
+    cached = [chunk(64, 100), chunk(64, 70), chunk(128, 140)]
+    assert split_told(cached, 20) == ([(64, 100)], [(64, 70), (128, 140)])
+    assert split_told([chunk(0, 10), chunk(0, 20), *cached[1:]], 47) == ([(0, 10), (0, 20)], [(64, 70), (128, 140)])
+    assert split_told([chunk(0, 10), chunk(0, 20), *cached[1:]], 48)[0] == []
+
+
+def test_the_larger_the_model_the_fewer_rows() -> None:
+    from pasta.engine.cuda.engine import prompt_rows
+
+    assert [prompt_rows(2 * weights) for weights in (10**6, 15 * 10**8, 3 * 10**9, 8 * 10**9)] == [1024, 1024, 512, 256]
