@@ -2,12 +2,14 @@
 
     python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] [--model M] [--every N] > results/structured-schemas.json
     python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] --random --close 6 > results/structured-schemas-tiny.json
+    python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] --rows FILE [--seconds S]   # goes on where it stopped
 
 A row of SCHEMAS has `name` and `schema`. A schema counts as taken by the library where one matcher for the whole of it
 can be built, as supported where the planner takes it. Every supported one is decoded, and the answer
 validated by `jsonschema` (formats included). `--random` takes a random model of two layers instead, with the same
 tokenizer. It hardly ever ends a string: `--close B` adds B to the logits of quotes and brackets, which a constraint
-then allows or not.
+then allows or not. An answer that the token limit cut is no valid answer: it is counted apart. `--rows` keeps a row for
+each answer as it comes, and asks for none again that is there.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from pasta.structured.matcher import Grammars
 
 CLOSERS = ('"', "}", "]", '"}', '"]')
 AT_ONCE = 16
+WAYS = ("greedy, parallel", "greedy, sequential", "sampled, parallel")
 
 
 def main() -> None:
@@ -51,6 +54,9 @@ def main() -> None:
     parser.add_argument("--close", type=float, default=0.0)
     parser.add_argument("--max-tokens", type=int, default=800)
     parser.add_argument("--max-value-tokens", type=int, default=None)
+    parser.add_argument("--rows", type=Path, help="keeps each answer's outcome here, and goes on from it")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="asks for no more answers after so long")
+    parser.add_argument("--only", help="one of: " + "; ".join(WAYS))
     options = parser.parse_args()
     rows = list(read_rows(str(options.schemas)))[:: options.every]
     engine = random_engine(options.model) if options.random else load_engine(options.model, device=options.device)
@@ -75,10 +81,12 @@ def main() -> None:
         "refused": Counter(why for why in refused if why is not None).most_common(),
         "decoded": {},
     }
-    for name, own in params.items():
-        for mode in ("parallel", "sequential") if name == "greedy" else ("parallel",):
-            report["decoded"][f"{name}, {mode}"] = decode(engine, supported, own, mode)
-            print(name, mode, json.dumps(report["decoded"][f"{name}, {mode}"]), file=sys.stderr, flush=True)
+    until = time.monotonic() + options.seconds
+    for way in WAYS if options.only is None else [options.only]:
+        name, mode = way.split(", ")
+        found = decode(engine, supported, params[name], mode, Kept(options.rows, way), until)
+        report["decoded"][way] = found
+        print(way, json.dumps(found), file=sys.stderr, flush=True)
     print(json.dumps(report, indent=1))
 
 
@@ -110,28 +118,48 @@ def by_planner(engine: Any, schema: Any) -> str | None:
     return None
 
 
-def decode(engine: Any, rows: Sequence[dict[str, Any]], params: SamplingParams, mode: str) -> dict[str, Any]:
-    counts: Counter[str] = Counter()
-    wrong: list[str] = []
+class Kept:
+    """The outcomes of one way of decoding, by schema; in a file, where there is one."""
+
+    def __init__(self, path: Path | None, way: str):
+        self._path, self._way = path, way
+        rows = read_rows(str(path)) if path is not None and path.exists() else ()
+        self.rows: dict[str, dict[str, Any]] = {row["name"]: row for row in rows if row["way"] == way}
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows[row["name"]] = row
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"way": self._way, **row}) + "\n")
+
+
+def decode(
+    engine: Any, rows: Sequence[dict[str, Any]], params: SamplingParams, mode: str, kept: Kept, until: float
+) -> dict[str, Any]:
     began = time.monotonic()
-    for first in range(0, len(rows), AT_ONCE):
-        batch = rows[first : first + AT_ONCE]
+    missing = [row for row in rows if row["name"] not in kept.rows]
+    for first in range(0, len(missing), AT_ONCE):
+        if time.monotonic() > until:
+            break
+        batch = missing[first : first + AT_ONCE]
         for row, result in zip(batch, answers(engine, batch, params, mode), strict=True):
-            if isinstance(result, Exception):
-                counts["exceptions"] += 1
-                wrong.append(f"{row['name']}: {type(result).__name__}: {result}"[:300])
-            elif not result.complete:
-                counts["cut by the limit"] += 1
-            elif (why := problem(result.value, row["schema"])) is None:
-                counts["valid"] += 1
-            else:
-                counts["invalid"] += 1
-                wrong.append(f"{row['name']}: {why}"[:300])
-            if not isinstance(result, Exception):
-                counts["threads"] += len(result.threads)
+            kept.add({"name": row["name"], **outcome(result, row["schema"])})
         if first // AT_ONCE % 5 == 0:
-            print(f"{first} of {len(rows)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    return {**counts, "wrong": wrong}
+            print(f"{first} of {len(missing)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    seen = [kept.rows[row["name"]] for row in rows if row["name"] in kept.rows]
+    wrong = [f"{row['name']}: {row['why']}"[:300] for row in seen if row["why"]]
+    counts = Counter(row["outcome"] for row in seen)
+    return {"seen": len(seen), **counts, "threads": sum(row["threads"] for row in seen), "wrong": wrong}
+
+
+def outcome(result: Any, schema: Any) -> dict[str, Any]:
+    if isinstance(result, Exception):
+        return {"outcome": "exceptions", "threads": 0, "why": f"{type(result).__name__}: {result}"}
+    counts = {"threads": len(result.threads), "tokens": result.decoded_tokens}
+    if not result.complete:
+        return {"outcome": "cut by the limit", **counts, "why": None}
+    why = problem(result.value, schema)
+    return {"outcome": "valid" if why is None else "invalid", **counts, "why": why}
 
 
 def answers(engine: Any, rows: Sequence[dict[str, Any]], params: SamplingParams, mode: str) -> list[Any]:
