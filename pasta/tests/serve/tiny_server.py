@@ -9,8 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from pasta.core.garbage import freeze_libraries
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.load import freeze_libraries
 from pasta.engine.native import NativeEngine
 from pasta.models.tags import add_tags
 from pasta.serve.run import Server, bind

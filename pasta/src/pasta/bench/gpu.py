@@ -18,6 +18,7 @@ import torch
 
 from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import MEASURED, SHAPES, byte_tokenizer, random_model, weight_bytes
+from pasta.core.garbage import freeze_libraries
 from pasta.core.grammar import Expect
 from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
@@ -27,7 +28,6 @@ from pasta.decoding.prompts import make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.cuda.engine import CudaEngine
-from pasta.engine.load import freeze_libraries
 from pasta.models.tags import add_tags
 
 THREADS = (1, 2, 4, 8, 16, 32, 64)

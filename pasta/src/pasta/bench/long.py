@@ -18,11 +18,11 @@ import torch
 
 from pasta.bench.gpu import machine, read_bandwidth
 from pasta.bench.shapes import MEASURED, SHAPES, byte_tokenizer, random_model, weight_bytes
+from pasta.core.garbage import freeze_libraries
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.cuda.engine import CudaEngine
-from pasta.engine.load import freeze_libraries
 from pasta.models.tags import add_tags
 
 CONTEXTS = (1_000, 8_000, 32_000)

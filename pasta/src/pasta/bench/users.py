@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pasta.bench.scripts import Script, made_up, own_answers
+from pasta.core.garbage import collect_rarely, freeze_libraries
 from pasta.decoding.prompts import UNLIMITED, make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
@@ -216,7 +217,6 @@ def make_engine(shape: str | None, model: str | None, base: str | None, device: 
         return load_engine(model, base=base, device=device, dtype=dtype, slots=slots)
     from pasta.bench.shapes import byte_tokenizer, random_model
     from pasta.core.vocabulary import Vocabulary
-    from pasta.engine.load import freeze_libraries
     from pasta.engine.make import make_engine as engine_for
     from pasta.models.tags import add_tags
 
@@ -244,6 +244,7 @@ def main() -> None:
     options = parser.parse_args()
     begun = time.perf_counter()
     engine = make_engine(options.shape, options.model, options.base, options.device, max(options.users) * SLOTS)
+    collect_rarely()  # as a server does
     report: dict[str, Any] = {"model": engine.name, "machine": machine(), "rows": []}
     if options.shape is None:
         scripts, asked = own_answers(engine, options.questions)

@@ -11,6 +11,7 @@ import typer
 
 from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl, Model
 from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged, patiently
+from pasta.core.garbage import collect_rarely
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def command(
             )
         note_untagged(engine)
         warm_up(engine)
+        collect_rarely()
         settings = Settings(
             host=host,
             keys=known,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-
+from pasta.core.garbage import freeze_libraries
 from pasta.engine.checked import ensure_checked
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
@@ -11,21 +10,6 @@ from pasta.engine.rounding import EIGHT_BITS, device_for, is_eight_bits
 from pasta.engine.selfcheck import NEEDS_SLOTS
 from pasta.errors import UsageError
 from pasta.models.load import DTYPES, load_model
-
-_frozen = False
-
-
-def freeze_libraries() -> None:
-    """Takes what is loaded by now out of the garbage collector's rounds, once.
-
-    torch and transformers are a million objects that stay for good. Looking through them takes as long as a hundred
-    steps of a small model, and a long answer makes objects enough to bring that about.
-    """
-    global _frozen
-    if not _frozen:
-        _frozen = True
-        gc.collect()
-        gc.freeze()
 
 
 def load_engine(

@@ -1,0 +1,28 @@
+"""Python's garbage collector, kept out of the way of steps."""
+
+from __future__ import annotations
+
+import gc
+
+_frozen = False
+
+
+def freeze_libraries() -> None:
+    """Takes what is loaded by now out of the collector's rounds, once.
+
+    torch and transformers are a million objects that stay for good. Looking through them takes as long as a hundred
+    steps of a small model, and a long answer makes objects enough to bring that about.
+    """
+    global _frozen
+    if not _frozen:
+        _frozen = True
+        gc.collect()
+        gc.freeze()
+
+
+def collect_rarely() -> None:
+    """For a process that decodes many answers at once: all their objects are looked through once in two million.
+
+    Those of a hundred answers are hundreds of thousands, and nobody gets a token meanwhile.
+    """
+    gc.set_threshold(2_000, 10, 100)
