@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Any, Literal
 
 from pasta.tasks.problem import FREE_NAME, Problem
@@ -52,6 +53,11 @@ class Bundle:
     def is_free(self) -> bool:
         """Whether the functions' names are the writer's to choose: whoever calls them must have read them."""
         return self.end == "main"
+
+    @property
+    def arguments(self) -> str:
+        """What `main` calls its arguments: a letter for each function, for the tuple that this one is called with."""
+        return ascii_lowercase[: len(self.problems)]
 
     def is_linked(self, number: int) -> bool:
         """Whether this problem cannot be solved before another."""
@@ -96,8 +102,9 @@ class Bundle:
             return f"{under} add up the answers, and {WRITE_NUMBER}."
         if self.end == "largest":
             return f"{under} say which of the answers is the largest, and {WRITE_NUMBER}."
-        calls = ", ".join(f"Function {n} of ({p.example()[0]})" for n, p in enumerate(self.problems, start=1))
-        return f"{under} write a function main() that calls them and returns the list of {calls}, {WRITE_CODE}."
+        calls = ", ".join(f"Function {number} of *{name}" for number, name in enumerate(self.arguments, start=1))
+        told = f"main({', '.join(self.arguments)}) that calls each with the tuple of its arguments"
+        return f"{under} write a function {told} and returns the list of {calls}, {WRITE_CODE}."
 
     # -- what is right -----------------------------------------------------------------------------------
 
@@ -123,8 +130,10 @@ class Bundle:
 
     def _right_end(self) -> dict[str, Any]:
         if self.end == "main":
-            values = ", ".join(problem.example()[1] for problem in self.problems)
-            return {"heading": "Main", "tests": [f"assert main() == [{values}]"]}
+            examples = [problem.example() for problem in self.problems]
+            given = ", ".join(f"({arguments},)" if arguments else "()" for arguments, _ in examples)
+            values = ", ".join(value for _, value in examples)
+            return {"heading": "Main", "tests": [f"assert main({given}) == [{values}]"]}
         answers = [problem.answer or 0.0 for problem in self.problems]
         return {"heading": str(self.end).capitalize(), "answer": sum(answers) if self.end == "total" else max(answers)}
 

@@ -59,8 +59,8 @@ def end_of(bundle: Bundle, bodies: Sequence[str]) -> str:
     """What needs all parts, made of what they came to."""
     if bundle.end == "main":
         names = [last_function(FENCE.findall(f"{body}\n")[0]) for body in bodies]
-        calls = [f"{name}({p.example()[0]})" for name, p in zip(names, bundle.problems, strict=True)]
-        return f"```python\ndef main():\n    return [{', '.join(calls)}]\n```"
+        calls = [f"{name}(*{given})" for name, given in zip(names, bundle.arguments, strict=True)]
+        return f"```python\ndef main({', '.join(bundle.arguments)}):\n    return [{', '.join(calls)}]\n```"
     numbers = [problem.answer or 0.0 for problem in bundle.problems]
     shown = [spelled(number) for number in numbers]
     if bundle.end == "total":
