@@ -34,14 +34,18 @@ def run_answers(
     at_once: int = 128,
     decoding: Decoding,
     engines: dict[str, Any] | None = None,
+    part: tuple[int, int] = (0, 1),
 ) -> list[dict[str, Any]]:
     """Goes on where an earlier run stopped; returns what each contestant has now.
+
+    `part`: of so many processes that fill the folder beside each other, this one takes every so manieth question.
 
     `engines` holds those that are open already, by model, and gets those that are opened; without it, a model is
     closed before the next is opened.
     """
     end = decoding.ends()
-    asked = {each.name: each.read(limit) for each in sets}
+    number, parts = part
+    asked = {each.name: each.read(limit)[number::parts] for each in sets}
     folder.remember(list(contestants), list(sets), decoding.settings, describe_machine())
     for model in dict.fromkeys(each.model for each in contestants):
         engine = None if engines is None else engines.get(model)
