@@ -6,9 +6,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from form import misses
 from right import right_answers
 
 from pasta.core.vocabulary import Vocabulary
@@ -34,14 +36,16 @@ Count = Callable[[str], int]
 MOST = 400  # tokens of a block
 #: How many examples of each kind, at the most: tasks of numbers, and of functions.
 WANTED: dict[tuple[Task, bool], int] = {
-    ("several", False): 1100,
-    ("gather", False): 800,
+    ("several", False): 900,
+    ("gather", False): 750,
     ("chain", False): 500,
-    ("plain", False): 400,
-    ("several", True): 250,
-    ("gather", True): 250,
-    ("plain", True): 150,
+    ("plain", False): 300,
+    ("several", True): 300,
+    ("gather", True): 300,
+    ("plain", True): 120,
 }
+#: Of the tasks of numbers: most are answered in steps, some so briefly that promises must be told apart.
+SHARES: dict[Style, float] = {"steps": 0.7, "brief": 0.3}
 UNTAGGED = 0.12  # of the examples that fork, so many come again without tags
 STAGE_TWO = 300  # prompts that are kept for stage two: nothing is learned of them before
 
@@ -70,20 +74,20 @@ def bundle(
         seed: Of all draws.
     """
     draw = random.Random(seed)
-    count = counter(Vocabulary(read_tokenizer(resolve(model).whole.path)))
+    count = lru_cache(None)(counter(Vocabulary(read_tokenizer(resolve(model).whole.path))))
     rows: list[Row] = []
     for file in files:
         problems = read_problems(file)
         is_code = problems[0].is_code
-        right = [] if solutions else right_answers(out, problems, run_code=run_code)
-        styles: Sequence[Style] = ("steps",) if is_code else get_args(Style)
-        for style in styles:
+        right = [] if solutions else in_form(right_answers(out, problems, run_code=run_code))
+        shares: dict[Style, float] = {"steps": 1.0} if is_code else SHARES
+        for style, share in shares.items():
             answers = by_problem(row for row in right if row["style"] == style and row["tokens"] <= MOST)
             if solutions:
                 answers = {(p.id, free): [p.solution] for p in problems for free in (False, True)}
             for (task, of_code), wanted in WANTED.items():
                 if of_code == is_code:
-                    rows += examples(task, problems, answers, style, round(wanted * scale / len(styles)), count, draw)
+                    rows += examples(task, problems, answers, style, round(wanted * scale * share), count, draw)
     if not rows:
         raise PastaError(f"{out / 'answers.jsonl'} holds too few right answers", hint="run the stage sample first")
     draw.shuffle(rows)
@@ -103,6 +107,14 @@ def bundle(
     write_lines(out / "apar.jsonl", map(as_apar, learned))
     report(learned)
     return out / "annotated.jsonl"
+
+
+def in_form(rows: Sequence[Row]) -> list[Row]:
+    """Of right answers, those that are written as was asked; says why the others are not learned from."""
+    why = [misses(row) for row in rows]
+    for reason, number in Counter(filter(None, why)).most_common():
+        say(f"{number:6,} right answers are left out: {reason}")
+    return [row for row, reason in zip(rows, why, strict=True) if reason is None]
 
 
 def by_problem(rows: Iterable[Row]) -> Answers:

@@ -44,10 +44,10 @@ STAGES = (
     Stage("sample", 190, "2.4 million tokens of answers to problems and chats, at 15,000 a second"),
     Stage("chats", 0, "marks the answers to chats by their structure"),
     Stage("bundle", 0, "marks the other answers, and puts right ones together"),
-    Stage("train", 120, "LoRA on both: an epoch of 3 million tokens at 40,000 a second, and 45 s to begin"),
-    Stage("baseline", 120, "the same without tags"),
-    Stage("apar", 120, "the same without syncs"),
-    Stage("evaluate", 200, "baseline and model on nine tasks, 0.8 million tokens each at 10,000 a second; then others"),
+    Stage("train", 150, "LoRA on both: an epoch of 3 million tokens at 40,000 a second, and 70 s to begin"),
+    Stage("baseline", 150, "the same without tags"),
+    Stage("apar", 150, "the same without syncs"),
+    Stage("evaluate", 200, "baseline and model on nine tasks, 1.8 million tokens each at 6,000 a second and process"),
     Stage("timing", 170, "four in one, 1.5 s a prompt; then what needs all of them"),
     Stage("preference", 150, "stage two from `pasta`, scored by what is right: 0.8 million tokens, 40 s of training"),
     Stage("preference-baseline", 150, "stage two from `baseline`, so that both had it"),
@@ -55,7 +55,7 @@ STAGES = (
     Stage("package", 0, "the adapter as a package for pip, with its card (--name, --base)"),
     Stage("pack", 15, "what should come back, in files of at most 15 MiB"),
 )
-LIMIT_S, STAGE_S = 22 * 60, 10 * 60
+LIMIT_S, STAGE_S = 25 * 60, 10 * 60
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -105,10 +105,13 @@ def plan() -> str:
 def run_sample(options: argparse.Namespace) -> None:
     from sample import sample
 
+    if not options.chat_prompts:
+        need(options, "problems")
+    names = ("samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed")
     sample(
-        options.model, need(options, "problems"), options.out, chat_prompts=options.chat_prompts,
-        minutes=options.left / 60, device=options.device,
-        **given(options, "samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed", "part"),
+        options.model, options.problems, options.out, chat_prompts=options.chat_prompts,
+        minutes=options.left / 60, device=options.device, part=read_part(options.part),
+        **given(options, *names, "chat_limit", "chat_tokens"),
     )  # fmt: skip
 
 
@@ -172,7 +175,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
     print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
 
 
-READING_S = 45  # of a training's time: the model, the data, the first compiled step
+READING_S = 70  # of a training's time: the model, the data, the first compiled step
 
 
 def run_preference(options: argparse.Namespace) -> None:
@@ -268,6 +271,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
             run_answers(
                 folder, chosen, [questions], say=say, limit=options.limit or 0, at_once=options.batch or 192,
                 decoding=decoding(options, options.left and options.left - used), engines=engines,
+                part=read_part(options.part),
             )  # fmt: skip
 
 
@@ -352,6 +356,16 @@ def need(options: argparse.Namespace, name: str) -> Any:
     return value
 
 
+def read_part(text: str) -> tuple[int, int]:
+    try:
+        number, parts = map(int, text.split("/"))
+    except ValueError:
+        raise PastaError(f"--part {text}: expected NUMBER/OF", hint="0/2 and 1/2 are the two of two") from None
+    if not 0 <= number < parts:
+        raise PastaError(f"--part {text}: there is no such part", hint=f"0/{parts} to {parts - 1}/{parts} are")
+    return number, parts
+
+
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     """The options that were passed; the others keep the stage's own defaults."""
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
@@ -375,7 +389,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--seed", type=int)
     out.add_argument("--limit", type=int, help="so many problems, or prompts, at most")
     out.add_argument("--batch", type=int, help="answers at once")
-    out.add_argument("--part", help="draw this part of the answers: 0/2 in the first of two processes")
+    out.add_argument("--part", default="0/1", help="sample or answer this part: 0/2 in the first of two processes")
+    out.add_argument("--chat-limit", type=int, help="so many chats at most (1,500)")
+    out.add_argument("--chat-tokens", type=int, help="tokens an answer to a chat (400)")
     out.add_argument("--samples", type=int, help="answers a problem and style (1)")
     out.add_argument("--code-samples", type=int, help="answers a function (3)")
     out.add_argument("--max-tokens", type=int, help="tokens an answer, of samples (400) and of stage two (1200)")
@@ -388,7 +404,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--method", help="lora or full")
     out.add_argument("--models", help="measure these alone, with commas: baseline, pasta, untagged, …")
     out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")
-    out.add_argument("--eval-tokens", type=int, default=1536, help="tokens an answer, where it is measured")
+    out.add_argument("--eval-tokens", type=int, default=2560, help="tokens an answer, where it is measured")
     out.add_argument("--to", type=Path, help="where packed files (OUT/packed) or the package (OUT/package) go")
     out.add_argument("--name", help="what the packaged adapter is to be called")
     out.add_argument("--base", help="the packaged adapter's base, by its id on the hub")

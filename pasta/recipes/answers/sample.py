@@ -75,10 +75,10 @@ def sample(
     limit: int = 0,
     batch: int = 512,
     max_tokens: int = 400,
-    chat_tokens: int = 600,
+    chat_tokens: int = 400,
     temperature: float = 0.7,
     seed: int = 0,
-    part: str = "0/1",
+    part: tuple[int, int] = (0, 1),
     minutes: float = 0.0,
     device: str | None = None,
 ) -> None:
@@ -94,7 +94,7 @@ def sample(
     if chat_prompts:
         every += chats(chat_prompts, limit or chat_limit, chat_tokens, seed)
     random.Random(seed).shuffle(every)
-    number, parts = map(int, part.split("/"))
+    number, parts = part
     every = every[number::parts]
     done = {(file, *(row[name] for name in names)) for file, names in KEYS.items() for row in read_lines(out / file)}
     left = [one for one in every if one.key not in done]

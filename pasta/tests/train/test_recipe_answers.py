@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from pasta.errors import UsageError
+from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
 from pasta.tasks.marking import mark
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
-MODULES = ("run", "sample", "right", "bundles", "package", "pack")
+MODULES = ("run", "sample", "right", "form", "bundles", "package", "pack")
 Run = Callable[..., str]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -103,6 +103,23 @@ def test_what_was_drawn_is_marked_once_and_its_name_may_be_its_own(
     assert only["free"] and only["ended"] and "return a + b" in only["text"]
     monkeypatch.setattr(right, "mark_all", lambda *_: pytest.fail("marked twice"))
     assert right.right_answers(tmp_path, given, run_code=False) == [only]
+
+
+def test_right_answers_are_learned_from_where_they_are_written_as_asked(run: Run) -> None:
+    misses = import_module("form").misses
+
+    def of(text: str, style: str = "steps", code: bool = False) -> str | None:
+        return misses({"code": code, "style": style, "text": text})
+
+    assert of("There are 2 + 3 = 5 hats.\nSo \\(\\boxed{5}\\).") is None
+    assert of("Let's use Python.\n```python\nprint(5)\n```\n```output\n5\n```") == "a program for a sum"
+    for brief in ("2 + 3 = 5\nAnswer: 5", "2 hats + 3 hats = 5 hats\n\nAnswer: $5.00", "2 + 3 = 5"):
+        assert of(brief, "brief") is None
+    for wordy in ("To find the sum, add.\n2 + 3 = 5", "2\n3\nAnswer: 5", "So \\(2 + 3 = 5\\).", "Answer: 5"):
+        assert of(wordy, "brief") == "not brief"
+    assert of("Here:\n```python\nimport re\nN = 2\ndef f():\n    return N\n```\nIt works.", code=True) is None
+    for more in ("assert f() == 1", "print(f())", "def ("):
+        assert of(f"```python\ndef f():\n    return 1\n{more}\n```", code=True) == "code that runs by itself"
 
 
 def test_bundles_are_right_marked_and_partly_without_tags(tmp_path: Path, run: Run) -> None:
@@ -256,6 +273,14 @@ def test_the_adapter_of_a_model_of_one_and_a_half_billion_weights_is_small() -> 
     assert 2 * numbers < 25e6
 
 
+def test_a_part_is_one_of_so_many(run: Run) -> None:
+    parts = import_module("run").read_part
+    assert parts("1/4") == (1, 4)
+    for wrong in ("4/4", "-1/4", "1", "a/b"):
+        with pytest.raises(PastaError, match=f"--part {wrong}"):
+            parts(wrong)
+
+
 @pytest.mark.slow
 def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     small = ("--scale", "0.02", "--max-steps", "2", "--batch-size", "2", "--max-length", "4096", "--parts", "6",
@@ -271,8 +296,10 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     assert "is trained already" in run("train", *small)
     for stage in ("preference", "preference-baseline"):
         run(stage, *small, "--max-tokens", "400")
-    for stage in ("evaluate", "timing"):
-        run(stage, *small)
+    for part in ("0/2", "1/2"):  # two processes would do this beside each other
+        run("evaluate", *small, "--part", part)
+    assert len(lines(out / "eval" / "answers" / "several4-sums" / "pasta.jsonl")) == 2
+    run("timing", *small)
     printed = run("report")
     for name in ("several4-sums", "gather-functions", "chain-sums", "bon-pasta", "separate", "untagged"):
         assert name in printed
