@@ -206,13 +206,15 @@ def improve(options: argparse.Namespace, name: str) -> None:
             "output": str(options.out / f"preference-{name}"),
             "minutes": max(30.0, options.left / 2 - READING_S) / 60 if options.left else 0.0,  # of either long step
             "device": options.device,
-            **given(options, "seed", "max_tokens"),
+            **given(options, "seed", "max_tokens", "steps"),
+            "part": options.part,
             **({"limit": options.limit} if options.limit else {}),
             **({"batch": options.batch} if options.batch else {}),
         }
     )
     run(config)
-    print("\n".join(summary(config)))
+    if "train" in config.chosen_steps:
+        print("\n".join(summary(config)))
 
 
 # -- measuring -------------------------------------------------------------------------------------------
@@ -294,15 +296,20 @@ def run_timing(options: argparse.Namespace) -> None:
     prompts = [each for each in sets(options) if not each.is_task or each.name.startswith(("several4", "gather"))]
     begun = time.monotonic()
     engines: dict[str, Any] = {}
-    for place, questions in enumerate(prompts):
-        used = time.monotonic() - begun
-        if options.left and used > options.left:
-            break
-        chosen = models if questions.name.startswith("several") else [m for m in models if m.name != "separate"]
-        run_timing(
-            folder, chosen, questions, say=say, limit=options.limit or 0, engines=engines,
-            decoding=decoding(options, (options.left - used) / (len(prompts) - place) if options.left else 0.0),
-        )  # fmt: skip
+    for most in ROUNDS:
+        for questions in prompts:
+            used = time.monotonic() - begun
+            if options.left and used > options.left:
+                return
+            chosen = models if questions.name.startswith("several") else [m for m in models if m.name != "separate"]
+            run_timing(
+                folder, chosen, questions, say=say, limit=min(most, options.limit or most), engines=engines,
+                decoding=decoding(options, options.left and options.left - used),
+            )  # fmt: skip
+
+
+#: Prompts of each set that are timed by the end of a round: however soon time is up, no set has much more than another.
+ROUNDS = (5, 10, 20, 30, 40, 60, 80, 120, 160, 320, 1000)
 
 
 def decoding(options: argparse.Namespace, seconds: float) -> Any:
@@ -402,6 +409,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--max-length", type=int, help="tokens a row of a training")
     out.add_argument("--batch-size", type=int, help="rows a step of a training")
     out.add_argument("--method", help="lora or full")
+    out.add_argument("--steps", help="of stage two: sample (each process its --part), then score,pairs,train")
     out.add_argument("--models", help="measure these alone, with commas: baseline, pasta, untagged, …")
     out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")
     out.add_argument("--eval-tokens", type=int, default=2560, help="tokens an answer, where it is measured")
