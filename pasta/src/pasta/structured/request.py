@@ -117,6 +117,7 @@ def program(plan: Plan, grammars: Grammars, lead: str = "", handed: bool = False
         if matcher is not None and not value.sees and value.pointer:
             before = (lead + context(plan, value.index, {}, plan.order.index)).encode()
             known[value.index] = begin(value, matcher, before, b"", grammars)
+            known[value.index].matcher.look_ahead()
     return Extraction(plan, grammars, lead, matchers, known)
 
 
