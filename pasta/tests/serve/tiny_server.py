@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pasta.core.garbage import freeze_libraries
+from pasta.core.garbage import collect_rarely, freeze_libraries
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.native import NativeEngine
 from pasta.models.tags import add_tags
@@ -20,6 +20,7 @@ from support import byte_tokenizer, tiny_model
 
 def plain_engine() -> NativeEngine:
     freeze_libraries()
+    collect_rarely()
     model, vocabulary = tiny_model(), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
     return NativeEngine(model, vocabulary, name="tiny-llama")
