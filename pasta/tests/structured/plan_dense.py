@@ -16,10 +16,12 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.events import TokenPut
 from pasta.engine.native import NativeEngine
 from pasta.structured import StructuredResult
+from pasta.structured.errors import ConstraintError
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan
 
 TOLERANCE = 1e-4
+TAIL = tuple(bytes([letter]) for letter in b",}] \t\r\n\v\f")  # what may come after a value
 
 
 def check_against_dense(engine: NativeEngine, plan: Plan, result: StructuredResult) -> int:
@@ -84,8 +86,19 @@ def ending(matcher: Matcher, vocabulary: Vocabulary, token: int) -> bytes:
     """What a token that ends a value writes, and what is forced after it."""
     if token in vocabulary.eos:
         return b""
+    piece = vocabulary.octets[token]
+    if piece[:1] in TAIL and may_end(matcher):
+        return piece
     matcher.consume(token)
-    return vocabulary.octets[token] + matcher.forced()
+    return piece + matcher.forced()
+
+
+def may_end(matcher: Matcher) -> bool:
+    try:
+        matcher.end()
+    except ConstraintError:
+        return False
+    return True
 
 
 def allowed_by(matcher: Matcher, size: int) -> torch.Tensor:

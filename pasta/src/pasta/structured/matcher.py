@@ -70,6 +70,7 @@ class Matcher:
                 mask[: len(each._ends)] |= each._ends
 
     def consume(self, token: int) -> None:
+        """Goes on with the value; the token that ends it is never consumed."""
         if not self._inner.consume_token(token):
             raise ConstraintError(f"token {token} does not fit the schema here", self._why)
 
