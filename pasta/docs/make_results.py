@@ -30,6 +30,11 @@ PAGE = DOCS / "results.md"
 
 #: Realised speedup and win rate that a model should reach at the least.
 GOALS = ((1.9, 43), (1.2, 50))
+#: What a model that forks should reach on tasks with right answers.
+LEARNED = ("pasta", "bon-pasta")
+WITHIN = 2  # points
+SPEEDS = {"several4": 2.0, "gather": 1.7}  # by the beginning of a task's name
+CORRELATION = 0.7
 WORDS = tomllib.loads((DOCS / "results.toml").read_text("utf-8"))  # the page's beginning, and what to know of each run
 
 
@@ -45,8 +50,21 @@ def main(arguments: list[str]) -> None:
 def save(folder: RunFolder, name: str) -> None:
     """The figures and the rows of a folder."""
     summary, _ = make_report(folder)
-    write_json(RESULTS / f"eval-{name}.json", summary)
+    write_json(RESULTS / f"eval-{name}.json", {**summary, "trained": trained(folder)})
     write(collect(folder), str(rows_path(name)))
+
+
+def trained(folder: RunFolder) -> dict[str, dict[str, Any]]:
+    """What the models' trainings wrote down, of those that took part as they were trained."""
+    found = {}
+    for contestant in folder.contestants():
+        path = Path(contestant.model) / "training.json"
+        if path.is_file() and contestant.method == "parallel":
+            record = json.loads(path.read_text("utf-8"))
+            config = {key: record["config"].get(key) for key in ("learning_rate", "lora_rank", "epochs", "seed")}
+            counts = {key: record.get(key) for key in ("examples", "tagged", "tokens", "steps", "seconds", "loss")}
+            found[contestant.name] = {**config, **counts}
+    return found
 
 
 def rows_path(name: str) -> Path:
@@ -59,7 +77,7 @@ def load(path: Path) -> dict[str, Any]:
     rows = rows_path(path.stem.removeprefix("eval-"))
     if not rows.exists():
         return saved
-    about = {key: value for key, value in saved.items() if key not in ("models", "tasks", "concurrency")}
+    about = {key: value for key, value in saved.items() if key not in ("models", "tasks", "promises", "concurrency")}
     return of_rows(read(str(rows)), about, saved["concurrency"])
 
 
@@ -97,6 +115,8 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     )
     if summary["commands"]:
         yield "```sh\n" + "\n".join(summary["commands"]) + "\n```\n"
+    yield from training(summary.get("trained", {}))
+    yield from task_goals(summary)
     for judge in judges:
         yield from quality(name, summary, judge, first=judge == judges[0])
     if judges:
@@ -165,6 +185,64 @@ def length_factor(summary: dict[str, Any], figures: dict[str, Any]) -> dict[str,
         return None
     value = speedup["value"] / parallelism["value"]
     return {"value": value, "low": value, "high": value}
+
+
+def training(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+    if not found:
+        return
+    yield "### Training\n"
+    rows = [
+        [
+            f"`{model}`",
+            *("–" if told[key] is None else f"{told[key]:,}" for key in ("examples", "tagged", "tokens", "steps")),
+            *(
+                "–" if told[key] is None else f"{told[key]:g}"
+                for key in ("lora_rank", "learning_rate", "epochs", "seed")
+            ),
+            f"{told['seconds']:.0f}",
+        ]
+        for model, told in found.items()
+    ]
+    columns = [
+        "model", "examples", "with tags", "tokens", "steps", "LoRA rank", "learning rate", "epochs", "seed", "seconds",
+    ]  # fmt: skip
+    yield table(columns, rows)
+
+
+def task_goals(summary: dict[str, Any]) -> Iterator[str]:
+    """What was hoped for of tasks with right answers, and what came; nothing where none was marked."""
+    rows = [
+        [goal, f"`{model}` on `{task}`", measured, "yes" if met else "no"]
+        for task, models in summary.get("tasks", {}).items()
+        for model, told in models.items()
+        if model in LEARNED and "parts" in told
+        for goal, measured, met in hoped(task, told)
+    ]
+    rows += [
+        [f"promised lengths: correlation {CORRELATION} or more", f"`{model}` on all tasks",
+         f"{told['correlation']:.2f}", "yes" if told["correlation"] >= CORRELATION else "no"]
+        for model, told in summary.get("promises", {}).items()
+        if told and told["correlation"] is not None and model in LEARNED
+    ]  # fmt: skip
+    if rows:
+        yield "### What was hoped for, and what came\n"
+        yield table(["goal", "of", "measured", "met"], rows)
+
+
+def hoped(task: str, told: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    over, clock = told["over_reference"], told["realised_speedup"]
+    if over:
+        goal = f"right parts within {WITHIN} points of the reference, the whole interval"
+        yield goal, points(over), 100 * over["low"] >= -WITHIN
+    for kind, least in SPEEDS.items():
+        if task.startswith(kind) and clock:
+            yield (
+                f"realised speedup of {least} or more",
+                f"{interval(clock)} ({clock['prompts']})",
+                (clock["value"] >= least),
+            )
+    if task.startswith("gather"):
+        yield "syncs in over 90 % of the answers", percent(told["syncing"]), told["syncing"]["value"] > 0.9
 
 
 def goals(summary: dict[str, Any], judge: str) -> Iterator[str]:
@@ -358,6 +436,9 @@ def tasks(summary: dict[str, Any]) -> Iterator[str]:
         ]  # fmt: skip
         yield table(columns, rows)
         yield from promises({model: told["promises"] for model, told in found.items()})
+    if any(summary.get("promises", {}).values()):
+        yield "### Promised lengths, all tasks together\n"
+        yield from promises(summary["promises"])
 
 
 def users(name: str, summary: dict[str, Any]) -> Iterator[str]:

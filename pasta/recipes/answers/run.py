@@ -262,6 +262,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from pasta.eval.run import say
 
     folder, models = RunFolder(options.out / "eval"), asked(options)
+    folder.remember_command(["python", "run.py", "evaluate", "--models", ",".join(each.name for each in models)])
     begun = time.monotonic()
     engines: dict[str, Any] = {}
     for names in (FIRST, None):
@@ -294,6 +295,7 @@ def run_timing(options: argparse.Namespace) -> None:
     folder = RunFolder(options.out / "eval")
     models = [each for each in asked(options) if each.name in ("baseline", "pasta", "bon-pasta", "separate")]
     prompts = [each for each in sets(options) if not each.is_task or each.name.startswith(("several4", "gather"))]
+    folder.remember_command(["python", "run.py", "timing", "--models", ",".join(each.name for each in models)])
     begun = time.monotonic()
     engines: dict[str, Any] = {}
     for most in ROUNDS:

@@ -72,3 +72,40 @@ def test_a_changed_figure_changes_the_page(
     figure["value"] = 1.345
     (tmp_path / "eval-x.json").write_text(json.dumps(summary), "utf-8")
     assert results.page() != page
+
+
+def test_goals_of_tasks_are_met_by_what_was_measured(results: ModuleType) -> None:
+    def told(low: float, clock: float, syncs: float) -> dict:
+        over = {"value": low + 0.01, "low": low, "high": low + 0.02, "prompts": 9}
+        speed = {"value": clock, "low": clock, "high": clock, "prompts": 9}
+        return {"parts": 36, "over_reference": over, "realised_speedup": speed, "syncing": {"value": syncs}}
+
+    tasks = {"several4-x": {"pasta": told(-0.019, 2.5, 0.0)}, "gather-x": {"pasta": told(-0.021, 1.6, 0.95)},
+             "chain-x": {"baseline": told(-0.5, 1.0, 0.0)}}  # fmt: skip
+    promised = {"pasta": {"correlation": 0.69}, "baseline": None}
+    page = "\n".join(results.task_goals({"tasks": tasks, "promises": promised}))
+    assert "| `pasta` on `several4-x` | -0.9 [-1.9, 0.1] | yes |" in page
+    assert "| realised speedup of 2.0 or more | `pasta` on `several4-x` | 2.50 (9) | yes |" in page
+    assert "| `pasta` on `gather-x` | -1.1 [-2.1, -0.1] | no |" in page
+    assert "| realised speedup of 1.7 or more | `pasta` on `gather-x` | 1.60 (9) | no |" in page
+    assert "| syncs in over 90 % of the answers | `pasta` on `gather-x` | 95% | yes |" in page
+    assert "on all tasks | 0.69 | no |" in page and "chain" not in page
+    assert not list(results.task_goals({"models": {}}))
+
+
+def test_a_saved_evaluation_says_how_its_models_were_trained(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pasta.eval.contestants import Contestant
+    from pasta.eval.folder import RunFolder
+
+    record = {"config": {"learning_rate": 5e-4, "lora_rank": 8, "epochs": 1, "seed": 0}, "examples": 3215,
+              "tagged": 2400, "tokens": 2_813_977, "steps": 233, "seconds": 81.4, "loss": 0.2}  # fmt: skip
+    (tmp_path / "pasta").mkdir()
+    (tmp_path / "pasta" / "training.json").write_text(json.dumps(record), "utf-8")
+    who = [Contestant("pasta", str(tmp_path / "pasta")), Contestant("bare", str(tmp_path / "pasta"), "plain")]
+    monkeypatch.setattr(RunFolder, "contestants", lambda _: who)
+    found = results.trained(RunFolder(tmp_path))
+    assert list(found) == ["pasta"]
+    page = "\n".join(results.training(found))
+    assert "| `pasta` | 3,215 | 2,400 | 2,813,977 | 233 | 8 | 0.0005 | 1 | 0 | 81 |" in page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pasta.data.lines import Row
@@ -77,7 +77,15 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
     for judge in about["judges"]:
         mark_dominated(models, judge, against)
     told = {**about, "beside": beside if beside in models else None}
-    return plain({**told, "models": models, "tasks": tasks, "concurrency": concurrency})
+    promises = {name: of_promises(promised_in(rows, tasks, name)) for name in about["specs"]}
+    return plain({**told, "models": models, "tasks": tasks, "promises": promises, "concurrency": concurrency})
+
+
+def promised_in(rows: Rows, tasks: Iterable[str], model: str) -> Iterator[tuple[int, int]]:
+    """What a model promised and wrote, over all tasks together: within one of them, blocks are of a length."""
+    for task in tasks:
+        for row in answered(rows[task].get(model, {})).values():
+            yield from zip(row["promised"], row["written"], strict=True)
 
 
 def main_set(folder: RunFolder) -> str:
