@@ -53,7 +53,7 @@ STAGES = (
     Stage("preference-baseline", 150, "stage two from `baseline`, so that both had it"),
     Stage("report", 0, "marks what was evaluated; tables, and rows without words"),
     Stage("package", 0, "the adapter as a package for pip, with its card (--name, --base)"),
-    Stage("pack", 15, "what should come back, in files of at most 15 MiB"),
+    Stage("pack", 15, "what should come back, in files of at most 14 MiB"),
 )
 LIMIT_S, STAGE_S = 25 * 60, 10 * 60
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tasks_texts import FUNCTIONS, SUMS, write_problems
 
+from pasta.engine.load import load_engine
 from pasta.errors import UsageError
+from pasta.eval.contestants import Contestant
 from pasta.eval.folder import RunFolder
+from pasta.eval.methods import answering
 from pasta.eval.questions import QuestionSet
 from pasta.eval.run import run
+from pasta.tasks.bundle import Bundle
+from pasta.tasks.marking import mark
+from pasta.tasks.problem import read_problems
 
 Stage = Callable[..., str]
 SMALL = ("--max-tokens", "20", "--batch", "4", "--device", "cpu", "--parts", "8")
@@ -95,3 +102,28 @@ def test_a_set_of_problems_is_named_after_its_task_and_file() -> None:
     questions = QuestionSet.of_task(None, "several", "data/gsm8k_dev.jsonl.xz", 4, 1000)
     assert questions == QuestionSet("several4-gsm8k_dev", "several:4:1000:data/gsm8k_dev.jsonl.xz")
     assert questions.is_task and not QuestionSet.parse("alpaca=several.json").is_task
+
+
+def test_a_skeleton_of_a_task_is_its_headings_and_each_part_is_asked_for_in_full(
+    tmp_path: Path, models: dict[str, str]
+) -> None:
+    engine = load_engine(models["plain"], device="cpu")
+    bundle = Bundle("several", tuple(read_problems(write_problems(tmp_path, SUMS))[:2]))
+    asking = answering(engine, Contestant("sot", models["plain"], "skeleton"), bundle.question("0"), 300)
+
+    def told(text: str, tokens: int) -> SimpleNamespace:
+        counts = dict.fromkeys(("tokens_total", "content_tokens", "critical_path"), tokens)
+        return SimpleNamespace(text=text, finish_reason="stop", **counts)
+
+    [plan] = next(asking)
+    assert "numbered list of the answer's headings" in engine.vocabulary.decode(plan.prompt)
+    points = asking.send([told(" **Problem 1**\n2. **Problem 2**", 12)])
+    asked = [engine.vocabulary.decode(point.prompt) for point in points]
+    assert [text.endswith(f"**Problem {n}**\n") for n, text in enumerate(asked, start=1)] == [True, True]
+    assert all("Write this part only, in full" in text for text in asked) and points[0].params.max_tokens == 300
+    answers = [problem.answer for problem in bundle.problems]
+    with pytest.raises(StopIteration) as stopped:
+        asking.send([told(f"So it is.\nAnswer: {number:g}", 9 * n) for n, number in enumerate(answers, start=1)])
+    answer = stopped.value.value
+    assert mark(bundle.question("0").row, answer.text).parts == (True, True)
+    assert answer.critical_path == 12 + 18, "the plan, and the longest of the parts"

@@ -14,6 +14,7 @@ from pasta.engine.base import Engine
 from pasta.eval.answer import Answer, ThreadLine, in_runs, of_result
 from pasta.eval.contestants import Contestant
 from pasta.lang import escape
+from pasta.tasks.marking import is_task
 from pasta.tasks.question import Question
 from pasta.text.lists import numbered_lines
 
@@ -30,12 +31,15 @@ ASK_SKELETON = (
 ASK_POINT = (
     "{question}\n\nThe answer has these parts: {skeleton}.\n\nWrite one or two sentences about this part only: {point}"
 )
+#: Of a task the parts have headings already, and each is wanted in full: sentences about it solve nothing.
+ASK_HEADINGS = "{question}\n\nAnswer with an outline only: a numbered list of the answer's headings alone."
+ASK_PART = "{question}\n\nThe answer has these parts: {skeleton}.\n\nWrite this part only, in full: {point}"
 
 
 def answering(engine: Engine, contestant: Contestant, question: Question, max_tokens: int) -> Method:
     """How this contestant answers a question."""
     if contestant.method == "skeleton":
-        return by_skeleton(engine, question.prompt, max_tokens)
+        return by_skeleton(engine, question, max_tokens)
     if contestant.method == "separate":
         return separately(engine, question, max_tokens)
     return as_trained(engine, question.prompt, max_tokens, contestant.method, contestant.parallelism)
@@ -54,11 +58,16 @@ def as_trained(engine: Engine, prompt: str, max_tokens: int, method: str, parall
     return of_result(result, engine.vocabulary.tags)
 
 
-def by_skeleton(engine: Engine, prompt: str, max_tokens: int) -> Method:
+def by_skeleton(engine: Engine, question: Question, max_tokens: int) -> Method:
     """Skeleton-of-Thought: a numbered plan first, then every point by itself, all at once; nothing is joined.
 
     Where the plan holds no two points, the prompt is answered as it is, and the plan was for nothing.
     """
+    prompt, of_task = question.prompt, is_task(question.row)
+    outline, ask_point = (ASK_HEADINGS, ASK_PART) if of_task else (ASK_SKELETON, ASK_POINT)
+
+    def heading(number: int, point: str) -> str:
+        return f"**{point}**\n" if of_task else f"{number}. {point}:"
 
     def ask(text: str, tokens: int, begun: str = "", stop: str = "") -> Request:
         """`begun` is how the answer begins: it is given, not decoded."""
@@ -67,7 +76,7 @@ def by_skeleton(engine: Engine, prompt: str, max_tokens: int) -> Method:
             ids = ids + engine.vocabulary.encode(engine.vocabulary.lead(ids) + begun)
         return make_request(engine, ids, max_tokens=tokens, plain=True, stop=stop)
 
-    [plan] = yield [ask(ASK_SKELETON.format(question=prompt), SKELETON_TOKENS, begun="1.")]
+    [plan] = yield [ask(outline.format(question=prompt), SKELETON_TOKENS, begun="1.")]
     points = read_points("1." + plan.text)
     if len(points) < 2:
         [whole] = yield [ask(prompt, max_tokens)]
@@ -75,13 +84,16 @@ def by_skeleton(engine: Engine, prompt: str, max_tokens: int) -> Method:
     skeleton = "; ".join(points.values())
     results = yield [
         ask(
-            ASK_POINT.format(question=prompt, skeleton=skeleton, point=point), POINT_TOKENS, begun=f"{number}. {point}:"
+            ask_point.format(question=prompt, skeleton=skeleton, point=point),
+            max_tokens if of_task else POINT_TOKENS,
+            begun=heading(number, point),
         )
         for number, point in points.items()
     ]
     parts: list[tuple[int, str]] = []
     for thread, ((number, point), result) in enumerate(zip(points.items(), results, strict=True), start=1):
-        parts += [(0, ("\n" if parts else "") + f"{number}. {point}:"), (thread, result.text.rstrip())]
+        between = ("\n\n" if of_task else "\n") if parts else ""
+        parts += [(0, between + heading(number, point)), (thread, result.text.rstrip())]
     return _joined(engine, plan, results, parts)
 
 
