@@ -59,8 +59,7 @@ class Attention:
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the Llama family."""
-    import pasta.engine.cuda.engine as engine
-    from pasta.engine.cuda import graph, kernels, reference, small
+    from pasta.engine.cuda import captures, graph, kernels, reference, small
     from pasta.engine.cuda.following import Board, state_after
     from pasta.engine.cuda.sampling import Parameters, Rows, Sampler
     from pasta.engine.sampling import choose
@@ -81,7 +80,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(replay=work), None
 
     patch(graph, capture=capture)
-    patch(engine, Attention=Attention)
+    patch(captures, Attention=Attention)
     patch(small, MAX_WIDTH=0)
 
     def add_norm(x: Any, residual: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> None:
@@ -140,6 +139,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
         self.states[: len(states)] = states
         self.forced[: len(forced)] = forced
 
-    patch(engine, masked_argmax=masked_argmax)
+    patch(captures, masked_argmax=masked_argmax)
     patch(Sampler, __call__=sample)
     patch(Board, follow=follow)

@@ -316,7 +316,7 @@ def test_requests_that_are_computed_again() -> None:
             several += len(chosen[main.request]) > 3
             again.close(main)
     assert several > 10
-    assert max(shape.rows for shape in again._graphs) == GRAPH_ROWS
+    assert max(shape.rows for shape in again._captures.shapes) == GRAPH_ROWS
     assert again.pool.free_slots == again.pool.slots
 
 

@@ -44,7 +44,8 @@ def test_a_plan_is_read_as_it_was_written(rows: int, tiles: int) -> None:
 @pytest.mark.parametrize("group", [1, 3, 8])
 def test_every_step_has_one_of_the_prepared_shapes(group: int) -> None:
     """However its rows are shared out among requests; and no shape is prepared that no step has."""
-    from pasta.engine.cuda.engine import CudaEngine, shapes_within
+    from pasta.engine.cuda.captures import shapes_within
+    from pasta.engine.cuda.engine import CudaEngine
     from pasta.engine.cuda.request import CudaRequest
 
     engine = SimpleNamespace(decoder=SimpleNamespace(heads=4 * group, kv_heads=4))

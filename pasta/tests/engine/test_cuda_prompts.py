@@ -106,7 +106,7 @@ def test_a_step_stays_small(make: Make) -> None:
     assert one_by_one == expected
     assert engine.passes == 1
     assert [answer.tree for answer in generate_all(engine, [*PROMPTS, long], max_tokens=30)] == expected
-    assert max(shape.rows for shape in engine._graphs) <= 256
+    assert max(shape.rows for shape in engine._captures.shapes) <= 256
 
 
 def test_who_fits() -> None:

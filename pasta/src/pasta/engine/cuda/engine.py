@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -26,16 +25,15 @@ from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, Script, uniform
 from pasta.engine.batch import Batch, gather, share
-from pasta.engine.cuda import kernels
-from pasta.engine.cuda.argmax import masked_argmax
+from pasta.engine.cuda.captures import Captures, power_of_two, shapes_within
 from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.following import Board, Follower, packed
 from pasta.engine.cuda.fused import FusedDecoder
-from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Ticket, Tile
-from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
+from pasta.engine.cuda.graph import Choice, Shape, StepGraph, Ticket, Tile
+from pasta.engine.cuda.kernels import rows_in_a_tile
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
 from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, split
-from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
+from pasta.engine.cuda.sampling import Level, Parameters
 from pasta.engine.cuda.seen import SeenTokens
 from pasta.engine.fusing import is_other_family
 from pasta.engine.native import NativeEngine
@@ -100,7 +98,6 @@ class CudaEngine(NativeEngine):
         eight_bits: EightBits | None = None,
     ):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
-        self._near: tuple[bool, ...] = ()  # by layer, whether it sees within the window alone; none: no layer does
         device = model.device
         self._step_s = max(LEAST_STEP_S, weight_bytes(model) / BANDWIDTH)
         self.prompt_rows = prompt_rows(weight_bytes(model))
@@ -127,14 +124,15 @@ class CudaEngine(NativeEngine):
         self._parameters = Parameters(MAX_REQUESTS, device)
         self._seen: SeenTokens | None = None  # made when a penalty is first asked for
         self._window = None if self.reach is None else torch.zeros(1, dtype=torch.int32, device=device)
-        if self.reach is not None:
-            self.look_within(self.calls)
-        self._graph_memory = torch.cuda.graph_pool_handle()
-        self._graphs: dict[Shape, StepGraph] = {}
-        self._choices: dict[Choice, ChoiceGraph] = {}
-        self._logits: dict[int, torch.Tensor] = {}  # by rows of a step: what every graph of so many writes
         self._free_indices = list(range(MAX_REQUESTS))
         self._board = Board(self.grammar, self.decoder.head.shape[0], device)
+        self._captures = Captures(
+            self.decoder, self.store, self._board, self._parameters,
+            slot_segments=self.slot_segments, slot_positions=self.slot_positions, block_tables=self.block_tables,
+            padding_slot=self.padding_slot, window=self._window, forbidden=self._forbidden_bytes, promise=self._promise,
+        )  # fmt: skip
+        if self.reach is not None:
+            self.look_within(self.calls)
         self._lengths = self.grammar.tags.length_of if self.grammar is not None else {}
         self._flights: deque[Flight] = deque()  # at most two, the second follows the first
 
@@ -148,21 +146,19 @@ class CudaEngine(NativeEngine):
             )
         self._window.fill_(window)
         self._prefiller.window, self._prefiller.slot_positions = window, self.slot_positions
-        self._prefiller.near = self._near = tuple(
-            call.reach is not None and call.reach < self.context for call in calls
-        )
+        near = tuple(call.reach is not None and call.reach < self.context for call in calls)
+        self._prefiller.near = self._captures.near = near
 
     @property
     def captured(self) -> int:
         """How many shapes of steps have been captured so far: a step that captures one takes much longer."""
-        return len(self._graphs) + len(self._choices)
+        return self._captures.count
 
     @torch.inference_mode()
     def prepare(self, rows: int | None = None) -> None:
         """Captures every shape that a step of up to so many rows may have, before somebody waits for one of them."""
         for shape in shapes_within(rows or self.prompt_rows, self.decoder.heads // self.decoder.kv_heads):
-            if shape not in self._graphs:
-                self._graphs[shape] = self._capture(shape)
+            self._captures.step(shape)
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -396,9 +392,7 @@ class CudaEngine(NativeEngine):
         if seen is None:
             return None
         choice = Choice(graph.logits.shape[0], level, penalised, masked)
-        chooser = self._choices.get(choice)
-        if chooser is None:
-            chooser = self._choices[choice] = self._capture_choice(choice, graph.logits)
+        chooser = self._captures.choice(choice, graph.logits, self._seen)
         draws = [
             uniform(own.params.seed, row.handle.path, row.position + 1) if own.params.temperature > 0 else 0.0
             for row, own in zip(rows, requests, strict=True)
@@ -415,11 +409,7 @@ class CudaEngine(NativeEngine):
 
     def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> tuple[StepGraph, Ticket]:
         shape, tiles = self._shape(chunks, len(batch.tokens))
-        graph = self._graphs.get(shape)
-        if graph is None:
-            chosen = self._board.chosen.clone()  # of the step that this one may follow; a capture runs once for real
-            graph = self._graphs[shape] = self._capture(shape)
-            self._board.chosen.copy_(chosen)
+        graph = self._captures.step(shape)
         sees: list[bytes] = []
         requests: list[int] = []
         forced = array("i", [-1]) * len(batch.tokens)
@@ -447,72 +437,6 @@ class CudaEngine(NativeEngine):
             row = after
         return Shape(bucket, power_of_two(len(tiles))), tiles
 
-    def _capture(self, shape: Shape) -> StepGraph:
-        decoder, device = self.decoder, self.model.device
-        attention = Attention(
-            shape.rows, shape.tiles, decoder.heads, decoder.kv_heads, decoder.size,
-            block_size=BLOCK_SIZE, max_blocks=self.pool.blocks_each, words=WORDS,
-            device=device, processors=torch.cuda.get_device_properties(device).multi_processor_count,
-            window=self._window,
-        )  # fmt: skip
-
-        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
-            out = torch.empty_like(query)
-            attention(query, *self.store[layer], out, decoder.scale, near=bool(self._near) and self._near[layer])
-            return out.view(shape.rows, -1)
-
-        if shape.rows not in self._logits:
-            self._logits[shape.rows] = torch.empty(
-                shape.rows, decoder.head.shape[0], dtype=decoder.dtype, device=device
-            )
-        logits = self._logits[shape.rows]
-
-        chosen = self._board.chosen[: shape.rows]
-
-        def run(plan: Plan) -> None:
-            self._board.follow(plan.tokens, plan.states, plan.forced)
-            kernels.scatter_segments(self.slot_segments, plan.slots, plan.segments)
-            if self.slot_positions is not None:
-                kernels.scatter_segments(self.slot_positions, plan.slots, plan.positions)
-            attention.build_mask(
-                tiles=plan.tiles,
-                places=plan.places,
-                sees=plan.sees,
-                slot_segments=self.slot_segments,
-                block_tables=self.block_tables,
-                positions=plan.positions,
-                slot_positions=self.slot_positions,
-            )
-            hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self.store, attend)
-            decoder.logits(hidden, logits)
-            masked_argmax(
-                logits, self._forbidden_bytes, plan.states, plan.requests, self._parameters.numbers, self._promise,
-                forced=plan.forced, out=chosen,
-            )  # fmt: skip
-
-        return StepGraph(
-            shape, run, chosen=chosen, logits=logits, padding_slot=self.padding_slot, memory=self._graph_memory
-        )
-
-    def _capture_choice(self, choice: Choice, logits: torch.Tensor) -> ChoiceGraph:
-        seen = self._seen if choice.penalised else None
-        sampler = Sampler(
-            self._parameters,
-            forbidden=self._forbidden_bytes,
-            promise=self._promise,
-            seen=None if seen is None else seen.bits,
-            spared=None if seen is None else seen.spared,
-        )
-
-        chosen = self._board.chosen[: choice.rows]
-
-        def choose(rows: Rows) -> None:
-            sampler(logits, rows, choice.level, chosen)
-
-        return ChoiceGraph(
-            choice, choose, board=self._board, words=words_of(logits.shape[1]), memory=self._graph_memory
-        )
-
     def _send_blocks(self, request: CudaRequest) -> None:
         """Brings the device's block table up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
         held = request.blocks.blocks
@@ -539,18 +463,3 @@ def prompt_rows(weights: int) -> int:
     """
     rows = int(PASS_S * OPERATIONS / weights)
     return min(MAX_PROMPT_ROWS, max(GRAPH_ROWS, 1 << rows.bit_length() >> 1))
-
-
-def shapes_within(rows: int, group: int) -> Iterator[Shape]:
-    """Every shape of steps of so many rows or fewer; `group` query heads share a key."""
-    for bucket in powers_of_two(1, power_of_two(rows)):
-        fewest = -(-(bucket // 2 + 1) // rows_in_a_tile(bucket, group))  # all rows are of one request
-        yield from (Shape(bucket, tiles) for tiles in powers_of_two(power_of_two(fewest), bucket))
-
-
-def powers_of_two(first: int, last: int) -> list[int]:
-    return [1 << power for power in range(first.bit_length() - 1, last.bit_length())]
-
-
-def power_of_two(count: int) -> int:
-    return 1 << (count - 1).bit_length()

@@ -1,0 +1,147 @@
+"""The captured steps of an engine: a graph for each shape that a step or a choice may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from pasta.engine.cuda import kernels
+from pasta.engine.cuda.argmax import masked_argmax
+from pasta.engine.cuda.families import FamilyDecoder
+from pasta.engine.cuda.following import Board
+from pasta.engine.cuda.fused import FusedDecoder
+from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph
+from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
+from pasta.engine.cuda.request import WORDS
+from pasta.engine.cuda.sampling import Parameters, Rows, Sampler, words_of
+from pasta.engine.cuda.seen import SeenTokens
+from pasta.engine.pool import BLOCK_SIZE
+
+
+class Captures:
+    """Graphs by their shapes, each captured when it is first asked for.
+
+    They read and write the tensors that are given here, which are the engine's.
+    """
+
+    def __init__(
+        self,
+        decoder: FusedDecoder | FamilyDecoder,
+        store: list[tuple[torch.Tensor, torch.Tensor]],  # keys and values, by layer
+        board: Board,
+        parameters: Parameters,
+        *,
+        slot_segments: torch.Tensor,
+        slot_positions: torch.Tensor | None,
+        block_tables: torch.Tensor,
+        padding_slot: int,
+        window: torch.Tensor | None,
+        forbidden: torch.Tensor | None,  # tokens, by state of the grammar
+        promise: int,  # the tag, or -1
+    ):
+        self.near: tuple[bool, ...] = ()  # by layer, whether it sees within the window alone; none: no layer does
+        self._decoder, self._store, self._board, self._parameters = decoder, store, board, parameters
+        self._slot_segments, self._slot_positions, self._block_tables = slot_segments, slot_positions, block_tables
+        self._padding_slot, self._window, self._forbidden, self._promise = padding_slot, window, forbidden, promise
+        self._memory = torch.cuda.graph_pool_handle()
+        self._steps: dict[Shape, StepGraph] = {}
+        self._choices: dict[Choice, ChoiceGraph] = {}
+        self._logits: dict[int, torch.Tensor] = {}  # by rows of a step: what every graph of so many writes
+
+    @property
+    def count(self) -> int:
+        return len(self._steps) + len(self._choices)
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Those of the steps so far."""
+        return list(self._steps)
+
+    def step(self, shape: Shape) -> StepGraph:
+        """The pass of one shape."""
+        graph = self._steps.get(shape)
+        if graph is None:
+            chosen = self._board.chosen.clone()  # of the step that this one may follow; a capture runs once for real
+            graph = self._steps[shape] = self._capture(shape)
+            self._board.chosen.copy_(chosen)
+        return graph
+
+    def choice(self, choice: Choice, logits: torch.Tensor, seen: SeenTokens | None) -> ChoiceGraph:
+        """The choice of one shape, from the logits that steps of so many rows leave."""
+        graph = self._choices.get(choice)
+        if graph is None:
+            graph = self._choices[choice] = self._capture_choice(choice, logits, seen if choice.penalised else None)
+        return graph
+
+    def _capture(self, shape: Shape) -> StepGraph:
+        decoder, device = self._decoder, self._slot_segments.device
+        attention = Attention(
+            shape.rows, shape.tiles, decoder.heads, decoder.kv_heads, decoder.size,
+            block_size=BLOCK_SIZE, max_blocks=self._block_tables.shape[1], words=WORDS,
+            device=device, processors=torch.cuda.get_device_properties(device).multi_processor_count,
+            window=self._window,
+        )  # fmt: skip
+
+        def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_like(query)
+            attention(query, *self._store[layer], out, decoder.scale, near=bool(self.near) and self.near[layer])
+            return out.view(shape.rows, -1)
+
+        if shape.rows not in self._logits:
+            size = (shape.rows, decoder.head.shape[0])
+            self._logits[shape.rows] = torch.empty(size, dtype=decoder.dtype, device=device)
+        logits, chosen = self._logits[shape.rows], self._board.chosen[: shape.rows]
+
+        def run(plan: Plan) -> None:
+            self._board.follow(plan.tokens, plan.states, plan.forced)
+            kernels.scatter_segments(self._slot_segments, plan.slots, plan.segments)
+            if self._slot_positions is not None:
+                kernels.scatter_segments(self._slot_positions, plan.slots, plan.positions)
+            attention.build_mask(
+                tiles=plan.tiles,
+                places=plan.places,
+                sees=plan.sees,
+                slot_segments=self._slot_segments,
+                block_tables=self._block_tables,
+                positions=plan.positions,
+                slot_positions=self._slot_positions,
+            )
+            hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self._store, attend)
+            decoder.logits(hidden, logits)
+            masked_argmax(
+                logits, self._forbidden, plan.states, plan.requests, self._parameters.numbers, self._promise,
+                forced=plan.forced, out=chosen,
+            )  # fmt: skip
+
+        return StepGraph(shape, run, chosen=chosen, logits=logits, padding_slot=self._padding_slot, memory=self._memory)
+
+    def _capture_choice(self, choice: Choice, logits: torch.Tensor, seen: SeenTokens | None) -> ChoiceGraph:
+        sampler = Sampler(
+            self._parameters,
+            forbidden=self._forbidden,
+            promise=self._promise,
+            seen=None if seen is None else seen.bits,
+            spared=None if seen is None else seen.spared,
+        )
+        chosen = self._board.chosen[: choice.rows]
+
+        def choose(rows: Rows) -> None:
+            sampler(logits, rows, choice.level, chosen)
+
+        return ChoiceGraph(choice, choose, board=self._board, words=words_of(logits.shape[1]), memory=self._memory)
+
+
+def shapes_within(rows: int, group: int) -> Iterator[Shape]:
+    """Every shape of steps of so many rows or fewer; `group` query heads share a key."""
+    for bucket in powers_of_two(1, power_of_two(rows)):
+        fewest = -(-(bucket // 2 + 1) // rows_in_a_tile(bucket, group))  # all rows are of one request
+        yield from (Shape(bucket, tiles) for tiles in powers_of_two(power_of_two(fewest), bucket))
+
+
+def powers_of_two(first: int, last: int) -> list[int]:
+    return [1 << power for power in range(first.bit_length() - 1, last.bit_length())]
+
+
+def power_of_two(count: int) -> int:
+    return 1 << (count - 1).bit_length()
