@@ -121,6 +121,16 @@ class Interpreter:
             self._turns_change |= min(before, wanted) != min(self._width, wanted)
 
     @property
+    def quiet(self) -> bool:
+        """Whether nothing is under way but what comes with the next tokens: no turn changes, no limit was reached."""
+        return self.finish_reason is None and self._cut is None and not self._turns_change
+
+    @property
+    def special(self) -> frozenset[int]:
+        """The tokens that are more than text."""
+        return self._special
+
+    @property
     def whole(self) -> bool:
         """Whether the answer ended by itself: no limit cut it."""
         return self._cut is None and bool(self.threads) and self.threads[MAIN].ended

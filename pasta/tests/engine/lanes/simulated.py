@@ -19,7 +19,7 @@ from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.cuda import reference
 from pasta.engine.vllm.engine import Output, VllmEngine
-from pasta.engine.vllm.plan import Plan, Span, deciding_rows
+from pasta.engine.vllm.plan import Plan, Rows, Span, deciding_rows
 from pasta.engine.vllm.sampler import Answer, Choice, LaneSampler
 from pasta.engine.vllm.terms import Terms
 
@@ -87,7 +87,7 @@ class Simulated:
                 self._release(request)
         scheduled = self._schedule()
         spans = [Span(request.answer.lanes, request.computed, count) for request, count in scheduled if request.answer]
-        logits = self._forward([request for request, _ in scheduled], spans)
+        logits = self._forward([request for request, _ in scheduled], Rows.of(spans))
         return self._sample([request for request, _ in scheduled], spans, logits)
 
     # -- the scheduler ------------------------------------------------------------------------------------
@@ -114,24 +114,26 @@ class Simulated:
 
     # -- the worker ---------------------------------------------------------------------------------------
 
-    def _forward(self, requests: list[Running], spans: list[Span]) -> torch.Tensor:
-        rows = sum(span.rows for span in spans)
-        plan = Plan(rows)
-        plan.fill(spans, tile_rows=3)
-        pairs = zip(requests, spans, strict=True)
-        tokens = [token for each, span in pairs for token in each.tokens[span.start : span.end]]
-        assert [t for t, own in zip(tokens, plan.own, strict=True) if own] == plan.tokens[plan.own == 1].tolist()
+    def _forward(self, requests: list[Running], step: Rows) -> torch.Tensor:
+        """The logits of every row; a row names its request by its index."""
+        plan = Plan(len(step.numbers))
+        plan.fill(step, tile_rows=3)
+        held = [[*each.prompt, *each.tokens[len(each.prompt) :]] for each in requests]
+        tokens = [
+            int(token) if own else held[request][place]
+            for own, token, request, place in zip(plan.own, plan.tokens, plan.requests, plan.places, strict=True)
+        ]
         positions = np.where(plan.own == 1, plan.positions, plan.places)
-        tables = torch.zeros(len(spans), max(len(each.blocks) for each in requests), dtype=torch.int32)
+        tables = torch.zeros(len(requests), max(len(each.blocks) for each in requests), dtype=torch.int32)
         for index, each in enumerate(requests):
             tables[index, : len(each.blocks)] = torch.tensor(each.blocks)
-        owners = np.repeat(np.arange(len(spans)), [span.rows for span in spans])
+        owners = torch.from_numpy(plan.requests.copy()).long()
         place = torch.from_numpy(plan.places.copy()).long()
-        slots = tables[torch.from_numpy(owners), place // BLOCK].long() * BLOCK + place % BLOCK
+        slots = tables[owners, place // BLOCK].long() * BLOCK + place % BLOCK
         self.slot_segments[slots] = torch.from_numpy(plan.segments.copy())
-        lengths = _lengths(plan, len(spans))
+        lengths = _lengths(plan, len(requests))
         _Step.now = _Step(self, slots, {
-            "requests": torch.from_numpy(owners), "lengths": lengths, "places": place,
+            "requests": owners, "lengths": lengths, "places": place,
             "sees": torch.from_numpy(plan.sees.copy()), "slot_segments": self.slot_segments, "block_tables": tables,
             "block_size": BLOCK,
         })  # fmt: skip

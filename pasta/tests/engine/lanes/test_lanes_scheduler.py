@@ -18,10 +18,11 @@ from pasta.core.positions import Positions  # noqa: E402
 from pasta.core.vocabulary import Vocabulary  # noqa: E402
 from pasta.decoding.api import generate_all  # noqa: E402
 from pasta.engine.vllm import plugin  # noqa: E402
+from pasta.engine.vllm.burst import Burst, ahead  # noqa: E402
 from pasta.engine.vllm.core import arguments  # noqa: E402
 from pasta.engine.vllm.engine import VllmEngine  # noqa: E402
-from pasta.engine.vllm.plan import Span, deciding_rows  # noqa: E402
-from pasta.engine.vllm.sampler import AHEAD, Burst, Choice  # noqa: E402
+from pasta.engine.vllm.plan import Rows, Span  # noqa: E402
+from pasta.engine.vllm.sampler import Choice  # noqa: E402
 from pasta.engine.vllm.terms import KEY  # noqa: E402
 from pasta.models.tags import add_tags  # noqa: E402
 from support import byte_tokenizer, tiny_engine, tiny_model  # noqa: E402
@@ -113,16 +114,19 @@ class Scheduled(Simulated):
             for request in requests
             if request.answer is not None
         ]
-        outputs = {each.request: each for each in self._sample(requests, spans, self._forward(requests, spans))}
+        outputs = {
+            each.request: each for each in self._sample(requests, spans, self._forward(requests, Rows.of(spans)))
+        }
         streams = [list(outputs[name].tokens) if name in outputs else [] for name in names]
         pending = [len(stream) for stream in streams]
         answers = [request.answer for request in requests if request.answer is not None]
         decoding = all(span.start >= answer.lanes.prompt_length for span, answer in zip(spans, answers, strict=True))
         if self.burst > 1 and decoding and all(streams):
-            burst = Burst(answers, streams, [min(span.end + AHEAD, 1024) for span in spans])
-            burst.run(self.burst - 1, lambda spans, choices: self._decide(requests, spans, choices))
-            self.ahead += sum(burst.extra)
-            streams, pending = burst.streams, burst.pending
+            burst = Burst(answers, streams, [min(span.end + ahead(span.rows), 1024) for span in spans])
+            burst.run(self.burst - 1, lambda *step: self._decide(requests, *step), seconds=1e9)
+            self.ahead += sum(member.extra for member in burst.members)
+            streams = [member.stream for member in burst.members]
+            pending = [member.pending for member in burst.members]
             for request, stream, before in zip(requests, streams, tokens_before, strict=True):
                 request.tokens = before + stream
         tokens = [[*stream, count] if stream else [] for stream, count in zip(streams, pending, strict=True)]
@@ -136,14 +140,13 @@ class Scheduled(Simulated):
             for one in outputs.outputs
         ]
 
-    def _decide(self, requests: list[Running], spans: list[Span], choices: list[Choice]) -> list[int]:
-        for request, span in zip(requests, spans, strict=True):
-            assert span.end <= len(request.blocks) * BLOCK  # nothing is written where nobody allotted a slot
-            assert request.answer is not None
-            request.tokens = [*request.prompt, *request.answer.lanes.tokens]
-        logits = self._forward(requests, spans)
-        rows = [row for own in deciding_rows(spans) for _, row in own]
-        return self.sampler.choose(logits[rows], choices)
+    def _decide(
+        self, requests: list[Running], step: Rows, deciding: list[int], choices: list[Choice] | None
+    ) -> list[int]:
+        for _, _, request, held in step.spans.T:
+            assert held <= len(requests[request].blocks) * BLOCK  # nothing is written where nobody allotted a slot
+        assert choices is not None
+        return self.sampler.choose(self._forward(requests, step)[deciding], choices)
 
     def _begin(self, name: str, blocks: list[int], computed: int) -> None:
         from pasta.engine.vllm.terms import Terms
@@ -169,7 +172,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "blocks,budget,burst", [(400, 256, 1), (400, 17, 1), (36, 64, 1), (400, 256, 8), (80, 64, 3)],
+    "blocks,budget,burst", [(400, 256, 1), (400, 17, 1), (36, 64, 1), (400, 256, 8), (44, 64, 3)],
     ids=["roomy", "small steps", "few blocks", "bursts", "bursts, few blocks"],
 )  # fmt: skip
 def test_answers_are_those_of_the_native_engine(folder: Path, blocks: int, budget: int, burst: int) -> None:

@@ -15,7 +15,7 @@ from vllm.forward_context import set_forward_context
 from pasta.engine.cuda.capture import capture
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.attention import LaneMetadata
-from pasta.engine.vllm.plan import Span, deciding_rows
+from pasta.engine.vllm.plan import Rows
 from pasta.engine.vllm.sampler import Choice, LaneSampler
 from pasta.engine.vllm.step import PlannedStep
 
@@ -61,15 +61,13 @@ class StepGraph:
         self._graph, self.logits = capture(whole, memory, error_mode="thread_local")
         self._kept = whole  # a graph does not hold the tensors that it reads and writes
 
-    def run(self, spans: list[Span], choices: Sequence[Choice], sampler: LaneSampler) -> list[int]:
-        """The token of each choice; all deciding lanes of all spans, in order."""
-        rows = [row for own in deciding_rows(spans) for _, row in own]
-        plan = self.step.plan
-        plan.fill(spans, self.step.tile_rows)
-        plan.states[rows] = [int(choice.lane.expect) for choice in choices]
+    def run(self, rows: Rows, deciding: list[int], choices: Sequence[Choice] | None, sampler: LaneSampler) -> list[int]:
+        """The token of each row that decides. The choices are None where all take the best that they may."""
+        self.step.plan.fill(rows, self.step.tile_rows)
         self._graph.replay()
-        if all(choice.answer.terms.params.greedy and not choice.answer.terms.params.parallelism for choice in choices):
-            self.done.record()
-            self.done.synchronize()
-            return sampler.play(self.tokens[rows].tolist(), choices)
-        return sampler.choose(self.logits[rows], choices)
+        if choices is not None and not all(choice.answer.greedy for choice in choices):
+            return sampler.choose(self.logits[deciding], choices)
+        self.done.record()
+        self.done.synchronize()
+        tokens: list[int] = self.tokens[deciding].tolist()
+        return tokens if choices is None else sampler.play(tokens, choices)

@@ -15,11 +15,10 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from pasta.core.commands import MAIN, Command, Fork, Join, Put
 from pasta.core.grammar import Expect
 from pasta.core.interpreter import Interpreter
+from pasta.core.runs import feed_text, text_steps
 from pasta.core.segments import SegmentTable, Thread
 from pasta.core.vocabulary import Tags
 from pasta.errors import PastaError
@@ -50,7 +49,7 @@ class Lanes:
         self.tokens, self.positions, self.segments = (array("i") for _ in range(3))  # of the stream
         last = prompt_length - 1
         self.deciding = [Lane(MAIN, interpreter.begin(prompt_length), last, last)]
-        self._words = np.zeros((0, WORDS), dtype=np.int32)
+        self._words: list[bytes] = []
         self._own: dict[int, int] = {}  # by thread: where the stream has the token that it chose in this step
 
     @property
@@ -66,30 +65,63 @@ class Lanes:
         """Takes the token of each deciding lane, in order; returns what the stream goes on with."""
         lanes, self.deciding = self.deciding, []
         start = len(self.tokens)
-        for token in chosen:
-            self._append(token, 0, NOBODY)
+        self.tokens.extend(chosen)  # nobody's, until they are put
+        self.positions.extend([0] * len(chosen))
+        self.segments.extend([NOBODY] * len(chosen))
         self._own = {lane.thread: start + index for index, lane in enumerate(lanes)}
+        feed = self.interpreter.feed
         for lane, token in zip(lanes, chosen, strict=True):
             if self.finished:
                 break
-            for command in self.interpreter.feed(lane.thread, token):
-                self._carry_out(command)
+            for command in feed(lane.thread, token):
+                if type(command) is Put:  # most are
+                    self._put(command)
+                else:
+                    self._carry_out(command)
         if self.finished:
             return [*chosen, self.end, self.end]
         return self.tokens[start:].tolist()
+
+    def text_steps(self) -> int:
+        """For how many steps each lane may put text, and those tokens are all that the stream goes on with."""
+        return text_steps(self.interpreter, [lane.thread for lane in self.deciding])
+
+    def is_steady(self, start: int) -> bool:
+        """Whether all that the request holds from a place on are its lanes, in order, and each goes on right behind.
+
+        Not so after a promise: the next token is of another segment, and further on.
+        """
+        own, prompt = self.segments, self.prompt_length
+        return len(self.deciding) == self.held - start and all(
+            lane.place == place
+            and lane.position + 1 == self.interpreter.threads[lane.thread].position
+            and own[place - prompt] == self._threads[lane.thread].segment
+            for place, lane in enumerate(self.deciding, start)
+        )
+
+    def take_text(self, tokens: Sequence[int]) -> None:
+        """Takes a token of each lane, step by step, for at most `text_steps` steps: of lanes that are steady."""
+        lanes, count = self.deciding, len(self.deciding)
+        steps = len(tokens) // count
+        feed_text(self.interpreter, [lane.thread for lane in lanes], tokens)
+        self.tokens.extend(tokens)
+        self.positions.extend([lane.position + step for step in range(1, steps + 1) for lane in lanes])
+        self.segments.extend([self._threads[lane.thread].segment for lane in lanes] * steps)
+        last = self.held - count
+        self.deciding = [
+            Lane(lane.thread, lane.expect, last + index, lane.position + steps) for index, lane in enumerate(lanes)
+        ]
 
     def cut(self) -> list[int]:
         """Ends the stream where it is: the request has no room for more."""
         self.interpreter.cut("length")
         return [self.end, self.end]
 
-    def words(self) -> np.ndarray:
+    def words(self) -> list[bytes]:
         """By segment: the bit set of those that it sees, in `WORDS` words."""
-        known, sees = len(self._words), self.table.sees
-        if len(sees) > known:
-            fresh = b"".join(seen.to_bytes(4 * WORDS, "little") for seen in sees[known:])
-            self._words = np.concatenate([self._words, np.frombuffer(fresh, dtype=np.int32).reshape(-1, WORDS)])
-        return self._words
+        words = self._words
+        words += [seen.to_bytes(4 * WORDS, "little") for seen in self.table.sees[len(words) :]]
+        return words
 
     def read(self, stream: Sequence[int]) -> None:
         """Takes in a stream that was decoded before."""
@@ -101,30 +133,26 @@ class Lanes:
                 raise PastaError(f"the stream does not follow from its own tokens at place {place}")
             place += len(expected)
 
-    def _carry_out(self, command: Command) -> None:
-        match command:
-            case Put(thread, token, position, expect):
-                index = self._place(thread, token, position)
-                if expect is not None:
-                    self.deciding.append(Lane(thread, expect, self.prompt_length + index, position))
-            case Fork(parent, child):
-                self._threads[child] = self._threads[parent].fork()
-            case Join(thread, children):
-                self._threads[thread].join([self._threads[child] for child in children])
-
-    def _place(self, thread: int, token: int, position: int) -> int:
+    def _put(self, command: Put) -> None:
+        thread, token, position, expect, _ = command
         segment = self._threads[thread].segment
         index = self._own.pop(thread, None)
         if index is not None and is_own(self.tokens[index], token, self.interpreter.tags):
             self.positions[index], self.segments[index] = position, segment
-            return index
-        self._append(token, position, segment)
-        return len(self.tokens) - 1
+        else:
+            index = len(self.tokens)
+            self.tokens.append(token)
+            self.positions.append(position)
+            self.segments.append(segment)
+        if expect is not None:
+            self.deciding.append(Lane(thread, expect, self.prompt_length + index, position))
 
-    def _append(self, token: int, position: int, segment: int) -> None:
-        self.tokens.append(token)
-        self.positions.append(position)
-        self.segments.append(segment)
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Fork(parent, child):
+                self._threads[child] = self._threads[parent].fork()
+            case Join(thread, children):
+                self._threads[thread].join([self._threads[child] for child in children])
 
 
 def is_own(chosen: int, token: int, tags: Tags | None) -> bool:

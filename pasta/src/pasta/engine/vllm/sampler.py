@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,10 +14,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import uniform
 from pasta.engine.sampling import add_biases, choose
 from pasta.engine.vllm.lanes import Lane, Lanes
-from pasta.engine.vllm.plan import Span
 from pasta.engine.vllm.terms import Terms
-
-AHEAD = 256  # slots that a request has beyond those of its next step, for steps that its worker takes on its own
 
 
 @dataclass(slots=True, eq=False)
@@ -28,15 +25,33 @@ class Answer:
     terms: Terms
     lanes: Lanes
     room: int  # tokens that the request may have, the prompt included
+    greedy: bool = field(init=False)  # its tokens are the best that the grammar allows
+    scripted: bool = field(init=False)
     chosen: dict[int, int] = field(default_factory=dict)  # by lane, where a step computed only some of them
+
+    def __post_init__(self) -> None:
+        self.greedy = self.terms.params.greedy and not self.terms.params.parallelism
+        self.scripted = self.terms.script is not None
+
+    def text_steps(self) -> int:
+        """As `Lanes.text_steps`, within the request's room; none where a choice depends on all that came before it."""
+        if self.terms.params.repetition_penalty != 1:
+            return 0
+        count = len(self.lanes.deciding)
+        room = self.room - self.lanes.held - 2 * count - 2
+        return min(self.lanes.text_steps(), room // count) if room > 0 and count else 0
 
     def take(self, tokens: Sequence[tuple[int, int]]) -> list[int]:
         """Takes the tokens of some lanes, by index; returns what the stream goes on with, once all have one."""
         self.chosen.update(tokens)
-        lanes = self.lanes
-        if len(self.chosen) < len(lanes.deciding):
+        if len(self.chosen) < len(self.lanes.deciding):
             return []
-        chosen, self.chosen = [self.chosen[index] for index in range(len(lanes.deciding))], {}
+        chosen, self.chosen = [self.chosen[index] for index in range(len(self.lanes.deciding))], {}
+        return self.take_all(chosen)
+
+    def take_all(self, chosen: list[int]) -> list[int]:
+        """Takes the token of each lane; returns what the stream goes on with."""
+        lanes = self.lanes
         try:
             stream = lanes.take(chosen)
         except ValueError:  # a script with a tag where none can come: the front says so; here the answer ends
@@ -46,52 +61,21 @@ class Answer:
         return stream
 
 
-@dataclass(slots=True)
-class Burst:
-    """Steps that a worker takes on its own, one after another, while vLLM's scheduler knows of one.
-
-    Only where every request of a step decodes in threads, and as long as all have slots that were allotted ahead.
-    """
-
-    answers: list[Answer]
-    streams: list[list[int]]  # what each has come to in this step of vLLM's
-    rooms: list[int]  # how many tokens each may hold
-    pending: list[int] = field(init=False)  # of each, how many were not computed
-    extra: list[int] = field(init=False)  # of each, how many were computed beyond what vLLM scheduled
-
-    def __post_init__(self) -> None:
-        self.pending = [len(stream) for stream in self.streams]
-        self.extra = [0] * len(self.streams)
-
-    def run(self, steps: int, decide: Callable[[list[Span], list[Choice]], list[int]]) -> None:
-        """`decide` computes the spans, and returns the token of each choice."""
-        for _ in range(steps):
-            spans = [
-                Span(answer.lanes, answer.lanes.held - count, count)
-                for answer, count in zip(self.answers, self.pending, strict=True)
-            ]
-            if any(answer.lanes.finished for answer in self.answers):
-                return  # it is to be told
-            if any(span.end > room or not span.rows for span, room in zip(spans, self.rooms, strict=True)):
-                return
-            choices = [Choice(answer, lane) for answer in self.answers for lane in range(len(answer.lanes.deciding))]
-            chosen = iter(decide(spans, choices))
-            for index, answer in enumerate(self.answers):
-                stream = answer.take([(lane, next(chosen)) for lane in range(len(answer.lanes.deciding))])
-                self.extra[index] += self.pending[index]
-                self.pending[index] = len(stream)
-                self.streams[index] = self.streams[index] + stream
-
-
 class Choice(NamedTuple):
     """A lane that decides in a step."""
 
     answer: Answer
     number: int  # of the lane, in its answer
+    ahead: int = 0  # steps of text since its interpreter read one
 
     @property
     def lane(self) -> Lane:
         return self.answer.lanes.deciding[self.number]
+
+    @property
+    def position(self) -> int:
+        """Of the last token before the choice."""
+        return self.lane.position + self.ahead
 
 
 class LaneSampler:
@@ -125,7 +109,7 @@ class LaneSampler:
             if any(dials):
                 logits[:, self.grammar.tags.promise] += torch.tensor(dials, dtype=logits.dtype, device=logits.device)
         draws = [
-            uniform(own.seed, self._path(choice), choice.lane.position + 1) if own.temperature > 0 else 0.0
+            uniform(own.seed, self._path(choice), choice.position + 1) if own.temperature > 0 else 0.0
             for choice, own in zip(choices, params, strict=True)
         ]
         return self.play(choose(logits, params, draws), choices)
@@ -148,7 +132,8 @@ class LaneSampler:
         assert choice.answer.terms.script is not None
         thread = choice.answer.lanes.interpreter.threads[choice.lane.thread]
         played = choice.answer.terms.script.get(thread.path, ())
-        return played[thread.sampled] if thread.sampled < len(played) else token
+        place = thread.sampled + choice.ahead
+        return played[place] if place < len(played) else token
 
     def _path(self, choice: Choice) -> tuple[int, ...]:
         return choice.answer.lanes.interpreter.threads[choice.lane.thread].path

@@ -7,7 +7,7 @@ from typing import Any
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request, RequestStatus
 
-from pasta.engine.vllm.sampler import AHEAD
+from pasta.engine.vllm.burst import ahead
 from pasta.engine.vllm.terms import KEY, Terms
 
 
@@ -24,11 +24,12 @@ class PastaScheduler(Scheduler):
         self._ends: dict[str, int | None] = {}  # by request: the token that ends its stream; None: it has no threads
         allocate = self.kv_cache_manager.allocate_slots
 
-        def allocate_slots(request: Request, *args: Any, **kwargs: Any) -> Any:
-            threads = self._end_of(request) is not None
-            kwargs["num_lookahead_tokens"] = AHEAD if threads and request.num_output_tokens else 0
-            kwargs["delay_cache_blocks"] = threads and request.num_output_tokens > 0
-            return allocate(request, *args, **kwargs)
+        def allocate_slots(request: Request, num_new_tokens: int, *args: Any, **kwargs: Any) -> Any:
+            stream = self._end_of(request) is not None and request.num_output_tokens > 0
+            decodes = stream and request.num_computed_tokens >= request.num_prompt_tokens
+            kwargs["num_lookahead_tokens"] = ahead(num_new_tokens) if decodes else 0
+            kwargs["delay_cache_blocks"] = stream
+            return allocate(request, num_new_tokens, *args, **kwargs)
 
         self.kv_cache_manager.allocate_slots = allocate_slots
 

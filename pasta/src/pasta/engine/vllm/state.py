@@ -15,13 +15,12 @@ from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
 from pasta.engine.exported import read_vocabulary
 from pasta.engine.vllm import kernels
+from pasta.engine.vllm.burst import STEPS, Burst, ahead
 from pasta.engine.vllm.graph import StepGraph
-from pasta.engine.vllm.plan import Span, deciding_rows
-from pasta.engine.vllm.sampler import AHEAD, Answer, Burst, Choice, LaneSampler
+from pasta.engine.vllm.plan import Rows, Span, deciding_rows
+from pasta.engine.vllm.sampler import Answer, Choice, LaneSampler
 from pasta.engine.vllm.step import PlannedStep, to_device
 from pasta.engine.vllm.terms import KEY, Terms
-
-BURST = 8  # steps of threads in one of vLLM's
 
 log = logging.getLogger("pasta")
 
@@ -39,7 +38,7 @@ class PastaModelState(DefaultModelState):
         self.answers: dict[str, Answer] = {}
         self.rows: list[list[tuple[int, int]]] = []  # of the step under way: by request, its lanes that decide
         graphs = device.type == "cuda" and not config.enforce_eager and parallel.world_size == 1  # they know one rank
-        self.burst = BURST if graphs else 1
+        self.burst = STEPS if graphs else 1
         self._steps: dict[int, PlannedStep] = {}  # by the number of rows
         self._graphs: dict[int, StepGraph] = {}  # likewise
         self._graph_memory: Any = None
@@ -149,14 +148,15 @@ class PastaModelState(DefaultModelState):
 
     def go_on(self, answers: list[Answer], streams: list[list[int]]) -> Burst:
         """More steps of these answers, where all of them decode and nothing else does."""
-        burst = Burst(answers, streams, [min(span.end + AHEAD, self.max_model_len) for span in self._spans_now])
+        rooms = [min(span.end + ahead(span.rows), self.max_model_len) for span in self._spans_now]
+        burst = Burst(answers, streams, rooms)
         pairs = zip(self._spans_now, answers, strict=True)
         if all(streams) and all(span.start >= answer.lanes.prompt_length for span, answer in pairs):
             burst.run(self.burst - 1, self._decide)
         return burst
 
-    def _decide(self, spans: list[Span], choices: list[Choice]) -> list[int]:
-        rows = 1 << (sum(span.rows for span in spans) - 1).bit_length()
+    def _decide(self, step: Rows, deciding: list[int], choices: list[Choice] | None) -> list[int]:
+        rows = 1 << (len(step.numbers) - 1).bit_length()
         if rows not in self._graphs:
             assert self._tables is not None and self._slot_segments is not None
             self._graph_memory = self._graph_memory or torch.cuda.graph_pool_handle()
@@ -171,7 +171,7 @@ class PastaModelState(DefaultModelState):
                 block_size=self._block_size,
                 memory=self._graph_memory,
             )
-        return self._graphs[rows].run(spans, choices, self.sampler)
+        return self._graphs[rows].run(step, deciding, choices, self.sampler)
 
     def _ask_for_logits(self, batch: Any) -> None:
         """A row of logits for each lane that decides; for a request that has none, its last, as vLLM wants it."""
@@ -203,9 +203,9 @@ class PastaSampler:
         extra = np.zeros(len(answers), dtype=np.int32)
         decoding = [answer for answer in answers if answer is not None]
         if not plain:
-            burst = state.go_on(decoding, streams)
-            streams, extra[:] = burst.streams, burst.extra
-            pending = burst.pending
+            members = state.go_on(decoding, streams).members
+            streams, extra[:] = [each.stream for each in members], [each.extra for each in members]
+            pending = [each.pending for each in members]
         else:
             pending = [len(stream) for stream in streams]
         # After a stream's tokens stands how many of them are not computed.

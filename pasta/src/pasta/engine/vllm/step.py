@@ -11,7 +11,7 @@ import torch
 from pasta.engine.cuda.kernels import Attention
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.lanes import WORDS
-from pasta.engine.vllm.plan import COLUMNS, Plan, Span
+from pasta.engine.vllm.plan import COLUMNS, Plan, Rows, Span
 
 MOST_SPLITS = 16  # stretches of an answer's slots that are read side by side
 PARTS = 1024  # rows times splits, at the most
@@ -57,7 +57,7 @@ class PlannedStep:
         block_tables: torch.Tensor,
     ) -> None:
         """Tells vLLM's buffers of the rows that are our own, and works out the mask."""
-        self.plan.fill(spans, self.tile_rows)
+        self.plan.fill(Rows.of(spans), self.tile_rows)
         self.send()
         own, tokens, positions_, segments = self.columns[:4]
         kernels.apply((own, tokens, positions_, segments), input_ids, positions, slots, slot_segments)
