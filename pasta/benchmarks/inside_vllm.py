@@ -3,10 +3,11 @@
     pasta export merged
     python benchmarks/inside_vllm.py exact merged --json exact.json          # float32, against the native engine
     python benchmarks/inside_vllm.py speed merged --json speed.json          # bfloat16: steps, replays, 64 users
-    python benchmarks/inside_vllm.py stock merged --json stock.json          # vLLM by itself: its steps, 64 users
+    python benchmarks/inside_vllm.py stock merged --like speed.json --json stock.json   # vLLM by itself, the same work
     python benchmarks/inside_vllm.py speed llama-3-8b --json shape.json      # a shape of random weights; stock likewise
 
-Run it twice and take the second: kernels and graphs are compiled when they are first met.
+`stock` has the prompts of the 64 users, and gives each as many tokens as its answer in threads had. Kernels and graphs
+are compiled when they are first met: the first turns do not count.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,14 @@ from pasta.core.params import SamplingParams
 from pasta.core.tree import Block, Item
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate, generate_all, run
+from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request
 from pasta.engine.vllm.core import start_engine
 
 THREADS = (1, 4, 16, 32)
 USERS = 64
+TURNS = 5  # that count
+GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 TOPICS = (
     "fruits", "planets", "sports", "programming languages", "rivers", "trees", "hobbies", "spices", "inventions",
     "birds", "board games", "cities in Europe", "kinds of tea", "musical instruments", "vegetables",
@@ -46,15 +51,12 @@ PROMPTS = [form.format(topic) for topic in TOPICS for form in FORMS]
 
 
 class Inside:
-    """vLLM with our plug-in, in this process, and its worker's state."""
+    """vLLM with our plug-in."""
 
     def __init__(self, folder: Path, **options: Any):
-        sizes = {"cudagraph_mode": "FULL", "cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64]}
+        sizes = {"cudagraph_mode": "FULL", "cudagraph_capture_sizes": GRAPHS}
         given = {"max_model_len": 8192, "max_num_seqs": 96, "compilation_config": sizes, **options}
         self.engine = start_engine(folder, **given)
-        core: Any = self.engine.core
-        self.core = core.llm.engine_core.engine_core
-        self.state = self.core.model_executor.driver_worker.worker.model_runner.model_state
         self.words = self.engine.vocabulary.encode("abcdefghijklmnopqrstuvwxyz")
 
     def play(self, prompt: Sequence[int], items: Sequence[Item]) -> list[tuple[float, int]]:
@@ -81,10 +83,12 @@ def exact(folder: Path) -> dict[str, Any]:
     """Greedy answers in float32, one by one and all at once, beside those of the native engine."""
     import pasta
 
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # to count its blocks
     native = pasta.load(str(folder), device="cuda", dtype="float32", slots=65_536)
     expected = [generate(native, prompt, max_tokens=256) for prompt in PROMPTS]
     inside = Inside(folder, dtype="float32", kv_cache_memory_bytes=8 << 30, gpu_memory_utilization=0.1)
-    free = inside.core.scheduler.kv_cache_manager.block_pool.get_num_free_blocks
+    core: Any = inside.engine.core
+    free = core.llm.engine_core.engine_core.scheduler.kv_cache_manager.block_pool.get_num_free_blocks
     before = free()
     one_by_one = [generate(inside.engine, prompt, max_tokens=256) for prompt in PROMPTS]
     together = generate_all(inside.engine, PROMPTS, max_tokens=256)
@@ -100,22 +104,13 @@ def exact(folder: Path) -> dict[str, Any]:
 def speed(inside: Inside, responses: int) -> dict[str, Any]:
     inside.play(inside.words, inside.words)
     return {
+        "users": [user_turn(inside) for _ in range(2 + TURNS)][2:],
         "step_ms": {threads: step_ms(inside, threads) for threads in THREADS},
-        "step_ms_without_bursts": without_bursts(inside, lambda: {n: step_ms(inside, n) for n in THREADS}),
         "replays": replays(inside, responses),
-        "users": users(inside),
     }
 
 
-def without_bursts(inside: Inside, measure: Callable[[], Any]) -> Any:
-    before, inside.state.burst = inside.state.burst, 1
-    try:
-        return measure()
-    finally:
-        inside.state.burst = before
-
-
-def step_ms(inside: Inside, threads: int, context: int = 1000) -> float:
+def step_ms(inside: Inside, threads: int, context: int = 1000, turns: int = 3) -> dict[str, float]:
     """A step of so many threads of one answer: the median over vLLM's steps in which all of them were live."""
     tags, draw = inside.engine.vocabulary.tags, random.Random(0)
     assert tags is not None
@@ -125,13 +120,17 @@ def step_ms(inside: Inside, threads: int, context: int = 1000) -> float:
 
     items: list[Item] = []
     for _ in range(threads - 1):
-        items += [tags.promise, *text(1), tags.of_tens(10), Block((tags.open, *text(70 + 3 * threads), tags.close))]
-    items += text(120)
-    prompt, whole = text(context), threads * inside.state.burst
+        items += [tags.promise, *text(1), tags.of_tens(10), Block((tags.open, *text(150 + 3 * threads), tags.close))]
+    items += text(200)
+    prompt = text(context)
     inside.play(prompt, items)  # compiles and captures
-    times = inside.play(prompt, items)
-    gaps = [b[0] - a[0] for a, b in itertools.pairwise(times) if a[1] == b[1] == whole]
-    return round(1e3 * statistics.median(gaps) / inside.state.burst, 3)
+    gaps = []
+    for _ in range(turns):
+        times = inside.play(prompt, items)
+        full = max(tokens for _, tokens in times if tokens % threads == 0)  # a burst of all threads
+        whole = [(a, b) for a, b in itertools.pairwise(times) if a[1] == b[1] == full]
+        gaps += [1e3 * (b[0] - a[0]) / (full // threads) for a, b in whole]
+    return {"ms": round(statistics.median(gaps), 3), "n": len(gaps), "burst": full // threads}
 
 
 def replays(inside: Inside, count: int) -> dict[str, Any]:
@@ -155,42 +154,74 @@ def replays(inside: Inside, count: int) -> dict[str, Any]:
     }
 
 
-def users(inside: Inside) -> dict[str, float]:
-    """So many answers at once, the second of two rounds."""
-    prompts = list(itertools.islice(itertools.cycle(PROMPTS), USERS))
-    generate_all(inside.engine, prompts, max_tokens=256)
+def user_prompts() -> list[str]:
+    return list(itertools.islice(itertools.cycle(PROMPTS), USERS))
+
+
+def user_turn(inside: Inside) -> dict[str, Any]:
+    """So many answers at once, every fourth without threads, until all their texts are there."""
+    params = [SamplingParams(max_tokens=256, sequential=user % 4 == 3) for user in range(USERS)]
     begun = time.perf_counter()
-    answers = generate_all(inside.engine, prompts, max_tokens=256)
-    return rate(sum(answer.tokens_total for answer in answers), time.perf_counter() - begun)
+    requests = [make_request(inside.engine, *asked) for asked in zip(user_prompts(), params, strict=True)]
+    answers = run(inside.engine, requests)
+    assert all(answer.text for answer in answers)
+    return rate([answer.tokens_total for answer in answers], time.perf_counter() - begun)
 
 
-def rate(tokens: int, seconds: float) -> dict[str, float]:
-    return {"tokens": tokens, "seconds": round(seconds, 3), "tokens_per_s": round(tokens / seconds)}
+def rate(counts: list[int], seconds: float) -> dict[str, Any]:
+    tokens = sum(counts)
+    return {"tokens": tokens, "seconds": round(seconds, 3), "tokens_per_s": round(tokens / seconds), "counts": counts}
 
 
-def stock(folder: Path, **options: Any) -> dict[str, Any]:
-    """vLLM without the plug-in: a step of as many requests as there are threads, and as many users."""
-    from vllm import LLM
-    from vllm import SamplingParams as Params
+class Stock:
+    """vLLM without the plug-in."""
 
-    llm = LLM(str(folder), dtype="bfloat16", max_model_len=8192, max_num_seqs=96, generation_config="vllm", **options)
-    draw = random.Random(1)
+    def __init__(self, folder: Path, **options: Any):
+        from vllm import LLM
 
-    def seconds(width: int, context: int, tokens: int) -> float:
-        """Of so many requests, whose prompts are found in the cache."""
-        prompts = [{"prompt_token_ids": draw.choices(range(10, 250), k=context)} for _ in range(width)]
-        for count in (1, tokens):
-            begun = time.perf_counter()
-            llm.generate(prompts, Params(max_tokens=count, temperature=0.0, ignore_eos=True), use_tqdm=False)
-        return time.perf_counter() - begun
+        from pasta.engine.exported import read_vocabulary
 
-    def step(width: int) -> float:
-        runs = [(seconds(width, 1000, 128) - seconds(width, 1000, 8)) / 120 for _ in range(3)]
+        given = {"dtype": "bfloat16", "max_model_len": 8192, "max_num_seqs": 96, "generation_config": "vllm"}
+        self.llm = LLM(str(folder), **{**given, "compilation_config": {"cudagraph_capture_sizes": GRAPHS}, **options})
+        self.vocabulary = read_vocabulary(folder)
+        self.draw = random.Random(1)
+
+    def step_ms(self, width: int, turns: int = 5) -> float:
+        """A step of as many requests as there are threads."""
+        runs = [(self._seconds(width, 1000, 128) - self._seconds(width, 1000, 8)) / 120 for _ in range(turns)]
         return round(1e3 * statistics.median(runs), 3)
 
-    steps = {width: step(width) for width in THREADS}
-    seconds(USERS, 40, 200)
-    return {"step_ms": steps, "users": rate(200 * USERS, seconds(USERS, 40, 200))}
+    def _seconds(self, width: int, context: int, tokens: int) -> float:
+        """Of so many requests, whose prompts are found in the cache."""
+        from vllm import SamplingParams as Params
+
+        prompts = [{"prompt_token_ids": self.draw.choices(range(10, 250), k=context)} for _ in range(width)]
+        for count in (1, tokens):
+            params = Params(max_tokens=count, temperature=0.0, ignore_eos=True, detokenize=False)
+            begun = time.perf_counter()
+            self.llm.generate(prompts, params, use_tqdm=False)
+        return time.perf_counter() - begun
+
+    def user_turn(self, counts: list[int]) -> dict[str, Any]:
+        """The same users; each has so many tokens, as text. Prompts are new to the cache, as in threads."""
+        from vllm import SamplingParams as Params
+
+        begun = time.perf_counter()
+        salt = str(begun)
+        chats = [self.vocabulary.encode_chat([{"role": "user", "content": text}]) for text in user_prompts()]
+        prompts = [{"prompt_token_ids": chat, "cache_salt": f"{salt}/{user}"} for user, chat in enumerate(chats)]
+        params = [Params(max_tokens=count, temperature=0.0, ignore_eos=True) for count in counts]
+        answers = self.llm.generate(prompts, params, use_tqdm=False)
+        assert all(answer.outputs[0].text for answer in answers)
+        return rate(counts, time.perf_counter() - begun)
+
+
+def stock(folder: Path, counts: list[int], **options: Any) -> dict[str, Any]:
+    alone = Stock(folder, **options)
+    return {
+        "users": [alone.user_turn(counts) for _ in range(2 + TURNS)][2:],
+        "step_ms": {width: alone.step_ms(width) for width in THREADS},
+    }
 
 
 def write_shape(name: str, folder: Path) -> Path:
@@ -212,6 +243,7 @@ def main() -> None:
     parser.add_argument("what", choices=["exact", "speed", "stock"])
     parser.add_argument("model", help=f"A folder that pasta export wrote, or a shape: {', '.join(SHAPES)}.")
     parser.add_argument("--responses", type=int, default=50)
+    parser.add_argument("--like", type=Path, help="What `speed` wrote: how many tokens each user has.")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -221,7 +253,8 @@ def main() -> None:
         if options.what == "exact":
             report = exact(folder)
         elif options.what == "stock":
-            report = stock(folder, **load)
+            like = json.loads(options.like.read_text("utf-8"))["users"] if options.like else []
+            report = stock(folder, like[-1]["counts"] if like else [200] * USERS, **load)
         else:
             report = speed(Inside(folder, dtype="bfloat16", **load), options.responses)
     print(json.dumps(report, indent=2))

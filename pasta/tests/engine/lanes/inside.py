@@ -1,9 +1,13 @@
-"""`inside.py FOLDER RANKS TEXT`: answers of a tiny model inside vLLM on a CPU, as JSON after the word `answers`."""
+"""`inside.py FOLDER RANKS`: answers of a tiny model inside vLLM on a CPU, as JSON after the word `answers`.
+
+With `hold` as a third word it starts, says `holding`, and waits.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 from pasta.core.params import SamplingParams
@@ -26,6 +30,9 @@ def lively(tags: Tags, seed: int) -> SamplingParams:
 
 def main() -> None:
     engine = start_engine(Path(sys.argv[1]), tensor_parallel_size=int(sys.argv[2]), **OPTIONS)
+    if sys.argv[3:] == ["hold"]:
+        print("\nholding", flush=True)
+        time.sleep(3600)
     tags = engine.vocabulary.tags
     assert tags is not None
     answers = [generate_all(engine, PROMPTS, lively(tags, seed), cache_salt="shared") for seed in range(2)]

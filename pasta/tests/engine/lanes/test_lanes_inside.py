@@ -8,6 +8,7 @@ vLLM 0.32 or newer, and Triton, whose interpreter runs the kernels:
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -87,3 +88,14 @@ def test_the_older_runner_is_refused_by_name(folder: Path, environment: dict[str
     done = run(folder, {**environment, "VLLM_USE_V2_MODEL_RUNNER": "0"}, 1)
     assert done.returncode != 0
     assert "threads cannot be decoded with the older model runner" in done.stderr
+
+
+def test_its_engine_ends_with_a_front_that_is_killed(folder: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, str(HERE / "inside.py"), str(folder), "1", "hold"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as front:  # type: ignore[call-overload]
+        said = list(itertools.takewhile(lambda line: line != "holding\n", front.stdout))
+        assert front.poll() is None, said[-20:]
+        assert any("EngineCore" in line for line in said), "it has no process of its own"
+        front.kill()
+        front.communicate(timeout=120)  # the pipe is closed once all are gone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shlex
 import sys
 import uuid
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from pasta.engine.exported import read_json, read_positions, read_vocabulary
-from pasta.engine.vllm import plugin
+from pasta.engine.vllm import plugin, refusals, tether
 from pasta.engine.vllm.engine import Output, VllmEngine
 from pasta.engine.vllm.terms import KEY
 from pasta.errors import PastaError, UnknownModel, UnsupportedModel
@@ -28,7 +27,6 @@ class VllmCore:
     """One `LLMEngine`. `options` are fields of vLLM's `EngineArgs`, and override what is set here."""
 
     def __init__(self, folder: Path, **options: Any):
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # in this process, until somebody says otherwise
         try:
             from vllm import EngineArgs
             from vllm.v1.engine.exceptions import EngineDeadError
@@ -36,9 +34,15 @@ class VllmCore:
         except ModuleNotFoundError as error:
             raise PastaError(f"{error.name} is not installed, and this engine needs it", INSTALL) from None
         plugin.register()
+        tether.tie()
         self._dead: type[Exception] = EngineDeadError
         self._ended = False
-        self.llm = LLMEngine.from_engine_args(EngineArgs(**arguments(folder, **options)))
+        config = EngineArgs(**arguments(folder, **options)).create_engine_config()
+        refusals.check(config)
+        try:
+            self.llm = LLMEngine.from_vllm_config(config, disable_log_stats=True)
+        except RuntimeError as error:  # of its own process, which has said more
+            raise PastaError(f"vLLM did not start: {error}", "see what it wrote before this") from error
         self.max_model_len = int(self.llm.model_config.max_model_len)
 
     def add(self, request: str, prompt: Sequence[int], terms: str, cache_salt: str | None) -> None:

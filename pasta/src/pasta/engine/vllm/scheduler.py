@@ -7,6 +7,7 @@ from typing import Any
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request, RequestStatus
 
+from pasta.engine.vllm import tether
 from pasta.engine.vllm.burst import ahead
 from pasta.engine.vllm.terms import KEY, Terms
 
@@ -21,14 +22,14 @@ class PastaScheduler(Scheduler):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
+        tether.watch()
         self._ends: dict[str, int | None] = {}  # by request: the token that ends its stream; None: it has no threads
         allocate = self.kv_cache_manager.allocate_slots
 
         def allocate_slots(request: Request, num_new_tokens: int, *args: Any, **kwargs: Any) -> Any:
-            stream = self._end_of(request) is not None and request.num_output_tokens > 0
-            decodes = stream and request.num_computed_tokens >= request.num_prompt_tokens
+            decodes = self._end_of(request) is not None and request.num_output_tokens > 0
             kwargs["num_lookahead_tokens"] = ahead(num_new_tokens) if decodes else 0
-            kwargs["delay_cache_blocks"] = stream
+            kwargs["delay_cache_blocks"] = decodes
             return allocate(request, num_new_tokens, *args, **kwargs)
 
         self.kv_cache_manager.allocate_slots = allocate_slots
