@@ -34,7 +34,10 @@ def body_of(bundle: Bundle, number: int, answer: str) -> str:
 
 
 def compose(bundle: Bundle, answers: Sequence[str], count: Count) -> Response:
-    """The answer to a bundle, of the answers to its problems."""
+    """The answer to a bundle, of the answers to its problems.
+
+    A topic is the number of its problem: the noun beside it would tell no block from another, and take two steps each.
+    """
     if bundle.task == "plain":
         return Response((Text(body_of(bundle, 1, answers[0])),))
     bodies = [body_of(bundle, number, answer) for number, answer in enumerate(answers, start=1)]
@@ -47,7 +50,7 @@ def compose(bundle: Bundle, answers: Sequence[str], count: Count) -> Response:
         if nodes:
             nodes.append(Text(BETWEEN))
         inside = (Text(block),)
-        nodes.append(Promise(f"{bundle.noun} {number}", estimate(inside, count), inside))
+        nodes.append(Promise(str(number), estimate(inside, count), inside))
     if linked:
         nodes += [Sync(), Text(f"{BETWEEN}{linked[0]}")]
     if bundle.end:
