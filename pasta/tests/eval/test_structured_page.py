@@ -41,3 +41,11 @@ def test_saved_figures_name_no_path_of_a_machine(script: ModuleType) -> None:
     for name in ("structured-*.json", "constraint-*.json"):
         for path in script.RESULTS.glob(name):
             assert not re.search(r'"(/|~)\w+/', path.read_text("utf-8")), path.name
+
+
+def test_what_the_guide_says_stands_on_the_page(script: ModuleType) -> None:
+    guide = (DOCS / "structured.md").read_text("utf-8")
+    told = re.findall(r"(?<![\w.])[-+]\d+\.\d", guide)
+    page = script.PAGE.read_text("utf-8")
+    assert len(told) > 8
+    assert all(figure in page for figure in told)
