@@ -1,5 +1,7 @@
 """What is told of an answer: events that need no tokenizer, and add up to the answer."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from pasta.core.tree import spell
@@ -98,3 +100,19 @@ def test_after_a_stop_string_every_thread_has_ended(engine):
     events = [event for output in result.outputs for event in output.events]
     assert {event.thread for event in of(events, Ended)} == {thread.id for thread in result.threads}
     assert events[-1] == Finished("stop")
+
+
+@pytest.mark.parametrize("order", ["from the first", "from the last", "from many threads"])
+def test_events_are_the_same_whenever_somebody_asks(engine, result, events, order):
+    again = replay(engine, "Why?", result.tree, max_threads=16).outputs
+    expected = replay(engine, "Why?", result.tree, max_threads=16).outputs
+    if order == "from the last":
+        told = [output.events for output in reversed(again)][::-1]
+    elif order == "from many threads":
+        with ThreadPoolExecutor(8) as pool:
+            told = list(pool.map(lambda output: output.events, again))
+    else:
+        told = [output.events for output in again]
+    assert told == [output.events for output in expected]
+    assert [output.events for output in again] == told
+    assert again[0] != again[1] and "TokenPut" in repr(again[0])

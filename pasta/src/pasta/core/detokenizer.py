@@ -37,8 +37,13 @@ class TokenBytes(dict[int, bytes]):
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, lock: threading.RLock):
         super().__init__()
+        self.texts = WholeTexts(self)
         self._tokenizer = tokenizer
         self._lock = lock
+
+    def clear(self) -> None:
+        super().clear()
+        self.texts.clear()
 
     def __missing__(self, token: int) -> bytes:
         self.learn([token])
@@ -91,6 +96,22 @@ class TokenBytes(dict[int, bytes]):
         return b"".join([self[token] for token in tokens]).decode("utf-8", "replace")
 
 
+class WholeTexts(dict[int, str]):
+    """The text of each token that writes whole characters; of others it is empty. Looked up as bytes are."""
+
+    def __init__(self, octets: TokenBytes):
+        super().__init__()
+        self._octets = octets
+
+    def __missing__(self, token: int) -> str:
+        try:
+            text = self._octets[token].decode()
+        except UnicodeDecodeError:
+            text = ""
+        self[token] = text
+        return text
+
+
 class Detokenizer:
     """Turns one thread's tokens into text as they come, holding back half-written characters.
 
@@ -98,17 +119,22 @@ class Detokenizer:
     """
 
     def __init__(self, octets: TokenBytes, lead: str = ""):
-        self._octets = octets
+        self._octets, self._texts = octets, octets.texts
         self._lead = lead
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._whole = not lead  # nothing is held back
 
     def push(self, token: int) -> str:
         """Returns the text that this token completes, which may be empty."""
+        if self._whole and (text := self._texts[token]):  # as most do
+            return text
         return self.push_octets(self._octets[token])
 
     def push_octets(self, octets: bytes) -> str:
         """The same of bytes that stand for no token."""
-        return self._give(self._utf8.decode(octets))
+        text = self._give(self._utf8.decode(octets))
+        self._whole = not self._lead and not self._utf8.getstate()[0]
+        return text
 
     def flush(self) -> str:
         """What is left at the end, half-written characters as `\\ufffd`."""

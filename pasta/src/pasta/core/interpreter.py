@@ -23,6 +23,9 @@ from pasta.core.thread import DECODES, WANTS_TURN, Limits, Status, Thread
 from pasta.core.tree import Block, Item, Tree, flatten
 from pasta.lang import MAX_DEPTH
 
+RUNNING = Status.RUNNING  # each token asks, and a member of an enumeration is looked up slowly
+new = tuple.__new__  # makes a `Put` in half the time that calling it takes
+
 
 class Interpreter:
     """One request's threads. The prompt is thread 0's own beginning and is not kept here.
@@ -52,6 +55,8 @@ class Interpreter:
         self._promises = promises and grammar is not None
         self._ends = ends
         self._special = eos | ends | (self.tags.all if self.tags is not None else frozenset())
+        self._budget, self._context = limits.max_tokens, limits.context
+        self._capped = limits.max_thread_tokens is not None
         self._width = limits.max_threads  # that may decode at once now
         self._segments = 1
         self._in_order: list[Thread] = []  # all threads, as they are read
@@ -63,6 +68,7 @@ class Interpreter:
     def begin(self, prompt_length: int) -> Expect:
         """Opens the main thread after its prompt; returns what may come first."""
         main = Thread(MAIN, None, (), prompt_length, status=Status.RUNNING)
+        main.text = self._text(main)
         self.threads.append(main)
         self._in_order.append(main)
         return self._expect(main)
@@ -74,19 +80,28 @@ class Interpreter:
     def feed(self, thread_id: int, token: int) -> list[Command]:
         """Takes a token that the thread decoded; one after another where a step decoded several."""
         thread = self.threads[thread_id]
+        out: list[Command]
+        if thread.status is RUNNING:
+            if thread.promise is None and token not in self._special:  # most are: what `_take` does, in short
+                position = thread.position
+                thread.tokens.append(token)
+                thread.positions.append(position)
+                thread.position = position + 1
+                thread.sampled += 1
+                self.sampled += 1
+                out = [new(Put, (thread_id, token, position, thread.text, False))]
+                if (self._capped or position + 1 >= self._context) and self._is_full(thread):
+                    self._halt(thread, "length")
+            else:
+                out = []
+                self._take(thread, token, out)
+            if self._turns_change or self._cut is not None or self.sampled >= self._budget:
+                self._settle(out)
+            return out
         if self.finish_reason is not None or thread.status not in DECODES:
             raise ValueError(f"thread {thread_id} decodes nothing now, but was fed token {token}")
-        out: list[Command] = []
-        if thread.status is Status.RUNNING:
-            if thread.promise is None and token not in self._special:  # most are: a short way
-                self.sampled += 1
-                thread.sampled += 1
-                self._put(thread, token, out)
-            else:
-                self._take(thread, token, out)
-            if self._turns_change or self._cut is not None or self.sampled >= self.limits.max_tokens:
-                self._settle(out)
-        elif thread.status is Status.SUSPENDED:
+        out = []
+        if thread.status is Status.SUSPENDED:
             if not thread.held:
                 out.append(Suspend(thread_id))
             thread.held.append(token)
@@ -245,10 +260,12 @@ class Interpreter:
             topic=topic,
             length=length,
         )
+        child.text = self._text(child)
         self.threads.append(child)
         insort(self._in_order, child, key=lambda each: each.order)
         thread.blocks[len(thread.tokens)] = child.id
         thread.open.append(child.id)
+        thread.text = self._text(thread)
         self._put(thread, token, out, reserve=self.positions.reserve(length))
         out.append(Fork(thread.id, child.id, topic, length))
         if child.position >= self.limits.context:
@@ -290,11 +307,14 @@ class Interpreter:
 
     def _expect(self, thread: Thread) -> Expect:
         """What may come next in a thread."""
-        child = thread.parent is not None
         if self.grammar is not None and thread.promise is not None:
             return self.grammar.topic(thread.tokens[thread.promise + 1 :])
+        return thread.text
+
+    def _text(self, thread: Thread) -> Expect:
+        """The same, where no promise is being written."""
         promise = self._promises and len(thread.path) < MAX_DEPTH
-        return Expect.text(child=child, promise=promise, sync=bool(thread.open))
+        return Expect.text(child=thread.parent is not None, promise=promise, sync=bool(thread.open))
 
     # -- turns ------------------------------------------------------------------------------------------
 
@@ -349,6 +369,7 @@ class Interpreter:
         self._segments += 1
         out.append(Join(thread.id, tuple(thread.open), anew))
         thread.open.clear()
+        thread.text = self._text(thread)
         self._put(thread, self.tags.sync, out)
 
     # -- limits -----------------------------------------------------------------------------------------

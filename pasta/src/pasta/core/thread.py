@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pasta.core.grammar import Expect
+
 _AFTER_CHILDREN = 1 << 60  # greater than the number of any promise
 
 
@@ -52,6 +54,7 @@ class Thread:
     sampled: int = 0  # tokens decoded
     held: list[int] = field(default_factory=list)  # tokens that it decoded when it had no turn any more
     promise: int | None = None  # index of the promise tag being written
+    text: Expect = Expect.TEXT  # what may come next, where no promise is being written
     ended: bool = False  # put its last token; with open children it waits all the same
     closed: bool = False  # a cut put its closing tag
     reason: str = ""

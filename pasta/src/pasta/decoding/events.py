@@ -7,7 +7,7 @@ one. A thread's text comes before its end. (The two that come with every token a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class TokenPut(NamedTuple):
@@ -80,11 +80,41 @@ class Finished:
 Event = TokenPut | TextWritten | Forked | Suspended | Waiting | Joined | Ended | Finished
 
 
-@dataclass(frozen=True, slots=True)
+class Untold(Protocol):
+    """Events that are told when somebody asks: most who watch an answer want its text alone."""
+
+    def tell(self, output: StepOutput) -> None:
+        """Gives this output its events, and those before it theirs."""
+
+
 class StepOutput:
     """What one step of the engine did for one request."""
 
-    step: int
-    seconds: float  # since the request began
-    events: tuple[Event, ...]
-    text: str  # the answer's text that became ready, in reading order
+    __slots__ = ("seconds", "step", "text", "told")
+
+    def __init__(self, step: int, seconds: float, events: tuple[Event, ...] | Untold, text: str):
+        self.step = step
+        self.seconds = seconds  # since the request began
+        self.told = events
+        self.text = text  # the answer's text that became ready, in reading order
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        if not isinstance(self.told, tuple):
+            self.told.tell(self)
+        assert isinstance(self.told, tuple)
+        return self.told
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepOutput) and self._fields == other._fields
+
+    def __hash__(self) -> int:
+        return hash(self._fields)
+
+    def __repr__(self) -> str:
+        step, seconds, events, text = self._fields
+        return f"StepOutput({step=}, {seconds=}, {events=}, {text=})"
+
+    @property
+    def _fields(self) -> tuple[int, float, tuple[Event, ...], str]:
+        return self.step, self.seconds, self.events, self.text

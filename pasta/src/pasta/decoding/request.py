@@ -8,29 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, Fork, Join, Put, Suspend, Wait
-from pasta.core.detokenizer import Detokenizer
+from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Fork, Join, Put
 from pasta.core.interpreter import Interpreter
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.thread import Limits
 from pasta.core.tree import Tree, threads_of
 from pasta.decoding.drafts import Drafter
-from pasta.decoding.events import (
-    Ended,
-    Event,
-    Finished,
-    Forked,
-    Joined,
-    StepOutput,
-    Suspended,
-    TextWritten,
-    TokenPut,
-    Waiting,
-)
+from pasta.decoding.events import StepOutput
 from pasta.decoding.program import Conductor, Program, Teller
-from pasta.decoding.results import Record, Result, build_result
-from pasta.decoding.stitching import Stitcher, text_of
+from pasta.decoding.results import Record, Result, build_result, spans
+from pasta.decoding.telling import TextTeller
 from pasta.engine.base import Decoded, Engine
 from pasta.errors import PastaError, UsageError
 
@@ -76,11 +64,12 @@ class RequestState:
         self.watched = watched or bool(request.params.stop)
         self._first = self.interpreter.begin(len(request.prompt))
         self._journal: list[Command] = self.interpreter.opening()
+        self.record.marks = [len(self._journal)]
         self._carried_out = 0  # commands of the journal that the engine knows
         self._reported = 0  # commands of the journal that were told of
         self._held = len(request.prompt)  # slots that what was carried out takes
         self.growth = _slots(self._journal)  # that the engine must have for what is not carried out yet
-        self._told: Teller = _Teller(self) if request.program is None else request.program.teller(self)
+        self._told: Teller = TextTeller(self) if request.program is None else request.program.teller(self)
         self._drafter = _drafter(request, engine)
         self._deciding: list[Put] = []  # after which the next step decides
         self._script = None if request.script is None else _play(request.script, min(engine.vocabulary.eos))
@@ -115,33 +104,23 @@ class RequestState:
 
     def advance(self, decoded: Iterable[tuple[int, Decoded]]) -> None:
         """Takes what one step decoded, a token for each running thread."""
-        record, journal, begun = self.record, self._journal, len(self._journal)
+        record, interpreter = self.record, self.interpreter
+        feed = self._feed if self._script is None else self._feed_script
+        fresh: list[Command] = []
         for thread, (_, token, logprobs) in decoded:
-            if self.finished:
+            if self.error is not None or interpreter.finish_reason is not None:
                 break
             if isinstance(token, PastaError):
                 self.error = token
                 break
-            if record.logprobs is not None and logprobs is not None:
+            if logprobs is not None and record.logprobs is not None:
                 record.logprobs.setdefault(thread, []).append(logprobs)
-            if self._script is None:
-                journal += self._feed(thread, token)
-            else:
-                journal += self._feed_script(thread)
-        step, spans, drafter = record.steps, record.spans, self._drafter
-        fresh = journal[begun:]
-        for command in fresh:
-            if type(command) is Put:
-                if (span := spans.get(command.thread)) is None:
-                    spans[command.thread] = [step, step]
-                else:
-                    span[1] = step
-                if drafter is not None:
-                    drafter.put(command.thread, command.token)
-            elif drafter is not None and isinstance(command, Fork):
-                drafter.fork(command.parent, command.child)
+            fresh += feed(thread, token)
+        self._journal += fresh
         self.growth += _slots(fresh)
-        record.steps += 1
+        if self._drafter is not None:
+            _teach(self._drafter, fresh)
+        record.marks.append(len(self._journal))
         record.seconds = time.perf_counter() - self.begun
 
     def cut(self) -> None:
@@ -150,16 +129,21 @@ class RequestState:
 
     def carry_out(self) -> None:
         """Feeds the engine for the next step."""
-        commands = self._journal[self._carried_out :]
+        commands, feed, handles = self._journal[self._carried_out :], self.engine.feed, self.handles
         if self._drafter is None:
             for command in commands:
-                self._carry_out(command)
+                if type(command) is Put:  # most are
+                    thread, token, position, expect, _ = command
+                    feed(handles[thread], token, position, expect)
+                else:
+                    self._carry_out(command)
         else:  # a step may have decided several tokens of a thread: after all but the last of them it is decided
             last = {command.thread: command for command in commands if isinstance(command, Put)}
             for command in commands:
                 self._carry_out(command, decode=not isinstance(command, Put) or last[command.thread] is command)
             self._deciding = [put for put in last.values() if put.expect is not None and put.expect.is_text]
-        self._prefetch(commands)
+        if self.request.positions.stitched:
+            self._prefetch(commands)
         self._settle()
 
     @property
@@ -180,11 +164,9 @@ class RequestState:
 
     def _carry_out(self, command: Command, *, decode: bool = True) -> None:
         engine, handles = self.engine, self.handles
-        if type(command) is Put:  # most are
-            thread, token, position, expect, _ = command
-            engine.feed(handles[thread], token, position, expect if decode else None)
-            return
         match command:
+            case Put(thread, token, position, expect):
+                engine.feed(handles[thread], token, position, expect if decode else None)
             case Fork(parent, child):
                 handles[child] = engine.fork(handles[parent])
             case Constrain(thread, constraint):
@@ -197,11 +179,11 @@ class RequestState:
     def _settle(self) -> None:
         """The engine knows all of the journal."""
         self._carried_out = len(self._journal)
-        self._held, self.growth = self.size, 0
+        self._held, self.growth = self._held + self.growth, 0
 
     def _prefetch(self, commands: Sequence[Command]) -> None:
         """Layout `stitched`: tells the engine what threads will hold after their syncs, as soon as it is certain."""
-        if not self.request.positions.stitched or self.finished:
+        if self.finished:
             return
         for command in commands:
             parent = self.interpreter.threads[command.thread].parent if isinstance(command, End) else None
@@ -221,7 +203,7 @@ class RequestState:
         plays = _plays(script, min(self.engine.vocabulary.eos))
         return {path: ids[played.get(path, 0) :] for path, ids in plays.items()}
 
-    def _feed_script(self, thread: int) -> Sequence[Command]:
+    def _feed_script(self, thread: int, _: int) -> Sequence[Command]:
         assert self._script is not None
         try:
             return self.interpreter.feed(thread, next(self._script[self.interpreter.threads[thread].path]))
@@ -247,6 +229,7 @@ class RequestState:
     def result(self) -> Result:
         if self.error is not None:
             raise self.error
+        self.record.spans = spans(self._journal, self.record.marks)
         if self.request.program is not None:
             return self.request.program.result(self)
         assert isinstance(self.interpreter, Interpreter)
@@ -277,6 +260,15 @@ def _drafter(request: Request, engine: Engine) -> Drafter | None:
     return Drafter(request.prompt, engine.vocabulary.eos | (tags.all if tags is not None else frozenset()))
 
 
+def _teach(drafter: Drafter, commands: Sequence[Command]) -> None:
+    """Tells it what the threads did."""
+    for command in commands:
+        if type(command) is Put:
+            drafter.put(command.thread, command.token)
+        elif isinstance(command, Fork):
+            drafter.fork(command.parent, command.child)
+
+
 def _slots(commands: Sequence[Command]) -> int:
     """How many slots these take."""
     slots = 0
@@ -286,93 +278,6 @@ def _slots(commands: Sequence[Command]) -> int:
         elif isinstance(command, Join) and command.anew is not None:
             slots += len(command.anew.tokens)
     return slots
-
-
-class _Teller:
-    """Turns commands into events and text."""
-
-    def __init__(self, state: RequestState):
-        self._state = state
-        self._vocabulary = state.engine.vocabulary
-        self._tags = self._vocabulary.tags
-        self._stitcher = Stitcher(state.request.params.stop)
-        self._lead = self._vocabulary.lead(state.request.prompt)  # until the first token has come
-        self._texts: dict[int, Detokenizer] = {}
-        self._unsaid: dict[int, int] = {}  # by thread: tokens whose text has not been told
-        self._in_topic: set[int] = set()
-
-    @property
-    def stopped_text(self) -> str | None:
-        """The answer's text where a stop string cut it."""
-        return self._stitcher.text if self._stitcher.stopped else None
-
-    def report(self, commands: Sequence[Command]) -> StepOutput:
-        state = self._state
-        events: list[Event] = []
-        self._tell(commands, events)
-        reason = state.interpreter.finish_reason
-        text = self._stitcher.take() if reason is None else self._last(reason)
-        if self._stitcher.stopped and not state.finished:
-            self._tell(state.stop("stop"), events)
-        return StepOutput(state.record.steps - 1, state.record.seconds, tuple(events), text)
-
-    def _last(self, reason: str) -> str:
-        """All that is left; where a limit cut the answer, threads may have written more than is read."""
-        interpreter = self._state.interpreter
-        if reason == "stop" and interpreter.whole:
-            return self._stitcher.finish()
-        prompt = self._state.request.prompt
-        return self._stitcher.finish(text_of(interpreter.tree(), self._vocabulary, prompt, cut=True))
-
-    def _tell(self, commands: Sequence[Command], events: list[Event]) -> None:
-        for command in commands:
-            if type(command) is Put:  # most are
-                thread, token, position, _, inserted = command
-                events.append(TokenPut(thread, token, position, inserted))
-                self._write(thread, token, events)
-                continue
-            match command:
-                case Fork(parent, child, topic, length):
-                    self._in_topic.discard(parent)
-                    self._stitcher.fork(parent, child)
-                    unit = self._tags.unit if self._tags is not None else 1
-                    events.append(Forked(parent, child, self._vocabulary.decode(topic).strip(), unit * length))
-                case Suspend(thread):
-                    events.append(Suspended(thread))
-                case Wait(thread):
-                    events.append(Waiting(thread))
-                case Join(thread, children):
-                    events.append(Joined(thread, children))
-                case End(thread, reason):
-                    self._flush(thread, events)
-                    self._stitcher.end(thread)
-                    events.append(Ended(thread, reason))
-                case Finish(reason):
-                    events.append(Finished(reason))
-
-    def _write(self, thread: int, token: int, events: list[Event]) -> None:
-        tags = self._tags
-        lead, self._lead = self._lead, ""
-        if tags is not None and token in tags.all:
-            self._flush(thread, events)
-            if token == tags.promise:
-                self._in_topic.add(thread)
-        elif thread not in self._in_topic:
-            if thread not in self._texts:
-                self._texts[thread] = Detokenizer(self._vocabulary.octets, lead)
-            self._unsaid[thread] = self._unsaid.get(thread, 0) + 1
-            if text := self._texts[thread].push(token):
-                self._say(thread, text, events)
-
-    def _flush(self, thread: int, events: list[Event]) -> None:
-        if thread in self._texts:
-            text = self._texts.pop(thread).flush()
-            if text or self._unsaid.get(thread):
-                self._say(thread, text, events)
-
-    def _say(self, thread: int, text: str, events: list[Event]) -> None:
-        self._stitcher.write(thread, text)
-        events.append(TextWritten(thread, text, self._unsaid.pop(thread, 0)))
 
 
 def _play(script: Tree, end: int) -> dict[tuple[int, ...], Iterator[int]]:

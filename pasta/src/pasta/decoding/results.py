@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pasta.core.commands import MAIN
+from pasta.core.commands import MAIN, Command, Put
 from pasta.core.detokenizer import HALF
 from pasta.core.interpreter import Interpreter
 from pasta.core.layout import critical_path
@@ -94,13 +95,28 @@ def _describe(thread: ThreadResult) -> dict[str, Any]:
 class Record:
     """What is written down of a request while it runs."""
 
-    steps: int = 0
+    marks: list[int] = field(default_factory=lambda: [0])  # commands before the first step and after each
     seconds: float = 0.0  # from its beginning to its last step
     queued_s: float = 0.0  # from its beginning to its first place in the engine
     cached_tokens: int = 0
     outputs: list[StepOutput] = field(default_factory=list)  # where somebody watches
-    spans: dict[int, list[int]] = field(default_factory=dict)  # by thread: the steps of its first and its last token
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # once it ended, see `spans`
     logprobs: dict[int, list[TokenLogprobs]] | None = None  # by thread, where they were asked for
+
+    @property
+    def steps(self) -> int:
+        return len(self.marks) - 1
+
+
+def spans(commands: Sequence[Command], marks: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """By thread: the steps of its first and its last token."""
+    out: dict[int, tuple[int, int]] = {}
+    for step, (begin, end) in enumerate(pairwise(marks)):
+        for command in commands[begin:end]:
+            if type(command) is Put:
+                first, _ = out.get(command.thread, (step, step))
+                out[command.thread] = (first, step)
+    return out
 
 
 def build_result(

@@ -193,10 +193,14 @@ class Scheduler:
 
     def _by_request(self, decoded: list[Decoded]) -> dict[RequestState, list[tuple[int, Decoded]]]:
         out: dict[RequestState, list[tuple[int, Decoded]]] = {}
+        threads = self._threads
         for one in decoded:
-            if one.thread in self._threads:  # else it ended while the step was under way
-                state, thread = self._threads[one.thread]
-                out.setdefault(state, []).append((thread, one))
+            if (known := threads.get(one[0])) is not None:  # else it ended while the step was under way
+                state, thread = known
+                if state in out:
+                    out[state].append((thread, one))
+                else:
+                    out[state] = [(thread, one)]
         return out
 
     def _report(self, state: RequestState) -> StepOutput | None:

@@ -7,50 +7,50 @@ stands behind an unfinished block waits for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from pasta.core.commands import MAIN
-from pasta.core.detokenizer import HALF, without_lead
+from pasta.core.detokenizer import HALF, Detokenizer, without_lead
+from pasta.core.thread import Status, Thread
 from pasta.core.tree import Block, Tree
 from pasta.core.vocabulary import Vocabulary
 
-
-@dataclass(slots=True)
-class _Part:
-    """What a thread wrote: texts, and the children that stand between them."""
-
-    pieces: list[str | int] = field(default_factory=list)
-    read: int = 0
-    done: bool = False
+DONE = Status.DONE
 
 
 class Stitcher:
-    """Puts the threads' texts together, up to the first of the stop strings."""
+    """Reads the threads' texts in reading order, up to the first of the stop strings.
 
-    def __init__(self, stop: Sequence[str] = ()):
-        self.text = ""  # all that was given out
+    The threads are the interpreter's own: what they hold, and which are done, is looked up when it is their turn.
+    `lead` are spaces that the text does not begin with, although its tokens may: see `Vocabulary.lead`.
+    """
+
+    def __init__(self, threads: Sequence[Thread], vocabulary: Vocabulary, stop: Sequence[str] = (), *, lead: str = ""):
         self.stopped = False
         self._stop = tuple(stop)
         self._hold = max((len(text) for text in stop), default=1) - 1
-        self._parts = {MAIN: _Part()}
-        self._reading = [MAIN]  # the thread being read, and those around it
+        self._threads = threads
+        self._octets, self._tags = vocabulary.octets, vocabulary.tags
+        self._tag_ids = frozenset[int]() if self._tags is None else self._tags.all
+        self._reading = [(MAIN, 0)]  # the thread being read and those around it, and the token at which each stands
+        self._in_topic = False
+        self._run = Detokenizer(self._octets, lead)  # of text between tags
         self._held = ""  # certain, but may begin a stop string
+        self._given: list[str] = []
 
-    def write(self, thread: int, text: str) -> None:
-        self._parts[thread].pieces.append(text)
-
-    def fork(self, parent: int, child: int) -> None:
-        self._parts[parent].pieces.append(child)
-        self._parts[child] = _Part()
-
-    def end(self, thread: int) -> None:
-        self._parts[thread].done = True
+    @property
+    def text(self) -> str:
+        """All that was given out."""
+        return "".join(self._given)
 
     def take(self) -> str:
         """The text that has become ready."""
         if self.stopped:
             return ""
-        self._held += self._advance()
+        fresh = self._advance()
+        if not self._stop and not self._held and fresh[-1:] != HALF:  # nothing is to be held back
+            self._given.append(fresh)
+            return fresh
+        self._held += fresh
         found = [(cut + len(text), cut) for text in self._stop if (cut := self._held.find(text)) >= 0]
         if found:
             self.stopped = True
@@ -68,25 +68,40 @@ class Stitcher:
 
     def _give(self, count: int) -> str:
         out, self._held = self._held[:count], self._held[count:]
-        self.text += out
+        self._given.append(out)
         return out
 
     def _advance(self) -> str:
+        """The text of the tokens that have become certain."""
         out: list[str] = []
         while self._reading:
-            part = self._parts[self._reading[-1]]
-            if part.read < len(part.pieces):
-                piece = part.pieces[part.read]
-                part.read += 1
-                if isinstance(piece, str):
-                    out.append(piece)
-                else:
-                    self._reading.append(piece)
-            elif part.done:
+            number, index = self._reading[-1]
+            thread = self._threads[number]
+            tokens, blocks, child = thread.tokens, thread.blocks, None
+            while child is None and index < len(tokens):
+                out.append(self._read(tokens[index]))
+                child = blocks.get(index)
+                index += 1
+            self._reading[-1] = (number, index)
+            if child is not None:
+                self._reading.append((child, 0))
+            elif thread.status is DONE:
+                out.append(self._end_run())
                 self._reading.pop()
             else:
                 break
         return "".join(out)
+
+    def _read(self, token: int) -> str:
+        if token in self._tag_ids:
+            assert self._tags is not None
+            self._in_topic = token == self._tags.promise
+            return self._end_run()
+        return "" if self._in_topic else self._run.push(token)
+
+    def _end_run(self) -> str:
+        text, self._run = self._run.flush(), Detokenizer(self._octets)
+        return text
 
 
 def text_of(tree: Tree, vocabulary: Vocabulary, prompt: Sequence[int] = (), *, cut: bool = False) -> str:

@@ -1,0 +1,59 @@
+"""The short way that most tokens take through the interpreter, against the long one."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pasta.core.grammar import Grammar
+from pasta.core.interpreter import Interpreter
+from pasta.core.positions import Positions
+from pasta.core.thread import Limits
+from pasta.core.vocabulary import Vocabulary
+from support import byte_tokenizer
+
+VOCABULARY = Vocabulary(byte_tokenizer())
+VOCABULARY.add_tags()
+GRAMMAR = Grammar.of(VOCABULARY, len(VOCABULARY))
+TAGS = GRAMMAR.tags
+LETTERS = VOCABULARY.encode("abc ")
+
+
+class Everything:
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def make(limits: Limits, *, short: bool) -> Interpreter:
+    interpreter = Interpreter(GRAMMAR, VOCABULARY.eos, limits, Positions(), ends=frozenset(LETTERS[2:3]))
+    if not short:
+        interpreter._special = Everything()  # type: ignore[assignment]
+    interpreter.begin(5)
+    return interpreter
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(), Limits(max_tokens=25), Limits(max_thread_tokens=3), Limits(max_threads=2), Limits(context=30)],
+    ids=str,
+)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_both_ways_do_the_same(limits: Limits, data: st.DataObject) -> None:
+    """Any legal token in any running thread: the same commands, and the same threads after them."""
+    short, long = make(limits, short=True), make(limits, short=False)
+    for _ in range(60):
+        if short.finish_reason is not None:
+            break
+        thread = data.draw(st.sampled_from(short.running))
+        expect = short._expect(short.threads[thread])
+        tags = [TAGS.promise, TAGS.sync, TAGS.close, TAGS.of_tens(1), *VOCABULARY.eos]
+        choices = [token for token in [*LETTERS, *tags, *tags] if GRAMMAR.allowed[expect, token]]
+        token = data.draw(st.sampled_from(choices))
+        assert short.feed(thread, token) == long.feed(thread, token)
+        assert list(map(astuple, short.threads)) == list(map(astuple, long.threads))
+    assert (short.sampled, short.finish_reason) == (long.sampled, long.finish_reason)
+    assert short.tree() == long.tree()
