@@ -1,0 +1,187 @@
+"""What the host does for each row of a step on a GPU: the CUDA engine without the device, on any machine.
+
+    python benchmarks/host.py --json host.json
+
+Kernels are left out: a graph gives back the tokens of the replayed response, or the same letter again and again, and
+the time in which it does that is not counted. What is left is the scheduler, the interpreter, the plan of each step,
+rows that follow, and the text. Times are processor time of this process, of the steps without prompts. They depend on
+the machine, and on what else runs there: compare two versions by turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import transformers
+
+import pasta.engine.cuda.engine as cuda
+from pasta.bench.machine import describe
+from pasta.bench.responses import make_responses, plain_tokens
+from pasta.bench.shapes import byte_tokenizer
+from pasta.core.garbage import collect_rarely, freeze_libraries
+from pasta.core.params import SamplingParams
+from pasta.core.tree import Tree
+from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.prompts import UNLIMITED, make_request
+from pasta.decoding.request import RequestState
+from pasta.decoding.scheduler import Scheduler
+from pasta.engine.cuda import captures, graph, prefill
+from pasta.models.tags import add_tags
+
+PROMPT = [5] * 100
+WORDS = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Device:
+    """Stands for the GPU, and counts the time that standing for it takes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def install(self) -> None:
+        """In place of every call of CUDA that the engine makes."""
+        zeros = torch.zeros
+        torch.zeros = lambda *sizes, pin_memory=False, **options: zeros(*sizes, **options)  # type: ignore[assignment]
+        event = SimpleNamespace(record=lambda: None, synchronize=lambda: None)
+        torch.cuda.Event = lambda **_: event  # type: ignore[assignment,misc]
+        torch.cuda.graph_pool_handle = lambda: None  # type: ignore[assignment]
+        graph.capture = lambda work, memory: (SimpleNamespace(replay=self.timed(work)), None)  # type: ignore[assignment]
+        captures.Captures._capture = capture  # type: ignore[method-assign]
+        captures.Captures._capture_choice = capture_choice  # type: ignore[method-assign]
+        run = self.timed(self.run)
+        prefill.Prefiller.run = lambda *arguments: run(*arguments)  # type: ignore[method-assign]
+
+    def timed(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            begin = time.process_time()
+            result = work(*arguments)
+            self.seconds += time.process_time() - begin
+            return result
+
+        return run
+
+    def run(self, _: prefill.Prefiller, prompts: Any) -> list[prefill.Prefill]:
+        rows = [row for chunk in prompts for row in chunk.rows]
+        return [prefill.Prefill(rows, torch.zeros(len(rows), SIZE))]
+
+
+SIZE = 360  # of the vocabulary, tags included
+
+
+def capture(self: Any, shape: Any) -> graph.StepGraph:
+    """A step that chooses what it is told to."""
+    chosen = self._board.chosen[: shape.rows]
+    word = torch.tensor(70)
+
+    def run(plan: Any) -> None:
+        chosen.copy_(torch.where(plan.forced >= 0, plan.forced, word))
+
+    return graph.StepGraph(
+        shape, run, chosen=chosen, logits=torch.zeros(shape.rows, SIZE), padding_slot=self._padding_slot, memory=None
+    )
+
+
+def capture_choice(self: Any, choice: Any, *_: Any) -> graph.ChoiceGraph:
+    return graph.ChoiceGraph(choice, lambda rows: None, board=self._board, words=SIZE // 32, memory=None)
+
+
+def make_engine() -> cuda.CudaEngine:
+    config = transformers.LlamaConfig(
+        hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=8, vocab_size=320, max_position_embeddings=40_960, pad_token_id=0,
+    )  # fmt: skip
+    model, vocabulary = transformers.LlamaForCausalLM(config).eval(), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    freeze_libraries()
+    collect_rarely()  # as a server does
+    return cuda.CudaEngine(model, vocabulary, name="no device", slots=1 << 19)
+
+
+class Load:
+    """So many requests at once; each that ends is followed by another."""
+
+    def __init__(self, engine: cuda.CudaEngine, at_once: int, scripts: Iterator[Tree] | None, **options: Any):
+        self.engine, self.at_once, self.scripts, self.options = engine, at_once, scripts, options
+
+    def run(self, device: Device, steps: int) -> dict[str, float]:
+        scheduler = Scheduler(self.engine)
+        under_way: list[RequestState] = []
+        took: list[float] = []
+        rows: list[int] = []
+        while len(took) < steps:
+            under_way = [state for state in under_way if not state.finished]
+            for _ in range(self.at_once - len(under_way)):
+                under_way.append(self.ask())
+                scheduler.add(under_way[-1])
+            running = sum(len(state.interpreter.running) for state in under_way if state.handles)
+            prompts = any(not state.handles for state in under_way)
+            device.seconds, begin = 0.0, time.process_time()
+            scheduler.step()
+            seconds = time.process_time() - begin - device.seconds
+            if not prompts:
+                took.append(seconds)
+                rows.append(running)
+        for state in under_way:
+            scheduler.abort(state)
+        middle = list(zip(took, rows, strict=True))[steps // 10 :]
+        return {
+            "rows": round(statistics.mean(count for _, count in middle), 1),
+            "step_us": round(1e6 * statistics.median(seconds for seconds, _ in middle), 1),
+            "row_us": round(1e6 * sum(seconds for seconds, _ in middle) / sum(count for _, count in middle), 2),
+        }
+
+    def ask(self) -> RequestState:
+        script = None if self.scripts is None else next(self.scripts)
+        options = {"max_tokens": UNLIMITED if script else 400, **self.options}
+        request = make_request(self.engine, PROMPT, script=script, drafts=False, **options)
+        return RequestState(request, self.engine)
+
+
+def cases(engine: cuda.CudaEngine) -> dict[str, Load]:
+    tags = engine.vocabulary.tags
+    assert tags is not None
+    answers = make_responses(64, tags, engine.vocabulary.encode(WORDS), seed=1)
+    plain = [plain_tokens(tree, tags) for tree in answers]
+    wide = make_responses(4, tags, engine.vocabulary.encode(WORDS), seed=1, threads=(32, 32))
+    return {
+        "128 plain answers, replayed": Load(engine, 128, itertools.cycle(plain), plain=True),
+        "128 answers that fork, replayed": Load(engine, 128, itertools.cycle(answers)),
+        "32 answers that fork, replayed": Load(engine, 32, itertools.cycle(answers), max_threads=64),
+        "one answer of many threads, replayed": Load(engine, 1, itertools.cycle(wide), max_threads=64),
+        "128 answers, greedy": Load(engine, 128, None),
+        "128 answers, sampled": Load(engine, 128, None, params=SamplingParams(temperature=0.7, top_p=0.9)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--only", help="cases whose names have this in them")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    device = Device()
+    device.install()
+    engine = make_engine()
+    report: dict[str, Any] = {"machine": describe(), "cases": {}}
+    for name, load in cases(engine).items():
+        if options.only and options.only not in name:
+            continue
+        load.run(device, 30)
+        report["cases"][name] = told = load.run(device, options.steps)
+        print(f"{name:40} {told['rows']:7} rows {told['step_us']:9} us a step {told['row_us']:7} us a row", flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            file.write(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
