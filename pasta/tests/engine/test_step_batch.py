@@ -79,6 +79,21 @@ def test_columns_lie_side_by_side() -> None:
     assert [row.place for row in batch.rows] == [3, BLOCK_SIZE + 2]
 
 
+def test_rows_that_all_decide_know_their_columns() -> None:
+    pool = KvPool(6 * BLOCK_SIZE, torch.device("cpu"))
+    requests = [request_of(pool, prompt, [True] * 3) for prompt in (3, BLOCK_SIZE + 1)]
+    for request in requests:
+        request.ran = request.prompt_length
+    chunks = [request.take(0) for request in requests]
+    batch = gather(chunks)
+    for name in ("tokens", "positions", "segments"):
+        columns = [getattr(request, name)[start:end] for request, start, end, _ in chunks]
+        assert getattr(batch, name) == columns[0] + columns[1]
+    assert batch.places.tolist() == [3, 4, 5, *range(BLOCK_SIZE + 1, BLOCK_SIZE + 4)]
+    assert batch.slots == requests[0].blocks.slots[3:6] + requests[1].blocks.slots[-BLOCK_SIZE + 1 : -BLOCK_SIZE + 4]
+    assert batch.deciding == list(range(6))
+
+
 def test_the_prompts_part_of_a_backlog() -> None:
     pool = KvPool(4 * BLOCK_SIZE, torch.device("cpu"))
     request = request_of(pool, 10, [False, False, True])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from pasta.engine.request import Chunk, Row
@@ -22,19 +23,36 @@ class Batch(NamedTuple):
 
 
 def gather(chunks: Sequence[Chunk]) -> Batch:
-    tokens, positions, slots, segments, places = (array("i") for _ in range(5))
-    rows: list[Row] = []
+    rows = list(chain.from_iterable([chunk.rows for chunk in chunks]))
+    slots = join(request.blocks.slots[start:end] for request, start, end, _ in chunks)
+    if len(rows) == len(slots):  # each decides, as in most steps: they know it all
+        return Batch(
+            array("i", [row.token for row in rows]),
+            array("i", [row.position for row in rows]),
+            slots,
+            array("i", [row.segment for row in rows]),
+            array("i", [row.place for row in rows]),
+            rows,
+            list(range(len(rows))),
+        )
     deciding: list[int] = []
-    for request, start, end, decided in chunks:
-        shift = len(tokens) - start
-        tokens += request.tokens[start:end]
-        positions += request.positions[start:end]
-        slots += request.blocks.slots[start:end]
-        segments += request.segments[start:end]
-        places.extend(range(start, end))
-        deciding += [row.place + shift for row in decided]
-        rows += decided
-    return Batch(tokens, positions, slots, segments, places, rows, deciding)
+    first = 0
+    for _, start, end, decided in chunks:
+        deciding += [first + row.place - start for row in decided]
+        first += end - start
+    return Batch(
+        join(request.tokens[start:end] for request, start, end, _ in chunks),
+        join(request.positions[start:end] for request, start, end, _ in chunks),
+        slots,
+        join(request.segments[start:end] for request, start, end, _ in chunks),
+        array("i", chain.from_iterable(range(start, end) for _, start, end, _ in chunks)),
+        rows,
+        deciding,
+    )
+
+
+def join(parts: Iterable[array[int]]) -> array[int]:
+    return array("i", b"".join(parts))
 
 
 def share(budget: int, backlogs: Sequence[int]) -> list[int]:

@@ -92,7 +92,8 @@ class NativeEngine:
         if thread is None:
             return BlockTable(self.pool).can_hold(tokens)
         request = thread.request
-        return request.blocks.can_hold(len(request.tokens) - request.unconfirmed + tokens)
+        held = len(request.tokens) + tokens
+        return held <= len(request.blocks.slots) or request.blocks.can_hold(held - request.unconfirmed)
 
     def open(
         self, prompt: Sequence[int], expect: Expect | None, params: SamplingParams, cache_salt: str | None = None

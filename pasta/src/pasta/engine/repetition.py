@@ -40,7 +40,7 @@ class Memories:
 
     def look(self, row: Row) -> tuple[Memory, Sequence[int]]:
         """The memory of the thread, and the tokens that are new in it: all, where its length is 0."""
-        handle, _, place, token, _, segment = row
+        handle, place, token, segment = row.handle, row.place, row.token, row.segment
         memory = self._before.pop(handle, None)
         if memory is None or memory.segment != segment:
             memory = Memory(self._take_row() if memory is None else memory.row, segment)

@@ -30,8 +30,9 @@ class Handle:
     constraint: Constraint | None = None  # on what it decodes, beside the grammar of tags
 
 
-class Row(NamedTuple):
-    """A token after which a thread decides. (A tuple, because a step of many threads makes many of them.)"""
+@dataclass(slots=True, eq=False)
+class Row:
+    """A token after which a thread decides."""
 
     handle: Handle
     expect: int  # an `Expect`, or how an engine of its own tells it
@@ -141,13 +142,15 @@ class Request:
     def take(self, backlog: int) -> Chunk:
         """The next to run: so many tokens that decide nothing, and those that decide among and right after them."""
         start, rows, end = self.ran, self.deciding, len(self.tokens)
-        guesses, self.guesses = self.guesses, {}
         if backlog == end - start - len(rows):
             self.deciding = []
-            if guesses:
+            if self.guesses:
+                guesses, self.guesses = self.guesses, {}
                 rows = rows + [row for own in rows if own.handle in guesses for row in self._draft(own, guesses)]
-            self.ran = len(self.tokens)
-            return Chunk(self, start, self.ran, rows)
+                end = len(self.tokens)
+            self.ran = end
+            return Chunk(self, start, end, rows)
+        self.guesses = {}
         count = sum(row.place - start - index <= backlog for index, row in enumerate(rows))
         self.ran, self.deciding = start + backlog + count, rows[count:]
         return Chunk(self, start, self.ran, rows[:count])
@@ -172,7 +175,8 @@ class Request:
             column[first:] = array("i", [column[place] for place in kept])
         moved = [place for place in kept if place < self.ran]
         self.ran -= len(gone)
-        self.deciding = [row._replace(place=row.place - len(gone)) for row in self.deciding]
+        for row in self.deciding:
+            row.place -= len(gone)
         return moved, list(range(first, first + len(moved)))
 
     # -- who sees what ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import Decoded, OutOfSlots, Script, uniform
+from pasta.engine.base import Decoded, OutOfSlots, Script
 from pasta.engine.batch import Batch, gather, share
 from pasta.engine.cuda.captures import Captures, power_of_two, shapes_within
 from pasta.engine.cuda.families import FamilyDecoder
@@ -57,7 +57,10 @@ HOST_S = 0.04e-3  # what the host does in a step, about
 HOST_ROW_S = 0.02e-3  # and for each of its rows
 PASS_S = 8e-3  # what the host takes to launch the pass of a prompt, about
 OPERATIONS = 6e14  # a second, of products in 16 bits, about
+TOPIC_START = int(Expect.TOPIC_START)
 RISK = 0.1  # of a step: what it costs on the way that a fork comes a step later
+
+new = tuple.__new__  # makes a tuple of a class in half the time that calling it takes
 
 
 @dataclass(slots=True, eq=False)
@@ -65,13 +68,14 @@ class Flight:
     """A step that was launched and whose tokens were not read yet."""
 
     prefills: list[Prefill]
-    requests: list[CudaRequest]  # in the graph
+    chunks: list[Chunk]  # in the graph
+    requests: list[CudaRequest]  # of these
     graph: StepGraph | None
     batch: Batch | None  # what the graph runs
     ticket: Ticket | None  # where the tokens are; None: they are chosen from the logits here
     logprobs: bool  # whether some row asks for them
     checking: list[Request]  # those with drafts in it
-    followers: dict[Handle, Follower] = field(default_factory=dict)  # rows that follow the step before
+    followers: list[Follower | None] = field(default_factory=list)  # by row: the one after it, in the next step
 
     @property
     def awaited(self) -> bool:
@@ -135,6 +139,8 @@ class CudaEngine(NativeEngine):
             self.look_within(self.calls)
         self._lengths = self.grammar.tags.length_of if self.grammar is not None else {}
         self._flights: deque[Flight] = deque()  # at most two, the second follows the first
+        self._wrong: list[Follower] = []  # rows that followed, and whose threads put something else
+        self._hidden = True  # whether nobody sees what followed wrongly, as far as that is known
 
     def look_within(self, calls: tuple[Call, ...]) -> None:
         super().look_within(calls)
@@ -176,16 +182,20 @@ class CudaEngine(NativeEngine):
         cuda_request(thread).script = script
 
     def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
-        request = cuda_request(thread)
-        if expect is not None:
+        request: CudaRequest = thread.request  # type: ignore[assignment]
+        if expect is not None and (request.topics or expect >= TOPIC_START):
             request.note(thread, expect)
         follower = request.followers.pop(thread, None)
-        if follower is None or not follower.confirm(token, position, thread.thread.segment, expect, self._board.kinds):
-            super().feed(thread, token, position, expect)
+        if follower is not None:
+            if follower.confirm(token, position, thread.thread.segment, expect, self._board.kinds):
+                return
+            self._wrong.append(follower)
+        super().feed(thread, token, position, expect)
 
     def constrain(self, thread: Handle, constraint: Constraint) -> None:
         super().constrain(thread, constraint)
-        cuda_request(thread).goes_ahead = False  # a mask must know the token before it
+        request = cuda_request(thread)
+        request.constrained, request.goes_ahead = True, False  # a mask must know the token before it
 
     def close(self, thread: Handle) -> None:
         request = cuda_request(thread)
@@ -214,7 +224,8 @@ class CudaEngine(NativeEngine):
     @torch.inference_mode()
     def launch(self) -> None:
         """Starts a step of what was fed, and one that follows it; the host is free meanwhile."""
-        self._drop_wrong()
+        self._forget()
+        self._hide_wrong()
         if not self._flights:
             self._begin()
         if len(self._flights) == 1 and self._may_follow(self._flights[0]):
@@ -222,12 +233,14 @@ class CudaEngine(NativeEngine):
 
     @torch.inference_mode()
     def step(self) -> list[Decoded]:
-        self._drop_wrong()
+        self._forget()
+        self._hide_wrong()
         if not self._flights:
             self._begin()
         if not self._flights:
             return []
         flight = self._flights.popleft()
+        self._hidden = False
         out: list[Decoded] = []
         for prefill in flight.prefills:
             out += self._played(self._decide(prefill.logits, prefill.rows))
@@ -238,23 +251,22 @@ class CudaEngine(NativeEngine):
 
     def _begin(self, before: Flight | None = None) -> None:
         """Launches a step: what was fed, and rows that follow those of the step before."""
-        followers = self._follow(before) if before is not None else {}
+        if before is not None:
+            self._follow(before)
         if not self._waiting:
             return
         chunks = self._take()
         opening: list[Chunk] = []
         decoding: list[Chunk] = []
         for chunk in chunks:
-            request = chunk.request
-            assert isinstance(request, CudaRequest)
-            if request.blocks_sent < len(request.blocks.blocks):
-                self._send_blocks(request)
-            (decoding if chunk.start >= request.prompt_length else opening).append(chunk)
+            (decoding if chunk.start >= chunk.request.prompt_length else opening).append(chunk)
         prefills: list[Prefill] = []
         if opening:
             prompts, beside = split(opening, self._room(decoding))
             prefills = self._prefiller.run(prompts)
             decoding += beside
+        requests = [cuda_request(chunk) for chunk in decoding]
+        self._send_blocks([request for request in requests if request.blocks_sent < len(request.blocks.blocks)])
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
         graph: StepGraph | None = None
@@ -262,12 +274,11 @@ class CudaEngine(NativeEngine):
         logprobs = False
         if batch is not None:
             graph, ticket = self._launch_graph(decoding, batch)
-            if any(chunk.request.needs_logits for chunk in decoding):
-                ticket = self._launch_choice(graph, batch, ticket)
-                logprobs = any(chunk.request.params.logprobs is not None for chunk in decoding)
+            if any(request.needs_logits for request in requests):
+                ticket = self._launch_choice(graph, requests, batch, ticket)
+                logprobs = any(request.params.logprobs is not None for request in requests)
         checking, self._checking = self._checking, []
-        requests = [chunk.request for chunk in decoding if isinstance(chunk.request, CudaRequest)]
-        self._flights.append(Flight(prefills, requests, graph, batch, ticket, logprobs, checking, followers))
+        self._flights.append(Flight(prefills, decoding, requests, graph, batch, ticket, logprobs, checking))
 
     def _room(self, decoding: list[Chunk]) -> int:
         """How many rows a step may have beside these."""
@@ -287,19 +298,14 @@ class CudaEngine(NativeEngine):
             counts = [row.handle.request.params.logprobs for row in rows]
             told = token_logprobs(graph.logits[deciding], tokens, counts)
             return [Decoded(row.handle, token, own) for row, token, own in zip(rows, tokens, told, strict=True)]
-        if self._flights:
-            next_rows = self._flights[0].followers
-            for row, token in zip(rows, tokens, strict=True):
-                if (follower := next_rows.get(row.handle)) is not None:
-                    follower.token = token
-                    row.handle.request.tokens[follower.place] = token
-        if not flight.followers:
-            return [Decoded(row.handle, token) for row, token in zip(rows, tokens, strict=True)]
-        followed = flight.followers
+        for follower, token in zip(flight.followers, tokens, strict=False):
+            if follower is not None:
+                follower.token = token
+                follower.handle.request.tokens[follower.place] = token
         return [
-            Decoded(row.handle, token)
+            new(Decoded, (row.handle, token, None))
             for row, token in zip(rows, tokens, strict=True)
-            if row.handle not in followed or followed[row.handle].wanted is not None
+            if type(row) is Row or row.wanted is not None  # type: ignore[attr-defined]
         ]
 
     def _played(self, decoded: list[Decoded]) -> list[Decoded]:
@@ -323,49 +329,67 @@ class CudaEngine(NativeEngine):
             return True
         return not any(request.topics for request in flight.requests)
 
-    def _follow(self, flight: Flight) -> dict[Handle, Follower]:
+    def _follow(self, flight: Flight) -> None:
         """Gives the threads that a step decides places for the tokens that it will choose."""
         assert flight.batch is not None
-        lengths, before = self._lengths, flight.followers
-        followers: dict[Handle, Follower] = {}
-        for row, index in zip(flight.batch.rows, flight.batch.deciding, strict=True):
-            handle, expect, token, position = row.handle, row.expect, row.token, row.position + 1
-            if (own := before.get(handle)) is not None:
-                if own.wanted is None:
+        lengths, context, following = self._lengths, self.context, flight.followers
+        indices = iter(flight.batch.deciding)
+        for request, chunk in zip(flight.requests, flight.chunks, strict=True):
+            followers, topics = request.followers, request.topics
+            tokens, positions, segments = request.tokens, request.positions, request.segments
+            first = place = len(tokens)
+            room = len(request.blocks.slots)
+            for row, index in zip(chunk.rows, indices, strict=False):
+                handle, expect, position = row.handle, row.expect, row.position + 1
+                following.append(None)
+                if type(row) is Follower:
+                    if row.wanted is None:
+                        continue
+                    expect = row.wanted
+                if row.token in lengths:
+                    position += request.scheme.reserve(lengths[row.token])
+                if request.index < 0 or position >= context:
                     continue
-                expect, token = own.wanted, own.token
-            request = handle.request
-            assert isinstance(request, CudaRequest)
-            if token in lengths:
-                position += request.scheme.reserve(lengths[token])
-            if request.index < 0 or position >= self.context:
-                continue
-            segment, place = handle.thread.segment, len(request.tokens)
-            if place == len(request.blocks.slots) and not request.blocks.can_hold(place + 1):
-                continue
-            known = packed(expect, child=bool(handle.path), topic=request.topics.get(handle, 0))
-            request.append(-1 - index, position, segment)
-            request.deciding.append(Row(handle, known, place, 0, position, segment))
-            request.followers[handle] = followers[handle] = Follower(handle, place, position, segment, known)
-            self._waiting[request] = None
-        return followers
+                if place == room:
+                    if not request.blocks.can_hold(place + 1):
+                        continue
+                    request.blocks.reserve(place + 1)
+                    room = len(request.blocks.slots)
+                if expect >= TOPIC_START:
+                    expect = packed(expect, child=bool(handle.path), topic=topics.get(handle, 0))
+                segment = handle.thread.segment
+                following[-1] = followers[handle] = own = Follower(handle, expect, place, -1 - index, position, segment)
+                request.deciding.append(own)
+                tokens.append(-1 - index)
+                positions.append(position)
+                segments.append(segment)
+                place += 1
+            if place > first:
+                self._waiting[request] = None
 
-    def _drop_wrong(self) -> None:
-        """Forgets steps that nobody waits for, and hides rows that followed and whose tokens were not put."""
+    def _forget(self) -> None:
+        """Steps that nobody waits for."""
         while self._flights and not self._flights[0].awaited:
             self._flights.popleft()
-        if not self._flights:
+
+    def _hide_wrong(self) -> None:
+        """Once all that a step decided was dealt with: nobody sees rows that followed and whose tokens were not put."""
+        if self._hidden or not self._flights:
             return
-        for follower in self._flights[0].followers.values():
-            if follower.token < 0 or follower.confirmed:
-                continue
+        self._hidden = True
+        wrong, self._wrong = self._wrong, []
+        for request in self._flights[0].requests:
+            if request.followers:  # of threads that put nothing
+                wrong += [follower for follower in request.followers.values() if follower.token >= 0]
+        for follower in wrong:
             request = cuda_request(follower.handle)
-            if request.index >= 0 and request.segments[follower.place] != NOBODY:
-                request.followers.pop(follower.handle, None)
-                request.segments[follower.place] = NOBODY
-                self.slot_segments[request.blocks.slots[follower.place]] = NOBODY
-                if request.script is not None:
-                    follower.handle.decided -= 1
+            if request.index < 0:
+                continue
+            request.followers.pop(follower.handle, None)
+            request.segments[follower.place] = NOBODY
+            self.slot_segments[request.blocks.slots[follower.place]] = NOBODY
+            if request.script is not None:
+                follower.handle.decided -= 1
 
     @torch.inference_mode()
     def _move(self, origins: list[int], targets: list[int]) -> None:
@@ -375,11 +399,12 @@ class CudaEngine(NativeEngine):
         if self.slot_positions is not None:
             self.slot_positions[target] = self.slot_positions[origin]
 
-    def _launch_choice(self, graph: StepGraph, batch: Batch, likeliest: Ticket) -> Ticket | None:
+    def _launch_choice(
+        self, graph: StepGraph, requests: list[CudaRequest], batch: Batch, likeliest: Ticket
+    ) -> Ticket | None:
         """Chooses after the pass, for rows that want more than the likeliest token; None: outside a graph."""
         rows = batch.rows
-        requests = [cuda_request(row.handle) for row in rows]
-        masked = any(row.handle.constraint is not None for row in rows)
+        masked = any(request.constrained for request in requests)
         level = max((request.level for request in requests), default=Level.GREEDY)
         if masked:
             level = max(level, Level.DRAW)
@@ -393,11 +418,8 @@ class CudaEngine(NativeEngine):
             return None
         choice = Choice(graph.logits.shape[0], level, penalised, masked)
         chooser = self._captures.choice(choice, graph.logits, self._seen)
-        draws = [
-            uniform(own.params.seed, row.handle.path, row.position + 1) if own.params.temperature > 0 else 0.0
-            for row, own in zip(rows, requests, strict=True)
-        ]
-        chooser.fill(batch.deciding, rows, [request.index for request in requests], draws, seen)
+        draws = [cuda_request(row.handle).draw(row.handle, row.position + 1) for row in rows]
+        chooser.fill(batch.deciding, rows, [cuda_request(row.handle).index for row in rows], draws, seen)
         return chooser.launch()
 
     def _remember(self, rows: list[Row]) -> list[int] | None:
@@ -433,21 +455,32 @@ class CudaEngine(NativeEngine):
         for request, start, end, _ in chunks:
             assert isinstance(request, CudaRequest)
             after = row + end - start
-            tiles += [Tile(first, min(most, after - first), request.index, end) for first in range(row, after, most)]
+            if after - row <= most:
+                tiles.append(new(Tile, (row, after - row, request.index, end)))
+            else:
+                tiles += [
+                    Tile(first, min(most, after - first), request.index, end) for first in range(row, after, most)
+                ]
             row = after
         return Shape(bucket, power_of_two(len(tiles))), tiles
 
-    def _send_blocks(self, request: CudaRequest) -> None:
-        """Brings the device's block table up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
-        held = request.blocks.blocks
-        fresh = torch.tensor(held[request.blocks_sent :], dtype=torch.int32)
-        places = slice(request.blocks_sent, len(held))
-        self.block_tables[request.index, places] = fresh.to(self.block_tables.device, non_blocking=True)
-        request.blocks_sent = len(held)
+    def _send_blocks(self, requests: list[CudaRequest]) -> None:
+        """Brings the device's block tables up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
+        if not requests:
+            return
+        fresh = [
+            (request.index, place, block)
+            for request in requests
+            for place, block in enumerate(request.blocks.blocks[request.blocks_sent :], request.blocks_sent)
+        ]
+        indices, places, blocks = torch.tensor(fresh).T.to(self.block_tables.device, non_blocking=True)
+        self.block_tables[indices, places] = blocks.int()
+        for request in requests:
+            request.blocks_sent = len(request.blocks.blocks)
 
 
-def cuda_request(handle: Handle) -> CudaRequest:
-    request = handle.request
+def cuda_request(owner: Handle | Chunk) -> CudaRequest:
+    request = owner.request
     assert isinstance(request, CudaRequest)
     return request
 

@@ -10,6 +10,7 @@ not (the thread waits, lost its turn, or ended) nobody sees the row, nor what wa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ import triton
 import triton.language as tl
 
 from pasta.core.grammar import MAX_TOPIC_TOKENS, Expect, Grammar
-from pasta.engine.request import Handle
+from pasta.engine.request import Row
 
 ROWS = 1 << 16  # of a step
 PROMISE, LENGTH, SPACE = 1, 2, 4  # bits of a token's kind: the tags, and that it ends with a space
@@ -34,8 +35,9 @@ class Board:
         self.chosen = torch.zeros(ROWS, dtype=torch.int64, device=device)
         self.states = torch.zeros(ROWS, dtype=torch.int32, device=device)
         self.forced = torch.full((ROWS,), -1, dtype=torch.int32, device=device)
-        self.kinds = kinds_of(grammar, tokens)
-        self._kinds = torch.from_numpy(self.kinds).to(device)
+        kinds = kinds_of(grammar, tokens)
+        self.kinds = kinds.tobytes()  # is read number by number faster than an array
+        self._kinds = torch.from_numpy(kinds).to(device)
 
     def follow(self, tokens: torch.Tensor, states: torch.Tensor, forced: torch.Tensor) -> None:
         """Fills in the tokens and the states of the rows that follow: `token` -1 - r follows row r."""
@@ -62,7 +64,7 @@ def packed(before: int, *, child: bool, topic: int) -> int:
     return before | home << 4 | (topic + 1 >= MAX_TOPIC_TOKENS) << 8
 
 
-def state_after(before: int, token: int, kinds: np.ndarray) -> int:
+def state_after(before: int, token: int, kinds: Sequence[int]) -> int:
     """What may come after a token that was chosen under `before`, as it was packed. The kernel's twin."""
     kind, state = kinds[token], before & 15
     if state < Expect.TOPIC_START:
@@ -97,25 +99,23 @@ def _follow(tokens, states, forced, chosen, kinds, all_states, all_forced, rows,
 
 
 @dataclass(slots=True, eq=False)
-class Follower:
-    """A row that follows, until the interpreter says whether it was right."""
+class Follower(Row):
+    """A row that follows, until the interpreter says whether it was right.
 
-    handle: Handle
-    place: int
-    position: int
-    segment: int
-    before: int  # packed
-    token: int = -1  # once it was read
-    confirmed: bool = False
+    `expect` is packed: what its token was chosen under. The token is -1 - r, of row r of the step before, until it is
+    read.
+    """
+
     wanted: Expect | None = None  # once confirmed: what may come next; None: nothing is decided after it
 
-    def confirm(self, token: int, position: int, segment: int, expect: Expect | None, kinds: np.ndarray) -> bool:
+    def confirm(self, token: int, position: int, segment: int, expect: Expect | None, kinds: Sequence[int]) -> bool:
         """Whether it is this token that was put."""
-        self.confirmed = (
-            self.token == token
-            and self.position == position
-            and self.segment == segment
-            and (expect is None or expect == state_after(self.before, token, kinds))
-        )
-        self.wanted = expect if self.confirmed else None
-        return self.confirmed
+        if (
+            self.token != token
+            or self.position != position
+            or self.segment != segment
+            or (expect is not None and expect != state_after(self.expect, token, kinds))
+        ):
+            return False
+        self.wanted = expect
+        return True

@@ -93,9 +93,12 @@ class Plan:
     ) -> bytes:
         """The buffer's bytes; the lists have an entry for each row. Other rows write where nobody reads."""
         count = len(requests)
-        states = array("i", bytes(4 * count))  # of rows that decide nothing any will do
-        for place, row in zip(batch.deciding, batch.rows, strict=True):
-            states[place] = row.expect
+        if len(batch.rows) == count:
+            states = array("i", [row.expect for row in batch.rows])
+        else:
+            states = array("i", bytes(4 * count))  # of rows that decide nothing any will do
+            for place, row in zip(batch.deciding, batch.rows, strict=True):
+                states[place] = row.expect
         spare, no_tiles = bytes(4 * (shape.rows - count)), bytes(4 * (shape.tiles - len(tiles)))
         parts: list[bytes | array[int]] = []
         for column in (*batch[:5], states, array("i", requests), forced):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
-from pasta.engine.base import Script
+from pasta.engine.base import Script, uniform
 from pasta.engine.cuda.following import Follower
 from pasta.engine.cuda.sampling import Level, level_of
 from pasta.engine.pool import KvPool
@@ -39,6 +39,7 @@ class CudaRequest(Request):
         self.topics: dict[Handle, int] = {}  # by thread that writes a topic: how many tokens that has so far
         self.script: Script | None = None  # what its threads choose, where a response is replayed
         self.level = level_of(params)  # what choosing its tokens takes
+        self.constrained = False  # whether some thread decodes under a mask
         self.index = index  # its row of the device's block tables; -1 once it is closed
         self.blocks_sent = 0  # how many of its blocks stand there
         self._words: list[bytes] = []  # by segment
@@ -65,8 +66,12 @@ class CudaRequest(Request):
         if self.script is None:
             return -1
         ids, index = self.script.get(handle.path, ()), handle.decided
-        handle.decided += 1
+        handle.decided = index + 1
         return ids[index] if index < len(ids) else -1
+
+    def draw(self, handle: Handle, position: int) -> float:
+        """The random number with which a thread chooses at a position."""
+        return uniform(self.params.seed, handle.path, position) if self.params.temperature > 0 else 0.0
 
     def words(self, start: int, end: int) -> list[bytes]:
         """For each of these tokens, the bit set of segments that it sees: `WORDS` words."""
