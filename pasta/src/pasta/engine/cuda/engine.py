@@ -381,15 +381,18 @@ class CudaEngine(NativeEngine):
         for request in self._flights[0].requests:
             if request.followers:  # of threads that put nothing
                 wrong += [follower for follower in request.followers.values() if follower.token >= 0]
+        slots: list[int] = []
         for follower in wrong:
             request = cuda_request(follower.handle)
             if request.index < 0:
                 continue
             request.followers.pop(follower.handle, None)
             request.segments[follower.place] = NOBODY
-            self.slot_segments[request.blocks.slots[follower.place]] = NOBODY
+            slots.append(request.blocks.slots[follower.place])
             if request.script is not None:
                 follower.handle.decided -= 1
+        if slots:
+            self.slot_segments[torch.tensor(slots).to(self.model.device, non_blocking=True)] = NOBODY
 
     @torch.inference_mode()
     def _move(self, origins: list[int], targets: list[int]) -> None:
