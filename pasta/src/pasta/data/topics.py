@@ -94,16 +94,28 @@ def topic_of(text: str) -> str:
 def clean(topic: str) -> str:
     """At most three words, without markup, quotes or punctuation at the ends; empty where nothing is left."""
     words: list[str] = []
-    for word in re.sub(r"[*_`#~|\"<>\\]", " ", topic).split():
+    bare = re.sub(r"\([^()]*\)", " ", topic)  # "Learning Management System (LMS)" needs no LMS
+    for word in re.sub(r"[*_`#~|\"<>\\]", " ", bare if bare.strip() else topic).split():
         kept = "".join(filter(is_topic_character, word)).strip(".,:;!?()[]{}'’‘“”-–—/ ")
         if kept:
             words.append(kept)
-    if len(words) > MAX_TOPIC_WORDS:  # drop the small words first: "the art of pizza making" is about art, pizza
-        telling = [word for word in words if word.casefold() not in STOPWORDS]
-        words = (telling if len(telling) > 1 else words)[:MAX_TOPIC_WORDS]
-        while len(words) > 1 and words[-1].casefold() in STOPWORDS:  # a topic that was cut does not end in "and"
-            words.pop()
-    return " ".join(words)
+    return " ".join(words if len(words) <= MAX_TOPIC_WORDS else _run(words))
+
+
+def _run(words: Sequence[str]) -> Sequence[str]:
+    """Of many words some that stand together, so that they read as words do: of "use plants for food" the last three.
+
+    They neither begin nor end with a small word, and tell the most; the last such, since titles end with what they
+    are about. Where one word tells alone, those before it stay with it: "be clear".
+    """
+    small = [word.casefold() in STOPWORDS for word in words]
+    ends = [index for index, is_small in enumerate(small) if not is_small]
+    if len(ends) < 2:
+        end = ends[0] + 1 if ends else MAX_TOPIC_WORDS
+        return words[max(0, end - MAX_TOPIC_WORDS) : end]
+    runs = [(start, end) for start in ends for end in ends if 0 <= end - start < MAX_TOPIC_WORDS]
+    start, end = max(runs, key=lambda run: (small[run[0] : run[1] + 1].count(False), run[0]))
+    return words[start : end + 1]
 
 
 def title_of(text: str) -> str:
