@@ -110,7 +110,9 @@ def speed(inside: Inside, responses: int) -> dict[str, Any]:
     }
 
 
-def step_ms(inside: Inside, threads: int, context: int = 1000, turns: int = 3) -> dict[str, float]:
+def step_ms(
+    inside: Inside, threads: int, *, context: int = 1000, length: int = 150, turns: int = 3
+) -> dict[str, float]:
     """A step of so many threads of one answer: the median over vLLM's steps in which all of them were live."""
     tags, draw = inside.engine.vocabulary.tags, random.Random(0)
     assert tags is not None
@@ -120,8 +122,8 @@ def step_ms(inside: Inside, threads: int, context: int = 1000, turns: int = 3) -
 
     items: list[Item] = []
     for _ in range(threads - 1):
-        items += [tags.promise, *text(1), tags.of_tens(10), Block((tags.open, *text(150 + 3 * threads), tags.close))]
-    items += text(200)
+        items += [tags.promise, *text(1), tags.of_tens(10), Block((tags.open, *text(length + 3 * threads), tags.close))]
+    items += text(length + 50)
     prompt = text(context)
     inside.play(prompt, items)  # compiles and captures
     gaps = []
@@ -158,9 +160,9 @@ def user_prompts() -> list[str]:
     return list(itertools.islice(itertools.cycle(PROMPTS), USERS))
 
 
-def user_turn(inside: Inside) -> dict[str, Any]:
+def user_turn(inside: Inside, max_tokens: int = 256) -> dict[str, Any]:
     """So many answers at once, every fourth without threads, until all their texts are there."""
-    params = [SamplingParams(max_tokens=256, sequential=user % 4 == 3) for user in range(USERS)]
+    params = [SamplingParams(max_tokens=max_tokens, sequential=user % 4 == 3) for user in range(USERS)]
     begun = time.perf_counter()
     requests = [make_request(inside.engine, *asked) for asked in zip(user_prompts(), params, strict=True)]
     answers = run(inside.engine, requests)
@@ -186,9 +188,11 @@ class Stock:
         self.vocabulary = read_vocabulary(folder)
         self.draw = random.Random(1)
 
-    def step_ms(self, width: int, turns: int = 5) -> float:
+    def step_ms(self, width: int, *, context: int = 1000, tokens: int = 128, turns: int = 5) -> float:
         """A step of as many requests as there are threads."""
-        runs = [(self._seconds(width, 1000, 128) - self._seconds(width, 1000, 8)) / 120 for _ in range(turns)]
+        lengths = (tokens, 8)
+        times = [[self._seconds(width, context, length) for length in lengths] for _ in range(turns)]
+        runs = [(long - short) / (tokens - 8) for long, short in times]
         return round(1e3 * statistics.median(runs), 3)
 
     def _seconds(self, width: int, context: int, tokens: int) -> float:
