@@ -18,7 +18,7 @@ from typing import Any
 
 from pasta.bench.machine import describe
 from pasta.bench.remote import compare
-from pasta.engine.connect import connect
+from pasta.engine.connect import connect_engine
 from pasta.engine.load import load_engine
 
 
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    remote = connect(options.url, options.model)
+    remote = connect_engine(options.url, options.model)
     report = compare(remote, load_engine(options.model, dtype=options.dtype), tell=show)
     print("total", json.dumps(report["total"]))
     if options.json:

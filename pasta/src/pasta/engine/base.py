@@ -77,6 +77,7 @@ class Engine(Protocol):
     row_cost: float | None  # what one token more in a step adds to a step of one token; None: it checks no drafts
     drafts: bool  # whether drafts pay here, for whoever does not say
     masks: bool  # whether it chooses under the masks of constraints; else its server is told what they ask for
+    grammars: bool  # whether that server takes grammars, in which a value may end; else it is told schemas
     runner: Any  # of the requests that share it; None until the first, and whoever drives it sets it
 
     @property

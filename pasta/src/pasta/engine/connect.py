@@ -8,13 +8,15 @@ from typing import Any
 
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
-from pasta.core.tree import require_tags
 from pasta.core.vocabulary import SYNC
 from pasta.engine.exported import HINT_MODEL, read_json, read_positions, read_vocabulary
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client, Refused, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
 from pasta.models import hub
+
+GRAMMAR = 'start: value ","?\nvalue: %json {"type": "integer"}\n'
+WORD = "Hello"  # to try a server with, whose model knows no tags
 
 
 def connect_engine(url: str, model: str | None = None, *, key: str = "", context: int | None = None) -> RemoteEngine:
@@ -30,7 +32,7 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
     try:
         served = find_served(client, model)
         folder = find_folder(served, model)
-        vocabulary = read_vocabulary(folder)
+        vocabulary = read_vocabulary(folder, tagged=False)
         known = served.get("max_model_len") or read_json(folder / "config.json").get("max_position_embeddings") or 2048
         engine = RemoteEngine(
             client,
@@ -42,6 +44,7 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
         )
         check(engine)
         engine.penalises = knows_penalty(engine)
+        engine.grammars = knows_grammars(engine)
     except PastaError:
         client.shut_down()
         raise
@@ -75,12 +78,15 @@ def find_folder(served: dict[str, Any], model: str | None) -> Path:
 
 
 def check(engine: RemoteEngine) -> None:
-    """Whether the server's model has these tags, and returns tokens as numbers."""
-    tags = require_tags(engine.vocabulary)
-    spelled = engine.client.get("/tokenize", {"prompt": SYNC, "add_special_tokens": False})
-    if isinstance(spelled, dict) and spelled.get("tokens") not in (None, [tags.sync]):
-        raise ServerError(f"the server's model does not know the tags of {engine.name}", HINT_MODEL)
-    thread = engine.open([tags.open, tags.close], Expect.TEXT, SamplingParams())
+    """Whether the server's model has these tokens, tags included where there are any, and returns them as numbers."""
+    tags = engine.vocabulary.tags
+    word = SYNC if tags is not None else WORD
+    tokens = engine.vocabulary.tokenizer(word, add_special_tokens=False)["input_ids"]
+    spelled = engine.client.get("/tokenize", {"prompt": word, "add_special_tokens": False})
+    if isinstance(spelled, dict) and spelled.get("tokens") not in (None, tokens):
+        what = "tags" if tags is not None else "tokens"
+        raise ServerError(f"the server's model does not know the {what} of {engine.name}", HINT_MODEL)
+    thread = engine.open(short_prompt(engine), Expect.TEXT, SamplingParams())
     try:
         begun = time.monotonic()
         while not (answer := engine.step()):
@@ -94,10 +100,28 @@ def check(engine: RemoteEngine) -> None:
 
 def knows_penalty(engine: RemoteEngine) -> bool:
     """Whether the server knows `repetition_penalty`: then it refuses this one. Else it passes over what it reads."""
-    prompt = [require_tags(engine.vocabulary).open]
-    body = {"model": engine.model, "prompt": prompt, "max_tokens": 1, "repetition_penalty": -1.0}
+    body = {"model": engine.model, "prompt": short_prompt(engine), "max_tokens": 1, "repetition_penalty": -1.0}
     try:
         engine.client.get("/v1/completions", body)
     except Refused:
         return True
     return False
+
+
+def knows_grammars(engine: RemoteEngine) -> bool:
+    """Whether the server takes grammars as `llguidance` reads them: then it refuses one that means nothing."""
+    body = {"model": engine.model, "prompt": short_prompt(engine), "max_tokens": 1, "temperature": 0.0}
+    try:
+        engine.client.get("/v1/completions", {**body, "structured_outputs": {"grammar": GRAMMAR}})
+    except (Refused, ServerError):
+        return False
+    try:
+        engine.client.get("/v1/completions", {**body, "structured_outputs": {"grammar": "start: nothing"}})
+    except Refused:
+        return True
+    return False
+
+
+def short_prompt(engine: RemoteEngine) -> list[int]:
+    tags = engine.vocabulary.tags
+    return [tags.open, tags.close] if tags is not None else engine.vocabulary.encode(WORD)

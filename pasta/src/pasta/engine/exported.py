@@ -14,12 +14,13 @@ from pasta.models.checkpoint import quiet, read_tokenizer
 HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
 
 
-def read_vocabulary(folder: Path) -> Vocabulary:
+def read_vocabulary(folder: Path, *, tagged: bool = True) -> Vocabulary:
+    """`tagged`: the model must know the tags; else any will do."""
     with quiet():
         tokenizer = read_tokenizer(folder)
     ends = read_json(folder / "generation_config.json").get("eos_token_id")
     vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
-    if vocabulary.tags is None:
+    if tagged and vocabulary.tags is None:
         raise PastaError(f"the tokenizer in {folder} has no PASTA tags", HINT_MODEL)
     return vocabulary
 

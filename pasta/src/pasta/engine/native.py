@@ -45,6 +45,7 @@ class NativeEngine:
     row_cost: float | None = 0.25
     drafts = False
     masks = True
+    grammars = False
     prompt_rows = 0  # of a step that a prompt may run in, where it could also run before it; 0: it never does
     coarse = False  # whether weights were rounded: it is then not quite the model
 

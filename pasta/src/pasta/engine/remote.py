@@ -77,6 +77,7 @@ class RemoteEngine:
     row_cost: float | None = None
     drafts = False
     masks = False
+    grammars = False  # `connect` asks the server
     max_requests = UNLIMITED
     max_segments = UNLIMITED
     pool = Elsewhere()

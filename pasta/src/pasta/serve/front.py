@@ -28,7 +28,7 @@ from pasta.serve.messages import Message
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
 from pasta.serve.settings import Settings
 from pasta.serve.shape import check_shape
-from pasta.structured.request import make_program
+from pasta.structured.request import handed_by, make_program
 
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=BaseModel)
@@ -229,7 +229,7 @@ class Front:
     def _program_maker(self, body: ChatBody | ResponsesBody) -> MakeProgram:
         """Compiles schemas. The grammars are the engine's own, which the worker asks too, and take a moment to make."""
         vocabulary, mode = self.engine.vocabulary, body.extension.mode or "parallel"
-        handed = not self.engine.masks
+        handed = handed_by(self.engine)
         return lambda schema, lead: make_program(vocabulary, schema, mode=mode, lead=lead, handed=handed)
 
     def _biases(self, body: Options) -> list[tuple[int, float]]:

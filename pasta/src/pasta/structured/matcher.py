@@ -145,10 +145,17 @@ class Grammars:
         """A matcher of `{`, with whatever comes behind it, or of `null`."""
         return self._compile(f'start: {_spelled(lead)}(object | "null" tail?)\nobject: /\\{{(.|\\n)*/\n{TAIL}\n')
 
-    def hand(self, schema: Schema) -> Handed:
-        """A matcher of a value that the model's server holds to its schema, with whatever space it likes."""
+    def hand(self, schema: Schema, how: str) -> Handed:
+        """A matcher of a value that the model's server holds to its `grammar`, or to its `json` schema alone.
+
+        With whatever space it likes within. Told a schema, it lets nothing end a number but the end of the text.
+        """
         schema = schema if isinstance(schema, Mapping) else {}
-        found = self._compile(f"start: SPACE value SPACE\nvalue: %json {json.dumps(schema)}\nSPACE: /[ \\n\\t]*/\n")
+        value = f"value: %json {json.dumps(schema)}\n"
+        if how == "grammar":
+            lark = f"start: SPACE value tail?\n{value}SPACE: / ?/\n{TAIL}\n"
+            return Handed(self._compile(lark)._inner, {"grammar": lark})
+        found = self._compile(f"start: SPACE value SPACE\n{value}SPACE: /[ \\n\\t]*/\n")
         return Handed(found._inner, {"json": schema})
 
     def hand_gate(self) -> Handed:

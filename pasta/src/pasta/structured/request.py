@@ -72,9 +72,14 @@ def make_structured_request(
     if request.params.stop or request.params.stop_token_ids:
         raise UsageError("a schema ends its answer by itself: stop and stop_token_ids cannot be had with one")
     lead = engine.vocabulary.lead(request.prompt)
-    handed = not engine.masks
+    handed = handed_by(engine)
     made = make_program(engine.vocabulary, schema, mode=mode, after=after, arrays=arrays, lead=lead, handed=handed)
     return replace(request, program=made)
+
+
+def handed_by(engine: Engine) -> str:
+    """What an engine tells its model's server of a value: its `grammar`, or its `json` schema; or nothing."""
+    return "" if engine.masks else "grammar" if engine.grammars else "json"
 
 
 def make_program(
@@ -85,11 +90,11 @@ def make_program(
     after: After | None = None,
     arrays: str = "sequential",
     lead: str = "",
-    handed: bool = False,
+    handed: str = "",
 ) -> Extraction:
     """What a request's `program` is; `lead` is the vocabulary's own, for the prompt. It runs in any thread.
 
-    `handed`: the schemas of values go to the model's server (`Engine.masks`).
+    `handed`: what of a value goes to the model's server: see `handed_by`.
     `SchemaError` names what cannot be enforced, and where.
     """
     grammars = Grammars.of(vocabulary)
@@ -109,7 +114,7 @@ def make_program(
     return found
 
 
-def program(plan: Plan, grammars: Grammars, lead: str = "", handed: bool = False) -> Extraction:
+def program(plan: Plan, grammars: Grammars, lead: str = "", handed: str = "") -> Extraction:
     """The same of a plan."""
     matchers = tuple(_matcher(value, grammars, lead, handed) for value in plan.values)
     known = {}
@@ -121,13 +126,13 @@ def program(plan: Plan, grammars: Grammars, lead: str = "", handed: bool = False
     return Extraction(plan, grammars, lead, matchers, known)
 
 
-def _matcher(value: Value, grammars: Grammars, lead: str, handed: bool) -> Matcher | None:
+def _matcher(value: Value, grammars: Grammars, lead: str, handed: str) -> Matcher | None:
     if value.kind is Kind.KNOWN:
         return None
     before = value.lead if value.pointer else lead
     matcher: Matcher
     if handed:
-        matcher = grammars.hand_gate() if value.kind is Kind.GATE else grammars.hand(value.schema)
+        matcher = grammars.hand_gate() if value.kind is Kind.GATE else grammars.hand(value.schema, handed)
     else:
         matcher = grammars.gate(before) if value.kind is Kind.GATE else grammars.compile(value.schema, before)
     if matcher.error:

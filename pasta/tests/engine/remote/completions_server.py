@@ -153,6 +153,11 @@ class Handler(BaseHTTPRequestHandler):
             return self._reply(400, {"error": {"message": f"Token id {max(body['prompt'])} is out of vocabulary"}})
         if body.get("repetition_penalty", 1.0) <= 0 and "no-penalty" not in self.server.quirks:
             return self._reply(400, {"error": {"message": "repetition_penalty must be greater than zero"}})
+        grammar = body.get("structured_outputs", {}).get("grammar")
+        if grammar is not None and "no-schemas" not in self.server.quirks:
+            matcher = matcher_of({"grammar": grammar}, self.server.vocabulary)
+            if "no-grammars" in self.server.quirks or matcher.get_error():
+                return self._reply(400, {"error": {"message": "grammar error"}})
         if not body.get("stream"):
             choice: dict[str, Any] = {"text": "…", "finish_reason": "length"}
             if "logprobs" in body and "no-logprobs" not in self.server.quirks:
@@ -214,7 +219,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def matcher_of(asked: dict[str, Any], vocabulary: Vocabulary) -> LLMatcher:
-    """What vLLM makes of `structured_outputs`: the whole completion is a value of the schema, or one of the choices."""
+    """What vLLM makes of `structured_outputs`: a completion of the grammar or the schema, or a choice."""
+    if "grammar" in asked:
+        return LLMatcher(Grammars.of(vocabulary)._tokenizer, LLMatcher.grammar_from_lark(asked["grammar"]), log_level=0)
     schema = asked.get("json")
     choices = " | ".join(json.dumps(each) for each in asked.get("choice", ()))
     value = f"%json {json.dumps(schema)}" if schema is not None else f"({choices})"

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from remote_support import ROWS, native_of, served
 
+import pasta
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate
 from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote_client import ServerError
-from pasta.errors import PastaError, UnknownModel, UsageError
+from pasta.errors import UnknownModel, UsageError
 from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
 
@@ -43,7 +44,7 @@ def test_a_server_that_does_not_say_why_it_stopped(native: NativeEngine, folder:
 
 
 def test_another_model(native: NativeEngine, folder: str, tmp_path: Path) -> None:
-    """Neither one whose tags are other tokens, nor one that has none, nor one that is not here."""
+    """Neither one whose tokens are others, with tags or without, nor one that is not here."""
     other = Vocabulary(byte_tokenizer())
     other.tokenizer.add_tokens(["<x>"])
     other.add_tags()
@@ -51,12 +52,20 @@ def test_another_model(native: NativeEngine, folder: str, tmp_path: Path) -> Non
     (tmp_path / "config.json").write_text("{}")
     plainly = tmp_path / "plain"
     byte_tokenizer().save_pretrained(plainly)
+    strange = byte_tokenizer()
+    strange.add_tokens(["Hello"])
+    strange.save_pretrained(tmp_path / "strange")
+    (tmp_path / "strange" / "config.json").write_text("{}")
     (plainly / "config.json").write_text("{}")
     with served(native, folder) as server:
         with pytest.raises(ServerError, match="does not know the tags"):
             connect(server.url, str(tmp_path))
-        with pytest.raises(PastaError, match="has no PASTA tags"):
-            connect(server.url, str(plainly))
+        with pytest.raises(ServerError, match="does not know the tokens"):
+            connect(server.url, str(tmp_path / "strange"))
+        untuned = connect(server.url, str(plainly))  # which knows no tags: for text, and for objects by schema
+        assert untuned.vocabulary.tags is None
+        assert isinstance(pasta.extract(untuned, "How many?", {"type": "integer", "maximum": 9}, max_tokens=50), int)
+        untuned.client.shut_down()
         server.root = "/somewhere/else"
         with pytest.raises(UnknownModel, match="tokenizer of /somewhere/else is not here"):
             connect(server.url)

@@ -55,7 +55,7 @@ def test_a_value_is_one_request_with_its_own_schema(remote: RemoteEngine, server
     value = pasta.extract(remote, "An order, please.", SCHEMA, max_tokens=300)
     asked = [seen.body["structured_outputs"] for seen in server.seen]
     assert len(asked) == 7  # the constant is not asked for
-    assert {"json": {"enum": ["small", "large"]}} in asked
+    assert sum('"enum": ["small", "large"]' in each["grammar"] for each in asked if "grammar" in each) == 1
     texts = [remote.vocabulary.decode(seen.body["prompt"]) for seen in server.seen]
     assert sum(text.endswith('{"place": {"city":') for text in texts) == 1
     server.seen.clear()
@@ -74,6 +74,26 @@ def test_what_waits_sees(remote: RemoteEngine, server: CompletionsServer) -> Non
 def test_a_root_that_is_no_object(remote: RemoteEngine) -> None:
     assert pasta.extract(remote, "A mouse.", {"enum": ["small", "large"]}) in ("small", "large")
     assert isinstance(pasta.extract(remote, "How many?", {"type": "integer", "minimum": 0, "maximum": 500}), int)
+
+
+def test_a_server_that_takes_schemas_alone(native: NativeEngine, folder: str) -> None:
+    with served(native, folder, "no-grammars") as server:
+        engine = connect(server.url)
+        assert not engine.grammars
+        validate(pasta.extract(engine, "An order, please.", SCHEMA, max_tokens=300), SCHEMA)
+        asked = [seen.body["structured_outputs"] for seen in server.seen if "structured_outputs" in seen.body]
+        assert {"json": {"enum": ["small", "large"]}} in asked and not any("grammar" in each for each in asked)
+        engine.client.shut_down()
+
+
+def test_a_number_may_end_as_json_goes_on(remote: RemoteEngine, server: CompletionsServer) -> None:
+    """And not only by the end of the text, which a model in the middle of an object does not want."""
+    ends = set()
+    for seed in range(12):
+        value = pasta.extract(remote, "How many?", {"type": "integer"}, temperature=1.0, seed=seed, max_tokens=200)
+        assert isinstance(value, int)
+        ends.add(server.seen[-1].tokens[-1])
+    assert ends - remote.vocabulary.eos, "some ended otherwise"
 
 
 def test_a_server_that_knows_no_schemas(native: NativeEngine, folder: str) -> None:

@@ -83,6 +83,7 @@ class VllmEngine:
     lockstep = False  # the workers' interpreters give the turns
     row_cost: float | None = None
     masks = True
+    grammars = False
     drafts = False
     max_requests = UNLIMITED
     max_segments = 32 * WORDS - 1  # one is nobody's
