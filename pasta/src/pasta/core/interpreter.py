@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Suspend, Wait
 from pasta.core.cut import close, drop_from, trim
 from pasta.core.grammar import Expect, Grammar
+from pasta.core.merged import merged, written_anew
 from pasta.core.positions import Positions
 from pasta.core.reading import above, expected_to_be_read
 from pasta.core.thread import DECODES, WANTS_TURN, Limits, Status, Thread
-from pasta.core.tree import Block, Item, Tree, flatten
+from pasta.core.tree import Tree
 from pasta.lang import MAX_DEPTH
 
 RUNNING = Status.RUNNING  # each token asks, and a member of an enumeration is looked up slowly
@@ -156,36 +157,17 @@ class Interpreter:
 
     def tree(self, thread_id: int = MAIN) -> Tree:
         """The merged response so far: each block right after its promise."""
-        thread = self.threads[thread_id]
-        items: list[Item] = []
-        for index, token in enumerate(thread.tokens):
-            items.append(token)
-            if index in thread.blocks:
-                items.append(Block(self.tree(thread.blocks[index])))
-        return tuple(items)
+        return merged(self.threads, thread_id)
 
     def settled(self, thread_id: int) -> Anew | None:
         """Layout `stitched`: what the thread's next sync writes anew, up to the first child that is not done."""
-        thread = self.threads[thread_id]
-        if not (self.positions.stitched and thread.open):
-            return None
-        first = next(index for index, child in thread.blocks.items() if child == thread.open[0])
-        tokens: list[int] = []
-        for index in range(first, len(thread.tokens)):
-            if index > first:
-                tokens.append(thread.tokens[index])
-            child = thread.blocks.get(index)
-            if child is None:
-                continue
-            if self.threads[child].status is not Status.DONE:
-                break
-            tokens += flatten(self.tree(child))
-        return Anew(thread.positions[first] + 1, tuple(tokens))
+        return written_anew(self.threads, thread_id) if self.positions.stitched else None
 
     # -- what a token does ----------------------------------------------------------------------------
 
     def _take(self, thread: Thread, token: int, out: list[Command]) -> None:
-        self._check_legal(thread, token)
+        if not thread.may_take(token, self.tags, self.eos):
+            raise ValueError(f"token {token} cannot come here in thread {thread.id}")
         self.sampled += 1
         thread.sampled += 1
         tags = self.tags
@@ -206,22 +188,6 @@ class Interpreter:
             self._pause(thread, out)  # the tag is withheld, so that its own key sees the children's
         else:
             self._promise(thread, token, out)
-
-    def _check_legal(self, thread: Thread, token: int) -> None:
-        """The grammar keeps a model from these; a script may still ask for them."""
-        tags = self.tags
-        is_tag = tags is not None and token in tags
-        if thread.promise is not None:
-            length = tags is not None and token in tags.length_of and len(thread.tokens) > thread.promise + 1
-            legal = length or not (is_tag or token in self.eos)
-        elif token in self.eos:
-            legal = thread.parent is None
-        elif is_tag and tags is not None:
-            legal = token in (tags.promise, tags.sync) or (token == tags.close and thread.parent is not None)
-        else:
-            legal = True
-        if not legal:
-            raise ValueError(f"token {token} cannot come here in thread {thread.id}")
 
     def _put(
         self,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from pasta.core.grammar import Expect
+from pasta.core.vocabulary import Tags
 
 _AFTER_CHILDREN = 1 << 60  # greater than the number of any promise
 
@@ -72,3 +73,15 @@ class Thread:
     def decodes(self) -> bool:
         """Whether the engine owes it a token."""
         return not self.held and (self.status is Status.RUNNING or self.status is Status.SUSPENDED)
+
+    def may_take(self, token: int, tags: Tags | None, eos: frozenset[int]) -> bool:
+        """Whether the token can come here. The grammar keeps a model from what cannot; a script may ask for it."""
+        is_tag = tags is not None and token in tags
+        if self.promise is not None:
+            length = tags is not None and token in tags.length_of and len(self.tokens) > self.promise + 1
+            return length or not (is_tag or token in eos)
+        if token in eos:
+            return self.parent is None
+        if tags is not None and is_tag:
+            return token in (tags.promise, tags.sync) or (token == tags.close and self.parent is not None)
+        return True
