@@ -72,7 +72,8 @@ class RequestState:
         self._told: Teller = TextTeller(self) if request.program is None else request.program.teller(self)
         self._drafter = _drafter(request, engine)
         self._deciding: list[Put] = []  # after which the next step decides
-        self._script = None if request.script is None else _play(request.script, min(engine.vocabulary.eos))
+        self._script = None if request.script is None else _plays(request.script, min(engine.vocabulary.eos))
+        self._playing: list[Iterator[int]] = []  # by thread
 
     @property
     def finished(self) -> bool:
@@ -206,7 +207,9 @@ class RequestState:
     def _feed_script(self, thread: int, _: int) -> Sequence[Command]:
         assert self._script is not None
         try:
-            return self.interpreter.feed(thread, next(self._script[self.interpreter.threads[thread].path]))
+            while thread >= len(self._playing):
+                self._playing.append(iter(self._script[self.interpreter.threads[len(self._playing)].path]))
+            return self.interpreter.feed(thread, next(self._playing[thread]))
         except (KeyError, StopIteration, ValueError) as error:
             self.error = UsageError(f"the script cannot be played: {error}", "pass a merged, well-formed response")
             return ()
@@ -280,10 +283,6 @@ def _slots(commands: Sequence[Command]) -> int:
     return slots
 
 
-def _play(script: Tree, end: int) -> dict[tuple[int, ...], Iterator[int]]:
-    """What each thread of a script decodes: all of it, but a child's `<async>`, which the interpreter puts."""
-    return {path: iter(ids) for path, ids in _plays(script, end).items()}
-
-
 def _plays(script: Tree, end: int) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """What each thread of a script decodes: all of it, but a child's `<async>`, which the interpreter puts."""
     return {path: tuple(ids[1:]) if path else (*ids, end) for path, ids in threads_of(script).items()}

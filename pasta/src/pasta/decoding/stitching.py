@@ -29,8 +29,8 @@ class Stitcher:
         self._stop = tuple(stop)
         self._hold = max((len(text) for text in stop), default=1) - 1
         self._threads = threads
-        self._octets, self._tags = vocabulary.octets, vocabulary.tags
-        self._tag_ids = frozenset[int]() if self._tags is None else self._tags.all
+        self._octets, tags = vocabulary.octets, vocabulary.tags
+        self._tag_ids, self._promise = (tags.all, tags.promise) if tags is not None else (frozenset[int](), -1)
         self._reading = [(MAIN, 0)]  # the thread being read and those around it, and the token at which each stands
         self._in_topic = False
         self._run = Detokenizer(self._octets, lead)  # of text between tags
@@ -77,10 +77,15 @@ class Stitcher:
         while self._reading:
             number, index = self._reading[-1]
             thread = self._threads[number]
-            tokens, blocks, child = thread.tokens, thread.blocks, None
+            tokens, tags, child = thread.tokens, self._tag_ids, None
             while child is None and index < len(tokens):
-                out.append(self._read(tokens[index]))
-                child = blocks.get(index)
+                token = tokens[index]
+                if token in tags:
+                    out.append(self._end_run())
+                    self._in_topic = token == self._promise
+                    child = thread.blocks.get(index)
+                elif not self._in_topic:
+                    out.append(self._run.push(token))
                 index += 1
             self._reading[-1] = (number, index)
             if child is not None:
@@ -91,13 +96,6 @@ class Stitcher:
             else:
                 break
         return "".join(out)
-
-    def _read(self, token: int) -> str:
-        if token in self._tag_ids:
-            assert self._tags is not None
-            self._in_topic = token == self._tags.promise
-            return self._end_run()
-        return "" if self._in_topic else self._run.push(token)
 
     def _end_run(self) -> str:
         text, self._run = self._run.flush(), Detokenizer(self._octets)

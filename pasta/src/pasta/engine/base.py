@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from pasta.core.constraint import Constraint
@@ -148,6 +149,11 @@ class Engine(Protocol):
 
 def uniform(seed: int, path: tuple[int, ...], position: int) -> float:
     """The random number of one draw: a function of the seed, the thread and the place, and of nothing else."""
-    key = f"{seed}/{'.'.join(map(str, path))}/{position}".encode()
+    key = b"%b/%d" % (_key(seed, path), position)
     number = int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big")
     return (number >> 3) / 2**53  # as many bits as a float holds exactly: 56 could round up to 1
+
+
+@lru_cache(maxsize=8192)
+def _key(seed: int, path: tuple[int, ...]) -> bytes:
+    return f"{seed}/{'.'.join(map(str, path))}".encode()

@@ -16,6 +16,8 @@ from pasta.core.segments import SegmentTable, Thread
 from pasta.engine.block_table import BlockTable
 from pasta.engine.pool import KvPool
 
+new = tuple.__new__  # makes a chunk in half the time that calling its class takes
+
 
 @dataclass(slots=True, eq=False)
 class Handle:
@@ -149,7 +151,7 @@ class Request:
                 rows = rows + [row for own in rows if own.handle in guesses for row in self._draft(own, guesses)]
                 end = len(self.tokens)
             self.ran = end
-            return Chunk(self, start, end, rows)
+            return new(Chunk, (self, start, end, rows))
         self.guesses = {}
         count = sum(row.place - start - index <= backlog for index, row in enumerate(rows))
         self.ran, self.deciding = start + backlog + count, rows[count:]

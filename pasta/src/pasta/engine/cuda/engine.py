@@ -207,7 +207,7 @@ class CudaEngine(NativeEngine):
 
     def _shares(self, requests: list[Request]) -> list[int]:
         """Prompts have a chunk to themselves; the backlog of requests that are computed again runs in the graph."""
-        backlogs = [request.backlog for request in requests]
+        backlogs = [len(request.tokens) - request.ran - len(request.deciding) for request in requests]
         if sum(backlogs) <= LEAST_BACKLOG:
             return backlogs
         prompts = [request.prompt_backlog for request in requests]
@@ -440,7 +440,7 @@ class CudaEngine(NativeEngine):
         forced = array("i", [-1]) * len(batch.tokens)
         for request, start, end, rows in chunks:
             assert isinstance(request, CudaRequest)
-            sees += request.words(start, end)
+            sees.append(request.words(start, end))
             if request.script is not None:
                 shift = len(requests) - start
                 for row in rows:

@@ -91,7 +91,7 @@ class Plan:
         forced: array[int],
         padding_slot: int,
     ) -> bytes:
-        """The buffer's bytes; the lists have an entry for each row. Other rows write where nobody reads."""
+        """The buffer's bytes; `sees` may come in any parts. Rows that are left over write where nobody reads."""
         count = len(requests)
         if len(batch.rows) == count:
             states = array("i", [row.expect for row in batch.rows])

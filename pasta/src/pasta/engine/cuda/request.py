@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 from pasta.core.grammar import Expect
@@ -43,6 +44,7 @@ class CudaRequest(Request):
         self.index = index  # its row of the device's block tables; -1 once it is closed
         self.blocks_sent = 0  # how many of its blocks stand there
         self._words: list[bytes] = []  # by segment
+        self._ran = (array("i"), b"")  # the segments of the last step's rows, and their words
 
     def note(self, handle: Handle, expect: Expect) -> None:
         """What may come next in a thread."""
@@ -73,12 +75,16 @@ class CudaRequest(Request):
         """The random number with which a thread chooses at a position."""
         return uniform(self.params.seed, handle.path, position) if self.params.temperature > 0 else 0.0
 
-    def words(self, start: int, end: int) -> list[bytes]:
-        """For each of these tokens, the bit set of segments that it sees: `WORDS` words."""
-        words, sees = self._words, self.table.sees
-        if len(sees) > len(words):
-            words += [seen.to_bytes(4 * WORDS, "little") for seen in sees[len(words) :]]
-        return [words[segment] for segment in self.segments[start:end]]
+    def words(self, start: int, end: int) -> bytes:
+        """The bit sets of segments that these tokens see: `WORDS` words for each."""
+        before, words = self._ran
+        if (segments := self.segments[start:end]) != before:  # else the same threads go on, as in most steps
+            known, sees = self._words, self.table.sees
+            if len(sees) > len(known):
+                known += [seen.to_bytes(4 * WORDS, "little") for seen in sees[len(known) :]]
+            words = b"".join([known[segment] for segment in segments])
+            self._ran = (segments, words)
+        return words
 
 
 def split(chunks: Sequence[Chunk], rows: int) -> tuple[list[Chunk], list[Chunk]]:
