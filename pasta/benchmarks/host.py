@@ -23,6 +23,7 @@ import torch
 import transformers
 
 import pasta.engine.cuda.engine as cuda
+from pasta.bench.gpu import wide_response
 from pasta.bench.machine import describe
 from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import byte_tokenizer
@@ -150,12 +151,12 @@ def cases(engine: cuda.CudaEngine) -> dict[str, Load]:
     assert tags is not None
     answers = make_responses(64, tags, engine.vocabulary.encode(WORDS), seed=1)
     plain = [plain_tokens(tree, tags) for tree in answers]
-    wide = make_responses(4, tags, engine.vocabulary.encode(WORDS), seed=1, threads=(32, 32))
+    wide = wide_response(32, 300, tags, engine.vocabulary.encode(WORDS))
     return {
         "128 plain answers, replayed": Load(engine, 128, itertools.cycle(plain), plain=True),
         "128 answers that fork, replayed": Load(engine, 128, itertools.cycle(answers)),
         "32 answers that fork, replayed": Load(engine, 32, itertools.cycle(answers), max_threads=64),
-        "one answer of many threads, replayed": Load(engine, 1, itertools.cycle(wide), max_threads=64),
+        "one answer of 32 threads, replayed": Load(engine, 1, itertools.repeat(wide), max_threads=64),
         "128 answers, greedy": Load(engine, 128, None),
         "128 answers, sampled": Load(engine, 128, None, params=SamplingParams(temperature=0.7, top_p=0.9)),
     }

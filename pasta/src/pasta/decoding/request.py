@@ -106,7 +106,7 @@ class RequestState:
     def advance(self, decoded: Iterable[tuple[int, Decoded]]) -> None:
         """Takes what one step decoded, a token for each running thread."""
         record, interpreter = self.record, self.interpreter
-        feed = self._feed if self._script is None else self._feed_script
+        feed = interpreter.feed if self._script is None else self._feed_script
         fresh: list[Command] = []
         for thread, (_, token, logprobs) in decoded:
             if self.error is not None or interpreter.finish_reason is not None:
@@ -116,7 +116,10 @@ class RequestState:
                 break
             if logprobs is not None and record.logprobs is not None:
                 record.logprobs.setdefault(thread, []).append(logprobs)
-            fresh += feed(thread, token)
+            try:
+                fresh += feed(thread, token)
+            except PastaError as error:  # of this request alone
+                self.error = error
         self._journal += fresh
         self.growth += _slots(fresh)
         if self._drafter is not None:
@@ -192,27 +195,19 @@ class RequestState:
             if parent is not None and anew is not None:
                 self.engine.prefetch(self.handles[parent], anew.position, anew.tokens)
 
-    def _feed(self, thread: int, token: int) -> Sequence[Command]:
-        try:
-            return self.interpreter.feed(thread, token)
-        except PastaError as error:  # of this request alone
-            self.error = error
-            return ()
-
     def _left_to_play(self, script: Tree) -> dict[tuple[int, ...], tuple[int, ...]]:
         played = {thread.path: thread.sampled + len(thread.held) for thread in self.interpreter.threads}
         plays = _plays(script, min(self.engine.vocabulary.eos))
         return {path: ids[played.get(path, 0) :] for path, ids in plays.items()}
 
-    def _feed_script(self, thread: int, _: int) -> Sequence[Command]:
+    def _feed_script(self, thread: int, _: int) -> list[Command]:
         assert self._script is not None
         try:
             while thread >= len(self._playing):
                 self._playing.append(iter(self._script[self.interpreter.threads[len(self._playing)].path]))
             return self.interpreter.feed(thread, next(self._playing[thread]))
         except (KeyError, StopIteration, ValueError) as error:
-            self.error = UsageError(f"the script cannot be played: {error}", "pass a merged, well-formed response")
-            return ()
+            raise UsageError(f"the script cannot be played: {error}", "pass a merged, well-formed response") from None
 
     # -- for people -----------------------------------------------------------------------------------------
 

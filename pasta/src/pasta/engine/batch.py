@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
 def gather(chunks: Sequence[Chunk]) -> Batch:
     rows = list(chain.from_iterable([chunk.rows for chunk in chunks]))
-    slots = join(request.blocks.slots[start:end] for request, start, end, _ in chunks)
+    slots = join([request.blocks.slots[start:end] for request, start, end, _ in chunks])
     if len(rows) == len(slots):  # each decides, as in most steps: they know it all
         return Batch(
             array("i", [row.token for row in rows]),
@@ -41,10 +41,10 @@ def gather(chunks: Sequence[Chunk]) -> Batch:
         deciding += [first + row.place - start for row in decided]
         first += end - start
     return Batch(
-        join(request.tokens[start:end] for request, start, end, _ in chunks),
-        join(request.positions[start:end] for request, start, end, _ in chunks),
+        join([request.tokens[start:end] for request, start, end, _ in chunks]),
+        join([request.positions[start:end] for request, start, end, _ in chunks]),
         slots,
-        join(request.segments[start:end] for request, start, end, _ in chunks),
+        join([request.segments[start:end] for request, start, end, _ in chunks]),
         array("i", chain.from_iterable(range(start, end) for _, start, end, _ in chunks)),
         rows,
         deciding,

@@ -114,7 +114,10 @@ class Follower(Row):
             self.token != token
             or self.position != position
             or self.segment != segment
-            or (expect is not None and expect != state_after(self.expect, token, kinds))
+            # A token of no kind leaves a text's state as it was: most need no more.
+            or (
+                (kinds[token] or expect != self.expect) and expect not in (None, state_after(self.expect, token, kinds))
+            )
         ):
             return False
         self.wanted = expect
