@@ -66,8 +66,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-def run(folder: Path, environment: dict[str, str], ranks: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(HERE / "inside.py"), str(folder), str(ranks)]
+def run(folder: Path, environment: dict[str, str], ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(HERE / "inside.py"), str(folder), str(ranks), *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
@@ -99,3 +99,9 @@ def test_its_engine_ends_with_a_front_that_is_killed(folder: Path, environment: 
         assert any("EngineCore" in line for line in said), "it has no process of its own"
         front.kill()
         front.communicate(timeout=120)  # the pipe is closed once all are gone
+
+
+def test_a_front_whose_engine_is_killed_says_so(folder: Path, environment: dict[str, str]) -> None:
+    done = run(folder, environment, 1, "lose")
+    lost = [line for line in done.stdout.splitlines() if line.startswith("lost ")]
+    assert len(lost) == 2 and all("vLLM's engine has ended" in line for line in lost), done.stderr[-3000:]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shlex
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -43,6 +44,7 @@ class VllmCore:
             self.llm = LLMEngine.from_vllm_config(config, disable_log_stats=True)
         except RuntimeError as error:  # of its own process, which has said more
             raise PastaError(f"vLLM did not start: {error}", "see what it wrote before this") from error
+        tether.listen(self.llm.engine_core, EngineDeadError())
         self.max_model_len = int(self.llm.model_config.max_model_len)
 
     def add(self, request: str, prompt: Sequence[int], terms: str, cache_salt: str | None) -> None:
@@ -59,25 +61,31 @@ class VllmCore:
         )
         salt = cache_salt or uuid.uuid4().hex  # without one vLLM shares with everybody
         inputs: dict[str, Any] = {"prompt_token_ids": list(prompt), "cache_salt": salt}
-        self.llm.add_request(request, inputs, params)
+        with self._alive():
+            self.llm.add_request(request, inputs, params)
 
     def abort(self, request: str) -> None:
-        if not self._ended:
+        with contextlib.suppress(PastaError), self._alive():  # one that has ended has nothing to leave
             self.llm.abort_request([request])
 
     def step(self) -> list[Output]:
-        self.check()
-        try:
+        with self._alive():
             outputs = self.llm.step()
-        except self._dead:
-            self._ended = True
-            self.check()
-            raise
         return [Output(each.request_id, each.outputs[0].token_ids, each.finished) for each in outputs]
 
     def check(self) -> None:
-        if self._ended:
+        resources = getattr(self.llm.engine_core, "resources", None)  # of an engine in a process of its own
+        if self._ended or getattr(resources, "engine_dead", False):
             raise PastaError("vLLM's engine has ended", "see its log, and start the server again")
+
+    @contextlib.contextmanager
+    def _alive(self) -> Iterator[None]:
+        self.check()
+        try:
+            yield
+        except self._dead:
+            self._ended = True
+            self.check()
 
 
 def arguments(folder: Path, **options: Any) -> dict[str, Any]:
