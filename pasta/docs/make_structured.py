@@ -129,7 +129,15 @@ SCHEMAS = """## Schemas of the real world
 {schemas} schemas (guidance-ai/jsonschemabench) by `benchmarks/structured_schemas.py`, figures in
 `{file}`. The library takes {taken_by_library} of them whole; supported are {supported},
 of those that the library takes {supported_of_taken}.
-Every supported one was decoded by {who} and validated by `jsonschema`, formats included.
+Those were decoded by {who}
+and validated by `jsonschema`, formats included. An answer that the limit of {limit} tokens cut is no valid answer.
+"""
+
+CUT = """\
+The limit counts in reading order, so that one value which the model never ends takes what is left for those after it;
+drawn at temperature 1 that happens less than greedily, where a small model repeats itself. Such an answer says `length`,
+names the values that are missing, and `pasta.extract` raises: nothing is closed by force, since a made-up end would look
+like data.
 """
 
 WHO = {"random": "a random model of two layers, with the default model's tokens (quotes and brackets favoured by 6)"}
@@ -444,13 +452,19 @@ def schemas() -> Iterator[str]:
     for path in sorted(RESULTS.glob("structured-schemas-*.json")):
         found = json.loads(path.read_text("utf-8"))
         who = WHO.get(found["model"], f"`{found['model']}`")
-        yield SCHEMAS.format(**{**found, "file": f"benchmarks/results/{path.name}", "who": who})
+        limit = found.get("max_tokens", 800)
+        yield SCHEMAS.format(**{**found, "file": f"benchmarks/results/{path.name}", "who": who, "limit": limit})
         kinds = ("valid", "cut by the limit", "invalid", "exceptions", "threads")
-        rows = [[name, *(str(own.get(kind, 0)) for kind in kinds)] for name, own in found["decoded"].items()]
-        yield table(["decoded", *kinds], rows)
+        seen = {name: own.get("seen", found["supported"]) for name, own in found["decoded"].items()}
+        rows = [
+            [name, f"{seen[name]} of {found['supported']}", *(str(own.get(kind, 0)) for kind in kinds)]
+            for name, own in found["decoded"].items()
+        ]
+        yield table(["decoded", "schemas", *kinds], rows)
         wrong = dict.fromkeys(line for own in found["decoded"].values() for line in own["wrong"])
         yield from (f"- {line.partition(':')[0]}: `{line.partition(': ')[2][:160]}`" for line in wrong)
         yield "" if wrong else "No answer was invalid, and nothing raised.\n"
+    yield CUT
 
 
 def libraries() -> Iterator[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LOCK = threading.Lock()
 KNOWS = "it must know `structured_outputs`, as vLLM does"
-FEW = 8  # masks that one thread makes before others have woken up: 10 to 100 us each
+FEW = 32  # masks that one thread makes: 10 to 100 us each, and on a busy machine others wake up late
 MAX_KNOWN = 256  # grammars that are kept for the next request
 STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 TAIL = r"tail: TAIL" "\n" r'TAIL: /[,}\]\s][,}\]\s"{\[]*/'
