@@ -135,9 +135,9 @@ and validated by `jsonschema`, formats included. An answer that the limit of {li
 
 CUT = """\
 The limit counts in reading order, so that one value which the model never ends takes what is left for those after it;
-drawn at temperature 1 that happens less than greedily, where a small model repeats itself. Such an answer says `length`,
-names the values that are missing, and `pasta.extract` raises: nothing is closed by force, since a made-up end would look
-like data.
+drawn at temperature 1 that happens less than greedily, where a small model repeats itself. Such an answer says
+`length`, names the values that are missing, and `pasta.extract` raises: nothing is closed by force, since a made-up end
+would look like data.
 """
 
 WHO = {"random": "a random model of two layers, with the default model's tokens (quotes and brackets favoured by 6)"}
@@ -149,7 +149,7 @@ The steps would give it, but an object alone spent {fixed} ms beside them, the s
 - The prompt's own pass: {prompt} ms of the host's time to launch, much more than the GPU needs for it. In the same run
   prompts of up to 1,024 tokens were tried inside the captured step, beside the threads' keys (milliseconds of an
   object, in brackets sequential over parallel; mean of two rounds, slower on both sides than above since a profiler had
-  run in the process; `structured-phases-qwen15.json`; {same} of 8 objects the same, the other by rounding):
+  run in the process; `structured-phases-qwen15.json`; {same} objects the same, the other by rounding):
 
 {trial}
 
@@ -371,8 +371,8 @@ def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
     lines = []
     for name in ours["sets"]:
         pairs = []
-        for tokens in ("4", "1024"):
-            each = [statistics.fmean(phases["prompts_in_steps"][f"{name}, {mode}, {tokens}"]) for mode in MODES]
+        for where in ("before", "in"):
+            each = [statistics.fmean(phases["prompts_in_steps"][f"{name}, {mode}, {where}"]) for mode in MODES]
             pairs.append(f"{each[0]:.1f} / {each[1]:.1f} ({each[1] / each[0]:.1f})")
         lines.append([f"`{name}`", f"{ours['sets'][name]['prompt_tokens']:.0f}", *pairs])
     columns = ["set", "prompt tokens", "before the step: parallel / sequential", "in the step"]
@@ -386,7 +386,7 @@ def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
         "fixed": between(fixed, 0),
         "prompt": between([own["prompt's pass, host"][0] for own in parts.values()], 0),
         "masks": f"{parts['dates']['masks'][0]:.0f}",
-        "same": phases["same_answers"],
+        "same": " of ".join(map(str, phases["same_answers"])),
         "trial": "\n".join("  " + line for line in table(columns, lines).rstrip("\n").split("\n")),
     }
 
