@@ -291,7 +291,8 @@ def test_prompts_in_parts() -> None:
 
 def test_requests_that_are_computed_again() -> None:
     """Closed at any step and fed again beside the others: the same choices, in graphs of no more than 256 rows."""
-    from pasta.engine.cuda.engine import GRAPH_ROWS, CudaEngine
+    from pasta.engine.cuda.costs import GRAPH_ROWS
+    from pasta.engine.cuda.engine import CudaEngine
 
     class RecordedEngine(Recorded, CudaEngine):
         pass

@@ -5,14 +5,13 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from pasta.core.grammar import Expect
 from pasta.engine.batch import Batch
-from pasta.engine.request import Row
+from pasta.engine.request import Chunk, Row
 
 pytest.importorskip("triton")
 
@@ -44,11 +43,9 @@ def test_a_plan_is_read_as_it_was_written(rows: int, tiles: int) -> None:
 @pytest.mark.parametrize("group", [1, 3, 8])
 def test_every_step_has_one_of_the_prepared_shapes(group: int) -> None:
     """However its rows are shared out among requests; and no shape is prepared that no step has."""
-    from pasta.engine.cuda.captures import shapes_within
-    from pasta.engine.cuda.engine import CudaEngine
+    from pasta.engine.cuda.captures import shapes_within, tiled
     from pasta.engine.cuda.request import CudaRequest
 
-    engine = SimpleNamespace(decoder=SimpleNamespace(heads=4 * group, kv_heads=4))
     prepared, random, seen = list(shapes_within(64, group)), Random(group), set()
     for rows in range(1, 65):
         for requests in {1, 2, rows, *(random.randint(1, rows) for _ in range(8))}:
@@ -57,8 +54,8 @@ def test_every_step_has_one_of_the_prepared_shapes(group: int) -> None:
             for start, end in pairwise([0, *ends]):
                 request = object.__new__(CudaRequest)
                 request.index = 0
-                chunks.append((request, 0, end - start, None))
-            shape, _ = CudaEngine._shape(engine, chunks, rows)  # type: ignore[arg-type]
+                chunks.append(Chunk(request, 0, end - start, []))
+            shape, _ = tiled(chunks, rows, group)
             seen.add(shape)
     assert len(prepared) == len(set(prepared))
     assert seen == set(prepared)

@@ -138,6 +138,6 @@ def test_who_fits() -> None:
 
 
 def test_the_larger_the_model_the_fewer_rows() -> None:
-    from pasta.engine.cuda.engine import prompt_rows
+    from pasta.engine.cuda.costs import prompt_rows
 
     assert [prompt_rows(2 * weights) for weights in (10**6, 15 * 10**8, 3 * 10**9, 8 * 10**9)] == [1024, 1024, 512, 256]

@@ -1,22 +1,27 @@
-"""The captured steps of an engine: a graph for each shape that a step or a choice may have."""
+"""The captured steps of an engine: a graph for each shape that a step or a choice may have, and its launching."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 
 import torch
 
+from pasta.engine.batch import Batch
 from pasta.engine.cuda import kernels
 from pasta.engine.cuda.argmax import masked_argmax
 from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.following import Board
 from pasta.engine.cuda.fused import FusedDecoder
-from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph
+from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Ticket, Tile
 from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
-from pasta.engine.cuda.request import WORDS
-from pasta.engine.cuda.sampling import Parameters, Rows, Sampler, words_of
+from pasta.engine.cuda.request import WORDS, CudaRequest, cuda_request
+from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
 from pasta.engine.cuda.seen import SeenTokens
 from pasta.engine.pool import BLOCK_SIZE
+from pasta.engine.request import Chunk, Row
+
+new = tuple.__new__  # makes a tuple of a class in half the time that calling it takes
 
 
 class Captures:
@@ -39,11 +44,14 @@ class Captures:
         window: torch.Tensor | None,
         forbidden: torch.Tensor | None,  # tokens, by state of the grammar
         promise: int,  # the tag, or -1
+        spared: frozenset[int],  # by a penalty on repetition
     ):
         self.near: tuple[bool, ...] = ()  # by layer, whether it sees within the window alone; none: no layer does
         self._decoder, self._store, self._board, self._parameters = decoder, store, board, parameters
         self._slot_segments, self._slot_positions, self._block_tables = slot_segments, slot_positions, block_tables
         self._padding_slot, self._window, self._forbidden, self._promise = padding_slot, window, forbidden, promise
+        self._spared = spared
+        self._seen: SeenTokens | None = None  # made when a penalty is first asked for
         self._memory = torch.cuda.graph_pool_handle()
         self._steps: dict[Shape, StepGraph] = {}
         self._choices: dict[Choice, ChoiceGraph] = {}
@@ -67,12 +75,54 @@ class Captures:
             self._board.chosen.copy_(chosen)
         return graph
 
-    def choice(self, choice: Choice, logits: torch.Tensor, seen: SeenTokens | None) -> ChoiceGraph:
-        """The choice of one shape, from the logits that steps of so many rows leave."""
-        graph = self._choices.get(choice)
-        if graph is None:
-            graph = self._choices[choice] = self._capture_choice(choice, logits, seen if choice.penalised else None)
-        return graph
+    def launch(self, chunks: list[Chunk], batch: Batch) -> tuple[StepGraph, Ticket]:
+        """Starts the pass of a step."""
+        shape, tiles = tiled(chunks, len(batch.tokens), self._decoder.heads // self._decoder.kv_heads)
+        graph = self.step(shape)
+        sees: list[bytes] = []
+        requests: list[int] = []
+        forced = array("i", [-1]) * len(batch.tokens)
+        for chunk in chunks:
+            request, (_, start, end, rows) = cuda_request(chunk), chunk
+            sees.append(request.words(start, end))
+            if request.script is not None:
+                shift = len(requests) - start
+                for row in rows:
+                    forced[row.place + shift] = request.play(row.handle)
+            requests += [request.index] * (end - start)
+        graph.fill(batch, tiles, sees, requests, forced)
+        return graph, graph.launch()
+
+    def choose(self, graph: StepGraph, requests: list[CudaRequest], batch: Batch, likeliest: Ticket) -> Ticket | None:
+        """Chooses after the pass, for rows that want more than the likeliest token; None: outside a graph."""
+        rows = batch.rows
+        masked = any(request.constrained for request in requests)
+        level = max((request.level for request in requests), default=Level.GREEDY)
+        if masked:
+            level = max(level, Level.DRAW)
+        if level == Level.GREEDY:  # log probabilities alone were asked for
+            return likeliest
+        if level == Level.OUTSIDE:
+            return None
+        penalised = any(request.params.repetition_penalty != 1 for request in requests)
+        seen = self._remember(rows) if penalised else [-1] * len(rows)
+        if seen is None:
+            return None
+        choice = Choice(graph.logits.shape[0], level, penalised, masked)
+        chooser = self._choices.get(choice)
+        if chooser is None:
+            chooser = self._choices[choice] = self._capture_choice(choice, graph.logits)
+        owners = [cuda_request(row.handle) for row in rows]
+        draws = [own.draw(row.handle, row.position + 1) for own, row in zip(owners, rows, strict=True)]
+        chooser.fill(batch.deciding, rows, [own.index for own in owners], draws, seen)
+        return chooser.launch()
+
+    def _remember(self, rows: list[Row]) -> list[int] | None:
+        """Where it stands what each row has seen; None where so many rows have no room."""
+        if self._seen is None:
+            self._seen = SeenTokens(self._spared, self._decoder.head.shape[0], self._slot_segments.device)
+        self._seen.begin_step()
+        return self._seen.rows(rows)
 
     def _capture(self, shape: Shape) -> StepGraph:
         decoder, device = self._decoder, self._slot_segments.device
@@ -116,7 +166,8 @@ class Captures:
 
         return StepGraph(shape, run, chosen=chosen, logits=logits, padding_slot=self._padding_slot, memory=self._memory)
 
-    def _capture_choice(self, choice: Choice, logits: torch.Tensor, seen: SeenTokens | None) -> ChoiceGraph:
+    def _capture_choice(self, choice: Choice, logits: torch.Tensor) -> ChoiceGraph:
+        seen = self._seen if choice.penalised else None
         sampler = Sampler(
             self._parameters,
             forbidden=self._forbidden,
@@ -130,6 +181,23 @@ class Captures:
             sampler(logits, rows, choice.level, chosen)
 
         return ChoiceGraph(choice, choose, board=self._board, words=words_of(logits.shape[1]), memory=self._memory)
+
+
+def tiled(chunks: list[Chunk], rows: int, group: int) -> tuple[Shape, list[Tile]]:
+    """The shape that holds a step of so many rows, and its tiles; `group` query heads share a key."""
+    bucket = power_of_two(rows)
+    most = rows_in_a_tile(bucket, group)
+    tiles: list[Tile] = []
+    row = 0
+    for chunk in chunks:
+        index, end = cuda_request(chunk).index, chunk.end
+        after = row + end - chunk.start
+        if after - row <= most:
+            tiles.append(new(Tile, (row, after - row, index, end)))
+        else:
+            tiles += [Tile(first, min(most, after - first), index, end) for first in range(row, after, most)]
+        row = after
+    return Shape(bucket, power_of_two(len(tiles))), tiles
 
 
 def shapes_within(rows: int, group: int) -> Iterator[Shape]:

@@ -11,9 +11,7 @@ word of the host; one that forks or joins is told to the step after the next.
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
-from dataclasses import dataclass, field
 
 import torch
 from transformers import PreTrainedModel
@@ -25,16 +23,16 @@ from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, Script
 from pasta.engine.batch import Batch, gather, share
-from pasta.engine.cuda.captures import Captures, power_of_two, shapes_within
+from pasta.engine.cuda.captures import Captures, shapes_within
+from pasta.engine.cuda.costs import DRAFTED_S, GRAPH_ROWS, pays_to_follow, prompt_rows, step_seconds, weight_bytes
 from pasta.engine.cuda.families import FamilyDecoder
+from pasta.engine.cuda.flight import Flight
 from pasta.engine.cuda.following import Board, Follower, packed
 from pasta.engine.cuda.fused import FusedDecoder
-from pasta.engine.cuda.graph import Choice, Shape, StepGraph, Ticket, Tile
-from pasta.engine.cuda.kernels import rows_in_a_tile
+from pasta.engine.cuda.graph import StepGraph, Ticket
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
-from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, split
-from pasta.engine.cuda.sampling import Level, Parameters
-from pasta.engine.cuda.seen import SeenTokens
+from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, cuda_request, split
+from pasta.engine.cuda.sampling import Parameters
 from pasta.engine.fusing import is_other_family
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
@@ -47,40 +45,10 @@ from pasta.errors import UsageError
 
 MAX_REQUESTS = 4096
 MAX_BLOCKS = 2048  # of one request
-GRAPH_ROWS = 256  # of a step, unless more threads decide
-MAX_PROMPT_ROWS = 1024  # of a step that prompts run in: every size more is more graphs to capture
 LEAST_BACKLOG = 64  # of a step's rows, for tokens that decide nothing
-DRAFTED_S = 0.13e-3  # what a drafted token adds to a step, most of it the host's work
-LEAST_STEP_S = 0.8e-3  # that the smallest models take
-BANDWIDTH = 3.5e12  # bytes a second at which larger ones are read, about
-HOST_S = 0.04e-3  # what the host does in a step, about
-HOST_ROW_S = 0.02e-3  # and for each of its rows
-PASS_S = 8e-3  # what the host takes to launch the pass of a prompt, about
-OPERATIONS = 6e14  # a second, of products in 16 bits, about
 TOPIC_START = int(Expect.TOPIC_START)
-RISK = 0.1  # of a step: what it costs on the way that a fork comes a step later
 
 new = tuple.__new__  # makes a tuple of a class in half the time that calling it takes
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """A step that was launched and whose tokens were not read yet."""
-
-    prefills: list[Prefill]
-    chunks: list[Chunk]  # in the graph
-    requests: list[CudaRequest]  # of these
-    graph: StepGraph | None
-    batch: Batch | None  # what the graph runs
-    ticket: Ticket | None  # where the tokens are; None: they are chosen from the logits here
-    logprobs: bool  # whether some row asks for them
-    checking: list[Request]  # those with drafts in it
-    followers: list[Follower | None] = field(default_factory=list)  # by row: the one after it, in the next step
-
-    @property
-    def awaited(self) -> bool:
-        """Whether somebody may want its tokens: not all of its requests were closed."""
-        return bool(self.prefills) or any(request.index >= 0 for request in self.requests)
 
 
 class CudaEngine(NativeEngine):
@@ -103,8 +71,9 @@ class CudaEngine(NativeEngine):
     ):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
         device = model.device
-        self._step_s = max(LEAST_STEP_S, weight_bytes(model) / BANDWIDTH)
-        self.prompt_rows = prompt_rows(weight_bytes(model))
+        weights = weight_bytes(model)
+        self._step_s = step_seconds(weights)
+        self.prompt_rows = prompt_rows(weights)
         self.row_cost = DRAFTED_S / self._step_s
         self.coarse = eight_bits is not None
         self.decoder: FusedDecoder | FamilyDecoder
@@ -121,19 +90,18 @@ class CudaEngine(NativeEngine):
         self.slot_segments = torch.zeros(slots, dtype=torch.int32, device=device)
         self.slot_positions = None if self.reach is None else torch.zeros_like(self.slot_segments)
         self.block_tables = torch.zeros(MAX_REQUESTS, self.pool.blocks_each, dtype=torch.int32, device=device)
-        self._forbidden_bytes = None if self._forbidden is None else self._forbidden.to(torch.uint8)
-        self._promise = -1 if self.grammar is None else self.grammar.tags.promise
-        self._spared = vocabulary.eos | (vocabulary.tags.all if vocabulary.tags else frozenset())
+        forbidden = None if self._forbidden is None else self._forbidden.to(torch.uint8)
+        promise = -1 if self.grammar is None else self.grammar.tags.promise
+        spared = vocabulary.eos | (vocabulary.tags.all if vocabulary.tags else frozenset())
         self._prefiller = Prefiller(self.decoder, self.store, self.slot_segments)
         self._parameters = Parameters(MAX_REQUESTS, device)
-        self._seen: SeenTokens | None = None  # made when a penalty is first asked for
         self._window = None if self.reach is None else torch.zeros(1, dtype=torch.int32, device=device)
         self._free_indices = list(range(MAX_REQUESTS))
         self._board = Board(self.grammar, self.decoder.head.shape[0], device)
         self._captures = Captures(
             self.decoder, self.store, self._board, self._parameters,
             slot_segments=self.slot_segments, slot_positions=self.slot_positions, block_tables=self.block_tables,
-            padding_slot=self.padding_slot, window=self._window, forbidden=self._forbidden_bytes, promise=self._promise,
+            padding_slot=self.padding_slot, window=self._window, forbidden=forbidden, promise=promise, spared=spared,
         )  # fmt: skip
         if self.reach is not None:
             self.look_within(self.calls)
@@ -273,9 +241,9 @@ class CudaEngine(NativeEngine):
         ticket: Ticket | None = None
         logprobs = False
         if batch is not None:
-            graph, ticket = self._launch_graph(decoding, batch)
+            graph, ticket = self._captures.launch(decoding, batch)
             if any(request.needs_logits for request in requests):
-                ticket = self._launch_choice(graph, requests, batch, ticket)
+                ticket = self._captures.choose(graph, requests, batch, ticket)
                 logprobs = any(request.params.logprobs is not None for request in requests)
         checking, self._checking = self._checking, []
         self._flights.append(Flight(prefills, decoding, requests, graph, batch, ticket, logprobs, checking))
@@ -324,8 +292,7 @@ class CudaEngine(NativeEngine):
             return False
         if sum(request.backlog for request in self._waiting) > LEAST_BACKLOG:  # so that nothing is left for later
             return False
-        rows = flight.batch.rows
-        if HOST_S + HOST_ROW_S * len(rows) > RISK * self._step_s:
+        if pays_to_follow(len(flight.batch.rows), self._step_s):
             return True
         return not any(request.topics for request in flight.requests)
 
@@ -402,71 +369,6 @@ class CudaEngine(NativeEngine):
         if self.slot_positions is not None:
             self.slot_positions[target] = self.slot_positions[origin]
 
-    def _launch_choice(
-        self, graph: StepGraph, requests: list[CudaRequest], batch: Batch, likeliest: Ticket
-    ) -> Ticket | None:
-        """Chooses after the pass, for rows that want more than the likeliest token; None: outside a graph."""
-        rows = batch.rows
-        masked = any(request.constrained for request in requests)
-        level = max((request.level for request in requests), default=Level.GREEDY)
-        if masked:
-            level = max(level, Level.DRAW)
-        if level == Level.GREEDY:  # log probabilities alone were asked for
-            return likeliest
-        if level == Level.OUTSIDE:
-            return None
-        penalised = any(request.params.repetition_penalty != 1 for request in requests)
-        seen = self._remember(rows) if penalised else [-1] * len(rows)
-        if seen is None:
-            return None
-        choice = Choice(graph.logits.shape[0], level, penalised, masked)
-        chooser = self._captures.choice(choice, graph.logits, self._seen)
-        draws = [cuda_request(row.handle).draw(row.handle, row.position + 1) for row in rows]
-        chooser.fill(batch.deciding, rows, [cuda_request(row.handle).index for row in rows], draws, seen)
-        return chooser.launch()
-
-    def _remember(self, rows: list[Row]) -> list[int] | None:
-        """Where it stands what each row has seen; None where so many rows have no room."""
-        if self._seen is None:
-            self._seen = SeenTokens(self._spared, self.decoder.head.shape[0], self.model.device)
-        self._seen.begin_step()
-        return self._seen.rows(rows)
-
-    def _launch_graph(self, chunks: list[Chunk], batch: Batch) -> tuple[StepGraph, Ticket]:
-        shape, tiles = self._shape(chunks, len(batch.tokens))
-        graph = self._captures.step(shape)
-        sees: list[bytes] = []
-        requests: list[int] = []
-        forced = array("i", [-1]) * len(batch.tokens)
-        for request, start, end, rows in chunks:
-            assert isinstance(request, CudaRequest)
-            sees.append(request.words(start, end))
-            if request.script is not None:
-                shift = len(requests) - start
-                for row in rows:
-                    forced[row.place + shift] = request.play(row.handle)
-            requests += [request.index] * (end - start)
-        graph.fill(batch, tiles, sees, requests, forced)
-        return graph, graph.launch()
-
-    def _shape(self, chunks: list[Chunk], rows: int) -> tuple[Shape, list[Tile]]:
-        """The shape that holds this step, and its tiles."""
-        bucket = power_of_two(rows)
-        most = rows_in_a_tile(bucket, self.decoder.heads // self.decoder.kv_heads)
-        tiles: list[Tile] = []
-        row = 0
-        for request, start, end, _ in chunks:
-            assert isinstance(request, CudaRequest)
-            after = row + end - start
-            if after - row <= most:
-                tiles.append(new(Tile, (row, after - row, request.index, end)))
-            else:
-                tiles += [
-                    Tile(first, min(most, after - first), request.index, end) for first in range(row, after, most)
-                ]
-            row = after
-        return Shape(bucket, power_of_two(len(tiles))), tiles
-
     def _send_blocks(self, requests: list[CudaRequest]) -> None:
         """Brings the device's block tables up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
         if not requests:
@@ -480,22 +382,3 @@ class CudaEngine(NativeEngine):
         self.block_tables[indices, places] = blocks.int()
         for request in requests:
             request.blocks_sent = len(request.blocks.blocks)
-
-
-def cuda_request(owner: Handle | Chunk) -> CudaRequest:
-    request = owner.request
-    assert isinstance(request, CudaRequest)
-    return request
-
-
-def weight_bytes(model: PreTrainedModel) -> int:
-    return sum(weight.numel() * weight.element_size() for weight in model.parameters())
-
-
-def prompt_rows(weights: int) -> int:
-    """How many rows a step may have for a prompt to run in it: those are computed before a pass would be launched.
-
-    `weights` are bytes, of 16 bits each: as many operations a row.
-    """
-    rows = int(PASS_S * OPERATIONS / weights)
-    return min(MAX_PROMPT_ROWS, max(GRAPH_ROWS, 1 << rows.bit_length() >> 1))

@@ -116,3 +116,9 @@ def split(chunks: Sequence[Chunk], rows: int) -> tuple[list[Chunk], list[Chunk]]
 def in_prompt(chunk: Chunk) -> int:
     """How many of its tokens are the prompt's."""
     return min(chunk.end, chunk.request.prompt_length) - chunk.start
+
+
+def cuda_request(owner: Handle | Chunk) -> CudaRequest:
+    request = owner.request
+    assert isinstance(request, CudaRequest)
+    return request

@@ -1,0 +1,39 @@
+"""What steps take on a GPU and its host, about: enough to choose between two ways of doing the same."""
+
+from __future__ import annotations
+
+from transformers import PreTrainedModel
+
+GRAPH_ROWS = 256  # of a step, unless more threads decide
+MAX_PROMPT_ROWS = 1024  # of a step that prompts run in: every size more is more graphs to capture
+DRAFTED_S = 0.13e-3  # what a drafted token adds to a step, most of it the host's work
+LEAST_STEP_S = 0.8e-3  # that the smallest models take
+BANDWIDTH = 3.5e12  # bytes a second at which larger ones are read, about
+HOST_S = 0.04e-3  # what the host does in a step, about
+HOST_ROW_S = 0.02e-3  # and for each of its rows
+PASS_S = 8e-3  # what the host takes to launch the pass of a prompt, about
+OPERATIONS = 6e14  # a second, of products in 16 bits, about
+RISK = 0.1  # of a step: what it costs on the way that a fork comes a step later
+
+
+def weight_bytes(model: PreTrainedModel) -> int:
+    return sum(weight.numel() * weight.element_size() for weight in model.parameters())
+
+
+def step_seconds(weights: int) -> float:
+    """A step of one thread, by the bytes of the weights."""
+    return max(LEAST_STEP_S, weights / BANDWIDTH)
+
+
+def pays_to_follow(rows: int, step_s: float) -> bool:
+    """Whether the host's work on a step is more than what a fork loses that comes a step later."""
+    return HOST_S + HOST_ROW_S * rows > RISK * step_s
+
+
+def prompt_rows(weights: int) -> int:
+    """How many rows a step may have for a prompt to run in it: those are computed before a pass would be launched.
+
+    `weights` are bytes, of 16 bits each: as many operations a row.
+    """
+    rows = int(PASS_S * OPERATIONS / weights)
+    return min(MAX_PROMPT_ROWS, max(GRAPH_ROWS, 1 << rows.bit_length() >> 1))

@@ -1,0 +1,32 @@
+"""Steps that were launched and whose tokens were not read yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pasta.engine.batch import Batch
+from pasta.engine.cuda.following import Follower
+from pasta.engine.cuda.graph import StepGraph, Ticket
+from pasta.engine.cuda.prefill import Prefill
+from pasta.engine.cuda.request import CudaRequest
+from pasta.engine.request import Chunk, Request
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A step that was launched and whose tokens were not read yet."""
+
+    prefills: list[Prefill]
+    chunks: list[Chunk]  # in the graph
+    requests: list[CudaRequest]  # of these
+    graph: StepGraph | None
+    batch: Batch | None  # what the graph runs
+    ticket: Ticket | None  # where the tokens are; None: they are chosen from the logits here
+    logprobs: bool  # whether some row asks for them
+    checking: list[Request]  # those with drafts in it
+    followers: list[Follower | None] = field(default_factory=list)  # by row: the one after it, in the next step
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody may want its tokens: not all of its requests were closed."""
+        return bool(self.prefills) or any(request.index >= 0 for request in self.requests)
