@@ -6,8 +6,9 @@ one. A thread's text comes before its end. (The two that come with every token a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class TokenPut(NamedTuple):
@@ -78,32 +79,27 @@ class Finished:
 
 
 Event = TokenPut | TextWritten | Forked | Suspended | Waiting | Joined | Ended | Finished
-
-
-class Untold(Protocol):
-    """Events that are told when somebody asks: most who watch an answer want its text alone."""
-
-    def tell(self, output: StepOutput) -> None:
-        """Gives this output its events, and those before it theirs."""
+Events = tuple[Event, ...]
 
 
 class StepOutput:
     """What one step of the engine did for one request."""
 
-    __slots__ = ("seconds", "step", "text", "told")
+    __slots__ = ("_events", "seconds", "step", "text")
 
-    def __init__(self, step: int, seconds: float, events: tuple[Event, ...] | Untold, text: str):
+    def __init__(
+        self, step: int, seconds: float, events: tuple[Event, ...] | Callable[[], tuple[Event, ...]], text: str
+    ):
         self.step = step
         self.seconds = seconds  # since the request began
-        self.told = events
+        self._events = events  # or what makes them when somebody asks: most who watch an answer want its text alone
         self.text = text  # the answer's text that became ready, in reading order
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        if not isinstance(self.told, tuple):
-            self.told.tell(self)
-        assert isinstance(self.told, tuple)
-        return self.told
+    def events(self) -> Events:
+        if not isinstance(self._events, tuple):
+            self._events = self._events()
+        return self._events
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StepOutput) and self._fields == other._fields

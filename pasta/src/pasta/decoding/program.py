@@ -55,7 +55,8 @@ class Teller(Protocol):
     @property
     def stopped_text(self) -> str | None: ...
 
-    def report(self, commands: Sequence[Command]) -> StepOutput: ...
+    def report(self, state: Any, commands: Sequence[Command]) -> StepOutput:
+        """What the commands of a step of this `RequestState` are to whoever watches it."""
 
 
 class Program(Protocol):

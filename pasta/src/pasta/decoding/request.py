@@ -213,7 +213,7 @@ class RequestState:
 
     def report(self) -> StepOutput:
         """What the last step did. Nothing here holds the next step up."""
-        output = self._told.report(self._journal[self._reported :])
+        output = self._told.report(self, self._journal[self._reported :])
         self._reported = len(self._journal)
         self.record.outputs.append(output)
         return output

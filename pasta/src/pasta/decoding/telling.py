@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pasta.core.commands import Command, End, Finish, Fork, Join, Put, Suspend, Wait
@@ -13,6 +13,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.events import (
     Ended,
     Event,
+    Events,
     Finished,
     Forked,
     Joined,
@@ -31,7 +32,6 @@ class TextTeller:
     """Tells an answer's text as it becomes ready, and its events to whoever asks. The state is a `RequestState`."""
 
     def __init__(self, state: Any):
-        self._state = state
         self._vocabulary = state.engine.vocabulary
         self._stitcher = Stitcher(
             state.interpreter.threads,
@@ -46,30 +46,30 @@ class TextTeller:
         """The answer's text where a stop string cut it."""
         return self._stitcher.text if self._stitcher.stopped else None
 
-    def report(self, commands: Sequence[Command]) -> StepOutput:
-        state = self._state
+    def report(self, state: Any, commands: Sequence[Command]) -> StepOutput:
         reason = state.interpreter.finish_reason
-        text = self._stitcher.take() if reason is None else self._last(reason)
+        text = self._stitcher.take() if reason is None else self._last(state, reason)
         if self._stitcher.stopped and not state.finished:
             commands = [*commands, *state.stop("stop")]
-        output = StepOutput(state.record.steps - 1, state.record.seconds, self._events, text)
-        self._events.untold.append((output, commands))
-        return output
+        return StepOutput(state.record.steps - 1, state.record.seconds, self._events.add(commands), text)
 
-    def _last(self, reason: str) -> str:
+    def _last(self, state: Any, reason: str) -> str:
         """All that is left; where a limit cut the answer, threads may have written more than is read."""
-        interpreter = self._state.interpreter
-        if reason == "stop" and interpreter.whole:
+        if reason == "stop" and state.interpreter.whole:
             return self._stitcher.finish()
-        prompt = self._state.request.prompt
-        return self._stitcher.finish(text_of(interpreter.tree(), self._vocabulary, prompt, cut=True))
+        tree = state.interpreter.tree()
+        return self._stitcher.finish(text_of(tree, self._vocabulary, state.request.prompt, cut=True))
 
 
 class EventTeller:
-    """Turns commands into events, step by step; in any thread of control."""
+    """Turns commands into events, step by step; in any thread of control.
+
+    It does not know the outputs that ask it: an answer is let go with whoever held it, and no collector looks for it.
+    """
 
     def __init__(self, vocabulary: Vocabulary, prompt: Sequence[int]):
-        self.untold: deque[tuple[StepOutput, Sequence[Command]]] = deque()  # in the order of steps
+        self._commands: list[Sequence[Command]] = []  # by step
+        self._events: list[Events] = []  # of the first steps
         self._vocabulary = vocabulary
         self._tags = vocabulary.tags
         self._lead = vocabulary.lead(prompt)  # until the first token has come
@@ -78,13 +78,18 @@ class EventTeller:
         self._in_topic: set[int] = set()
         self._lock = threading.Lock()
 
-    def tell(self, output: StepOutput) -> None:
+    def add(self, commands: Sequence[Command]) -> Callable[[], Events]:
+        """Takes what one step did; returns what tells of it."""
+        self._commands.append(commands)
+        return partial(self._of_step, len(self._commands) - 1)
+
+    def _of_step(self, step: int) -> Events:
         with self._lock:
-            while not isinstance(output.told, tuple):
-                earliest, commands = self.untold.popleft()
+            while len(self._events) <= step:
                 events: list[Event] = []
-                self._tell(commands, events)
-                earliest.told = tuple(events)
+                self._tell(self._commands[len(self._events)], events)
+                self._events.append(tuple(events))
+        return self._events[step]
 
     def _tell(self, commands: Sequence[Command], events: list[Event]) -> None:
         for command in commands:

@@ -23,17 +23,16 @@ class PlanTeller:
 
     def __init__(self, state: RequestState):
         assert isinstance(state.interpreter, PlanInterpreter)
-        self._state = state
         self._interpreter = state.interpreter
         self._octets = state.engine.vocabulary.octets
         self._texts: dict[int, Detokenizer] = {}
         self._told = 0  # characters of the answer
 
-    def report(self, commands: Sequence[Command]) -> StepOutput:
+    def report(self, state: RequestState, commands: Sequence[Command]) -> StepOutput:
         events: list[Event] = []
         for command in commands:
             self._tell(command, events)
-        record, interpreter = self._state.record, self._interpreter
+        record, interpreter = state.record, self._interpreter
         said = {lane.value.index: lane.said for lane in interpreter.lanes if lane.status is Status.DONE}
         text = certain(interpreter.plan, said, interpreter.partial)
         fresh, self._told = text[self._told :], max(self._told, len(text))
