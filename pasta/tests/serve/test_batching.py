@@ -1,8 +1,8 @@
 """Many clients at once: the batch, the queue, disconnects and the end, and no slot lost in any."""
 
 import contextlib
-import random
 import logging
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
