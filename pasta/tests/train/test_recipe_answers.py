@@ -17,7 +17,7 @@ from pasta.lang import parse, plain
 from pasta.tasks.marking import mark
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
-MODULES = ("run", "sample", "right", "form", "bundles", "package", "pack")
+MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack")
 Run = Callable[..., str]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -1,0 +1,74 @@
+"""The options of the recipe, and how its stages read them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pasta.errors import PastaError
+
+
+def need(options: argparse.Namespace, name: str) -> Any:
+    value = getattr(options, name)
+    if not value:
+        raise PastaError(f"this stage needs --{name.replace('_', '-')}")
+    return value
+
+
+def read_part(text: str) -> tuple[int, int]:
+    try:
+        number, parts = map(int, text.split("/"))
+    except ValueError:
+        raise PastaError(f"--part {text}: expected NUMBER/OF", hint="0/2 and 1/2 are the two of two") from None
+    if not 0 <= number < parts:
+        raise PastaError(f"--part {text}: there is no such part", hint=f"0/{parts} to {parts - 1}/{parts} are")
+    return number, parts
+
+
+def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options that were passed; the others keep the stage's own defaults."""
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    out.add_argument("stages", nargs="+", choices=(*stages, "all", "plan"))
+    out.add_argument("--model", default="", help="the base model: a folder, a .gguf file, an id")
+    out.add_argument("--out", type=Path, default=Path("answers"), help="folder for everything that is made")
+    out.add_argument("--problems", action="append", default=[], help="problems to learn from, as GSM8K's or MBPP's")
+    out.add_argument("--tests", action="append", default=[], help="problems to measure on")
+    out.add_argument("--chat-prompts", help="prompts of chats, to be answered, marked and learned beside")
+    out.add_argument("--annotator", default="structure", help="who marks them: structure, independence, or both")
+    out.add_argument("--chats", help="chats that are annotated already, in their place")
+    out.add_argument("--eval-prompts", metavar="[NAME=]FILE", help="prompts to measure on that are no problems")
+    out.add_argument("--run-code", action="store_true", help="run the functions that the model writes")
+    out.add_argument("--judge", help="who scores prompts of stage two that have no right answer")
+    out.add_argument("--minutes", type=float, help="each stage stops by itself after so long")
+    out.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
+    out.add_argument("--seed", type=int)
+    out.add_argument("--limit", type=int, help="so many problems, or prompts, at most")
+    out.add_argument("--batch", type=int, help="answers at once")
+    out.add_argument("--part", default="0/1", help="sample or answer this part: 0/2 in the first of two processes")
+    out.add_argument("--chat-limit", type=int, help="so many chats at most (1,500)")
+    out.add_argument("--chat-tokens", type=int, help="tokens an answer to a chat (400)")
+    out.add_argument("--samples", type=int, help="answers a problem and style (1)")
+    out.add_argument("--code-samples", type=int, help="answers a function (3)")
+    out.add_argument("--max-tokens", type=int, help="tokens an answer, of samples (400) and of stage two (1200)")
+    out.add_argument("--temperature", type=float, help="of samples (0.7)")
+    out.add_argument("--solutions", action="store_true", help="bundle the data's own solutions, to try the stages")
+    out.add_argument("--scale", type=float, help="so many times the usual number of examples (1)")
+    out.add_argument("--max-steps", type=int, help="of a training")
+    out.add_argument("--max-length", type=int, help="tokens a row of a training")
+    out.add_argument("--batch-size", type=int, help="rows a step of a training")
+    out.add_argument("--method", help="lora or full")
+    out.add_argument("--steps", help="of stage two: sample (each process its --part), then score,pairs,train")
+    out.add_argument("--models", help="measure these alone, with commas: baseline, pasta, untagged, …")
+    out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")
+    out.add_argument("--eval-tokens", type=int, default=2560, help="tokens an answer, where it is measured")
+    out.add_argument("--to", type=Path, help="where packed files (OUT/packed) or the package (OUT/package) go")
+    out.add_argument("--name", help="what the packaged adapter is to be called")
+    out.add_argument("--base", help="the packaged adapter's base, by its id on the hub")
+    out.add_argument("--chosen", default="pasta", help="the adapter under OUT to package (%(default)s)")
+    return out

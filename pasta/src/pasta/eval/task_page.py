@@ -1,0 +1,130 @@
+"""What a page says of tasks with right answers: who was right, how fast, and what was hoped for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pasta.eval.report import interval, percent, points
+
+#: What a model that forks should reach.
+LEARNED = ("pasta", "bon-pasta")
+WITHIN = 2  # points
+SPEEDS = {"several4": 2.0, "gather": 1.7}  # by the beginning of a task's name
+CORRELATION = 0.7
+
+
+def tasks(summary: dict[str, Any]) -> Iterator[str]:
+    names = list(dict.fromkeys(task for figures in summary["models"].values() for task in figures["tasks"]))
+    for task in summary.get("tasks", names):
+        yield f"### Tasks with right answers: `{task}`\n"
+        every = {model: figures["tasks"].get(task) for model, figures in summary["models"].items()}
+        found = {model: told for model, told in summary.get("tasks", {}).get(task, every).items() if told}
+        if all("parts" not in told for told in found.values()):  # older figures, of conditions and numbers
+            rows = [
+                [
+                    f"`{model}`",
+                    share(told["score"]),
+                    share(told["all_right"]),
+                    "–" if model == summary["against"] else share(told["over_reference"]),
+                    percent(told["forking"]),
+                ]
+                for model, told in found.items()
+            ]
+            yield table(["model", "conditions met", "prompts all right", "over the reference", "forking"], rows)
+            continue
+        rows = [
+            [
+                f"`{model}`",
+                str(told["parts"]),
+                points(told["score"]),
+                "–" if model == summary["against"] else points(told["over_reference"]),
+                points(told["end"]),
+                percent(told["forking"]),
+                percent(told["syncing"]),
+                interval(told["realised_speedup"]),
+                interval(told["theoretical_speedup"]),
+                interval(told["length_factor"]),
+            ]
+            for model, told in found.items()
+        ]
+        columns = [
+            "model", "parts", "right, %", "over the reference, points", "what needs all, %", "forking", "with syncs",
+            "realised", "theoretical", "length factor",
+        ]  # fmt: skip
+        yield table(columns, rows)
+        yield from promises({model: told["promises"] for model, told in found.items()})
+    if any(summary.get("promises", {}).values()):
+        yield "### Promised lengths, all tasks together\n"
+        yield from promises(summary["promises"])
+
+
+def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
+    """Promised lengths against the best constant, which is chosen with all lengths known."""
+    rows = [
+        [
+            f"`{model}`",
+            str(told["blocks"]),
+            "–" if told["correlation"] is None else f"{told['correlation']:.2f}",
+            f"{100 * told['within_one']:.0f}%",
+            f"{100 * told['within_one_constant']:.0f}% (of {told['best_constant']})",
+            f"{told['mean_error']:.2f}",
+            f"{told['mean_error_constant']:.2f}",
+        ]
+        for model, told in found.items()
+        if told
+    ]
+    if rows:
+        columns = [
+            "model", "blocks", "correlation", "within one", "… the best constant", "mean error", "… the best constant",
+        ]  # fmt: skip
+        yield table(columns, rows)
+
+
+def task_goals(summary: dict[str, Any]) -> Iterator[str]:
+    """What was hoped for of tasks with right answers, and what came; nothing where none was marked."""
+    rows = [
+        [goal, f"`{model}` on `{task}`", measured, "yes" if met else "no"]
+        for task, models in summary.get("tasks", {}).items()
+        for model, told in models.items()
+        if model in LEARNED and "parts" in told
+        for goal, measured, met in hoped(task, told)
+    ]
+    rows += [
+        [f"promised lengths: correlation {CORRELATION} or more", f"`{model}` on all tasks",
+         f"{told['correlation']:.2f}", "yes" if told["correlation"] >= CORRELATION else "no"]
+        for model, told in summary.get("promises", {}).items()
+        if told and told["correlation"] is not None and model in LEARNED
+    ]  # fmt: skip
+    if rows:
+        yield "### What was hoped for, and what came\n"
+        yield table(["goal", "of", "measured", "met"], rows)
+
+
+def hoped(task: str, told: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    over, clock = told["over_reference"], told["realised_speedup"]
+    if over:
+        goal = f"right parts within {WITHIN} points of the reference, the whole interval"
+        yield goal, points(over), 100 * over["low"] >= -WITHIN
+    for kind, least in SPEEDS.items():
+        if task.startswith(kind) and clock:
+            yield (
+                f"realised speedup of {least} or more",
+                f"{interval(clock)} ({clock['prompts']})",
+                (clock["value"] >= least),
+            )
+    if task.startswith("gather"):
+        yield "syncs in over 90 % of the answers", percent(told["syncing"]), told["syncing"]["value"] > 0.9
+
+
+def table(columns: list[str], rows: Iterator[list[str]] | list[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def share(figure: dict[str, Any] | None) -> str:
+    """A share of one as per cent, with its interval."""
+    if figure is None:
+        return "–"
+    value, low, high = (f"{100 * figure[key]:.0f}" for key in ("value", "low", "high"))
+    return f"{value}%" if low == high else f"{value}% [{low}, {high}]"
