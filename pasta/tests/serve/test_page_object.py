@@ -26,7 +26,7 @@ SCHEMA = {
 def test_an_object_fills_in(stage, new_page, width, tmp_path):
     page = new_page(stage.url, width=width, bypass_csp=width == 320)
     (letter,) = stage.engine.vocabulary.encode("a")
-    stage.engine.pilot = lambda path, index: letter if path == (0,) and index < 20 else None  # a name that takes a while
+    stage.engine.pilot = lambda path, index: letter if path == (0,) and index < 20 else None  # a long name
     for summary in ("Options", "Answer with an object"):
         page.click(f"summary >> text={summary}")
     page.fill("#schema", "{")
