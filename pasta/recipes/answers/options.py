@@ -55,7 +55,7 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     out.add_argument("--chat-tokens", type=int, help="tokens an answer to a chat (400)")
     out.add_argument("--samples", type=int, help="answers a problem and style (1)")
     out.add_argument("--code-samples", type=int, help="answers a function (3)")
-    out.add_argument("--max-tokens", type=int, help="tokens an answer, of samples (400) and of stage two (1200)")
+    out.add_argument("--max-tokens", type=int, help="tokens an answer, of samples (400) and of stage two (2400)")
     out.add_argument("--temperature", type=float, help="of samples (0.7)")
     out.add_argument("--solutions", action="store_true", help="bundle the data's own solutions, to try the stages")
     out.add_argument("--scale", type=float, help="so many times the usual number of examples (1)")

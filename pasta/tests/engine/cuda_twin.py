@@ -5,6 +5,8 @@ What is left is the host's part, which is the engine's own: plans, rows that fol
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +57,15 @@ class Attention:
 
         out.zero_()
         out[self.rows] = reference.attend(query[self.rows], keys, values, scale, **self.step)
+
+
+@contextmanager
+def twins_without_a_gpu() -> Iterator[None]:
+    """On a GPU engines run as they are, elsewhere with their kernels' twins."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not torch.cuda.is_available():
+            install(patch)
+        yield
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cuda_twin
 import numpy as np
 import pytest
 import torch
@@ -47,11 +48,7 @@ def make() -> Iterator[Make]:
         engines[ahead, slots].counts.clear()
         return engines[ahead, slots]
 
-    with pytest.MonkeyPatch.context() as patch:
-        if not CUDA:
-            import cuda_twin
-
-            cuda_twin.install(patch)
+    with cuda_twin.twins_without_a_gpu():
         yield make_engine
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import cuda_twin
 import pytest
 import torch
 from test_cuda import tiny_trained_model
@@ -53,11 +54,7 @@ def make() -> Iterator[Make]:
         engines[rows].passes = 0
         return engines[rows]
 
-    with pytest.MonkeyPatch.context() as patch:
-        if not CUDA:
-            import cuda_twin
-
-            cuda_twin.install(patch)
+    with cuda_twin.twins_without_a_gpu():
         yield make_engine
 
 

@@ -9,6 +9,7 @@ from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect
 
 MAIN = 0  # the main thread
+new = tuple.__new__  # `new(Put, (…))` makes it in half the time that `Put(…)` takes
 
 
 class Put(NamedTuple):

@@ -21,8 +21,8 @@ def freeze_libraries() -> None:
 
 
 def collect_rarely() -> None:
-    """For a process that decodes many answers at once: all their objects are looked through once in two million.
+    """For a process that decodes many answers at once: a full round comes after two million more objects are held.
 
-    Those of a hundred answers are hundreds of thousands, and nobody gets a token meanwhile.
+    A hundred answers hold hundreds of thousands, and nobody gets a token while the collector looks through them.
     """
     gc.set_threshold(2_000, 10, 100)

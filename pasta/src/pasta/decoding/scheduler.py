@@ -39,7 +39,7 @@ class Scheduler:
         self.slowdown: float | None = None  # by threads beyond one for each request; None: they all run
         self.cost = StepCost()
         self.threads_waiting = 0  # for other requests' sake
-        self._turns_in = 0  # steps until turns are given anew
+        self._turns_in = 0  # steps that pass before turns are given anew
         self._fair = MAX_THREADS  # rows of a step for each request, when they were given
         self._opened: set[RequestState] = set()  # those whose prompts may still run
         self._stepped: float | None = None  # when the last step ended, where another followed at once
@@ -87,7 +87,7 @@ class Scheduler:
         self._turns_in -= 1
         if self._turns_in >= 0:
             return
-        self._turns_in = STEPS_A_TURN
+        self._turns_in = STEPS_A_TURN - 1
         wanted = [state.interpreter.wanted for state in self.running]
         rows = int(min(MAX_THREADS, self.cost.rows_within(self.slowdown, len(wanted))))
         self._fair = rows // len(wanted)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from pasta.core.commands import Command, End, Finish, Fork, Join, Put, Suspend, Wait
+from pasta.core.commands import Command, End, Finish, Fork, Join, Put, Suspend, Wait, new
 from pasta.core.detokenizer import Detokenizer
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.events import (
@@ -24,8 +24,6 @@ from pasta.decoding.events import (
     Waiting,
 )
 from pasta.decoding.stitching import Stitcher, text_of
-
-new = tuple.__new__  # makes an event in half the time that calling its class takes
 
 
 class TextTeller:
