@@ -197,7 +197,8 @@ def test_masks_beside_rows_without() -> None:
 @pytest.mark.parametrize("kind", ["fp8", "int8"])
 @pytest.mark.parametrize("rows", [1, 17])
 def test_eight_bit_weights(kind: str, rows: int) -> None:
-    from pasta.engine.cuda.stream import Weight, stream
+    from pasta.engine.cuda.stream import stream
+    from pasta.engine.cuda.weight import Weight
 
     dtype = torch.float32 if INTERPRETED else torch.bfloat16
     torch.manual_seed(rows)
@@ -212,12 +213,46 @@ def test_eight_bit_weights(kind: str, rows: int) -> None:
     assert error(stream(x.to(DEVICE), weight, pairs=True).cpu(), torch.nn.functional.silu(gate) * up) < 1e-2
 
 
+@pytest.mark.parametrize("kind", ["fp8", "int8", None])
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_few_rows(kind: EightBits | None, rows: int) -> None:
+    """Without matrix instructions: against float64, for widths of one tile and of several."""
+    from pasta.engine.cuda.gemv import cut, gemv
+    from pasta.engine.cuda.weight import Weight
+
+    dtype = torch.float32 if INTERPRETED else torch.bfloat16
+    torch.manual_seed(rows)
+    for columns, width in ((24, 256), (8, 1536)):
+        wide = (torch.randn(columns, width) / width**0.5).to(dtype)
+        weight = Weight(wide.to(DEVICE)) if kind is None else Weight.rounded(wide.to(DEVICE), kind)
+        x = torch.randn(rows, width).to(dtype)
+        result = x.double() @ weight.widened(torch.float32).double().cpu().T
+        how = cut(weight, rows, pairs=False)
+        assert how is not None
+        assert error(gemv(x.to(DEVICE), weight, how).cpu(), result) < 1e-2
+        how = cut(weight, rows, pairs=True)
+        assert how is not None
+        gate, up = result.chunk(2, 1)
+        expected = torch.nn.functional.silu(gate) * up
+        assert error(gemv(x.to(DEVICE), weight, how, pairs=True).cpu(), expected) < 1e-2
+
+
+def test_rows_for_which_there_is_no_cut() -> None:
+    from pasta.engine.cuda.gemv import cut
+    from pasta.engine.cuda.weight import Weight
+
+    assert cut(Weight(torch.zeros(8, 512)), 3, pairs=False) is None
+    assert cut(Weight(torch.zeros(8, 96)), 1, pairs=False) is None
+    assert cut(Weight(torch.zeros(6, 512)), 1, pairs=False) is None
+    assert cut(Weight(torch.zeros(12, 512)), 1, pairs=True) is None
+
+
 @on_a_gpu
 @pytest.mark.parametrize("kind", ["fp8", "int8"])
 def test_an_engine_with_eight_bit_weights(kind: EightBits) -> None:
     """As near to the model with the same rounded weights as 16 bits allow."""
     from pasta.engine.cuda.engine import CudaEngine
-    from pasta.engine.cuda.stream import Weight
+    from pasta.engine.cuda.weight import Weight
 
     model, vocabulary = tiny_trained_model("qwen2", 10)
     rounded = copy.deepcopy(model)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from pasta.engine.cuda import kernels, small
-from pasta.engine.cuda.stream import MAX_ROWS, Weight, stream
+from pasta.engine.cuda.products import gated, product
+from pasta.engine.cuda.weight import Weight
 from pasta.engine.fusing import fuse
 from pasta.engine.rounding import EightBits
 
@@ -91,7 +92,6 @@ class FusedDecoder:
         residual = embedding(tokens, self.embedding)
         rows = residual.shape[0]
         small_step = self.small and rows <= small.MAX_ROWS
-        streams = rows <= MAX_ROWS and self._eight_bits is not None
         normed = torch.empty_like(residual)
         x: torch.Tensor | None = None
         for index, layer in enumerate(self.layers):
@@ -100,7 +100,7 @@ class FusedDecoder:
             if small_step and layer.qkv_bias is None and layer.head_norms is None and self.size % 16 == 0:
                 small.qkv(normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots)
             else:
-                qkv = self._project(normed, layer.qkv, layer.qkv_bias, streams)
+                qkv = product(normed, layer.qkv, layer.qkv_bias)
                 kernels.rotate_store(
                     qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps
                 )
@@ -108,26 +108,14 @@ class FusedDecoder:
             if small_step and layer.out_bias is None:
                 x = small.linear(gathered, layer.out.data)
             else:
-                x = self._project(gathered, layer.out, layer.out_bias, streams)
+                x = product(gathered, layer.out, layer.out_bias)
             kernels.add_norm(x, residual, layer.mlp_norm, self.eps, normed)
             if small_step:
                 x = small.linear(small.gate_up(normed, layer.gate_up.data), layer.down.data)
-                continue
-            if streams:
-                hidden = stream(normed, layer.gate_up, pairs=True)
             else:
-                gate_up = self._project(normed, layer.gate_up, None, streams)
-                hidden = torch.empty(rows, gate_up.shape[1] // 2, dtype=self.dtype, device=self.device)
-                kernels.silu_mul(gate_up, hidden)
-            x = self._project(hidden, layer.down, None, streams)
+                x = product(gated(normed, layer.gate_up), layer.down)
         kernels.add_norm(x, residual, self.norm, self.eps, normed)
         return normed
-
-    def _project(self, x: torch.Tensor, weight: Weight, bias: torch.Tensor | None, streams: bool) -> torch.Tensor:
-        if not streams:
-            return linear(x, weight.widened(self.dtype), bias)
-        result = stream(x, weight)
-        return result if bias is None else result.add_(bias)
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         return torch.mm(hidden, self.head.t(), out=out)

@@ -1,7 +1,4 @@
-"""Linear layers with weights of 8 bits and a scale for each output, for few rows: half the bytes to hold and to read.
-
-They are widened where they are multiplied, so that activations lose nothing.
-"""
+"""Matrices times few rows, with matrix instructions. Weights of 8 bits are widened where they are multiplied."""
 
 from __future__ import annotations
 
@@ -11,31 +8,10 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.rounding import EightBits
+from pasta.engine.cuda.weight import Weight
 
 MAX_ROWS = 256  # beyond, arithmetic takes longer than reading
-LARGEST = {"fp8": 448.0, "int8": 127.0}
-TYPES = {"fp8": torch.float8_e4m3fn, "int8": torch.int8}
 WIDTHS = (256, 128, 64, 32, 16)  # of a tile
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """(outputs, inputs): as the model has it, or in 8 bits with a scale for each output."""
-
-    data: torch.Tensor
-    scales: torch.Tensor | None = None
-
-    @classmethod
-    def rounded(cls, data: torch.Tensor, kind: EightBits) -> Weight:
-        scales = data.abs().amax(1).float().clamp_min(1e-12) / LARGEST[kind]
-        scaled = data.float() / scales[:, None]
-        return cls((scaled.round() if kind == "int8" else scaled).to(TYPES[kind]), scales)
-
-    def widened(self, dtype: torch.dtype) -> torch.Tensor:
-        if self.scales is None:
-            return self.data
-        return (self.data.to(torch.float32) * self.scales[:, None]).to(dtype)
 
 
 @triton.jit

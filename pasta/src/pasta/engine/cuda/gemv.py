@@ -1,0 +1,126 @@
+"""Matrices times one to four rows, straight from registers: bound by reading the weights, and by nothing else.
+
+So few rows leave a matrix instruction idle, and an operand of one would pass through shared memory first. Products and
+sums are float32. A weight of 8 bits becomes float32 by way of float16, two of them an instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+
+from pasta.engine.cuda.weight import Weight
+
+ROWS = (1, 2, 4)
+WIDTHS = (2048, 1024, 512, 256)  # of a program's tile
+
+
+@triton.jit
+def _gemv(
+    x, weight, scales, out, columns, width,
+    ROWS: tl.constexpr, PAIRS: tl.constexpr, BITS: tl.constexpr,
+    COLUMNS: tl.constexpr, WIDTH: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """out = x @ weight.T; with PAIRS, silu of it times the same of the weight's second half.
+
+    `columns` is a multiple of COLUMNS, `width` of WIDTH. The numbers 0 to 3 are rows of x.
+    """
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    k = tl.arange(0, WIDTH)
+    place = weight + column[:, None].to(tl.int64) * width + k[None, :]
+    halfway = columns.to(tl.int64) * width
+    a0 = tl.zeros([COLUMNS, WIDTH], tl.float32)
+    a1, a2, a3, b0, b1, b2, b3 = a0, a0, a0, a0, a0, a0, a0
+    for start in tl.range(0, width, WIDTH, num_stages=STAGES):
+        w = _widened(tl.load(place + start), BITS)
+        x0 = tl.load(x + start + k).to(tl.float32)[None, :]
+        a0 += w * x0
+        if ROWS > 1:
+            x1 = tl.load(x + width + start + k).to(tl.float32)[None, :]
+            a1 += w * x1
+        if ROWS > 2:
+            x2 = tl.load(x + 2 * width + start + k).to(tl.float32)[None, :]
+            x3 = tl.load(x + 3 * width + start + k).to(tl.float32)[None, :]
+            a2 += w * x2
+            a3 += w * x3
+        if PAIRS:
+            w = _widened(tl.load(place + halfway + start), BITS)
+            b0 += w * x0
+            if ROWS > 1:
+                b1 += w * x1
+            if ROWS > 2:
+                b2 += w * x2
+                b3 += w * x3
+    scale = tl.full([COLUMNS], 1.0, tl.float32)
+    up_scale = scale
+    if BITS == 8:
+        scale = tl.load(scales + column)
+        if PAIRS:
+            up_scale = tl.load(scales + columns + column)
+    _finish(a0, b0, scale, up_scale, out + column, PAIRS)
+    if ROWS > 1:
+        _finish(a1, b1, scale, up_scale, out + columns + column, PAIRS)
+    if ROWS > 2:
+        _finish(a2, b2, scale, up_scale, out + 2 * columns + column, PAIRS)
+        _finish(a3, b3, scale, up_scale, out + 3 * columns + column, PAIRS)
+
+
+@triton.jit
+def _widened(w, BITS: tl.constexpr):
+    if BITS == 8:
+        return w.to(tl.float16).to(tl.float32)
+    return w.to(tl.float32)
+
+
+@triton.jit
+def _finish(a, b, scale, up_scale, target, PAIRS: tl.constexpr):
+    result = (tl.sum(a, 1) * scale).to(target.dtype.element_ty)
+    if PAIRS:  # rounded where separate kernels would store
+        gate = result.to(tl.float32)
+        up = (tl.sum(b, 1) * up_scale).to(target.dtype.element_ty)
+        result = (gate * tl.sigmoid(gate)).to(target.dtype.element_ty) * up
+    tl.store(target, result)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Of a weight, among programs."""
+
+    columns: int
+    width: int
+    warps: int
+    stages: int
+
+
+def cut(weight: Weight, rows: int, *, pairs: bool) -> Cut | None:
+    """A way to cut that fits, if there is one."""
+    columns, width = weight.data.shape
+    if rows not in ROWS or (columns // 2 if pairs else columns) % 4:
+        return None
+    most = 1024 if rows == 1 else 512
+    fitting = next((each for each in WIDTHS if each <= most and width % each == 0), None)
+    return None if fitting is None else Cut(4, fitting, 4 if rows == 1 else 8, 3)
+
+
+def gemv(
+    x: torch.Tensor,
+    weight: Weight,
+    how: Cut,
+    *,
+    pairs: bool = False,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """x @ weight.T; with `pairs`, silu(x @ gate.T) * (x @ up.T), where gate and up are the weight's halves."""
+    rows, width = x.shape
+    columns = weight.data.shape[0] // (2 if pairs else 1)
+    if out is None:
+        out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
+    _gemv[(columns // how.columns,)](
+        x, weight.data, x if weight.scales is None else weight.scales, out, columns, width,
+        ROWS=rows, PAIRS=pairs, BITS=8 * weight.data.element_size(), COLUMNS=how.columns, WIDTH=how.width,
+        STAGES=how.stages, num_warps=how.warps,
+    )  # fmt: skip
+    return out

@@ -1,0 +1,41 @@
+"""A weight times the rows of a step, in the way that is fastest for so many rows: docs/performance.md has the times."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.functional import linear
+
+from pasta.engine.cuda import kernels
+from pasta.engine.cuda.gemv import cut, gemv
+from pasta.engine.cuda.stream import MAX_ROWS, stream
+from pasta.engine.cuda.weight import Weight
+
+WIDE_ROWS = 0  # up to so many rows a weight of 16 bits is streamed; beyond, cuBLAS is as fast or faster
+
+
+def product(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """x @ weight.T + bias."""
+    result = _special(x, weight, pairs=False)
+    if result is None:
+        return linear(x, weight.widened(x.dtype), bias)
+    return result if bias is None else result.add_(bias)
+
+
+def gated(x: torch.Tensor, weight: Weight) -> torch.Tensor:
+    """silu(x @ gate.T) * (x @ up.T), where gate and up are the halves of `weight`."""
+    result = _special(x, weight, pairs=True)
+    if result is None:
+        both = linear(x, weight.widened(x.dtype))
+        result = torch.empty(x.shape[0], both.shape[1] // 2, dtype=x.dtype, device=x.device)
+        kernels.silu_mul(both, result)
+    return result
+
+
+def _special(x: torch.Tensor, weight: Weight, *, pairs: bool) -> torch.Tensor | None:
+    """By a kernel of our own, where one is faster than cuBLAS."""
+    rows = x.shape[0]
+    if weight.data.dtype == torch.float32 or rows > (WIDE_ROWS if weight.scales is None else MAX_ROWS):
+        return None
+    if (how := cut(weight, rows, pairs=pairs)) is not None:
+        return gemv(x, weight, how, pairs=pairs)
+    return stream(x, weight, pairs=pairs)
