@@ -22,8 +22,8 @@ LEVEL = 1  # weights hardly shrink, and the machine is waited for
 WANTED = (
     "eval/run.json", "eval/timing.jsonl", "eval/answers/*/*.jsonl", "eval/marks/*/*.jsonl", "eval/summary.json",
     "*/training.json", "preference-*/round-1/lambda-*/training.json", "preference-*/round-1/scores.jsonl",
-    "pasta", "baseline", "preference-pasta/round-1/lambda-*", "answers.jsonl", "chats/samples.jsonl", "apar",
-    "preference-baseline/round-1/lambda-*", "annotated.jsonl", "tasks.jsonl",
+    "pasta", "baseline", "preference-pasta/round-1/lambda-*", "apar", "preference-baseline/round-1/lambda-*",
+    "answers.jsonl", "chats/samples.jsonl", "annotated.jsonl", "tasks.jsonl",
 )  # fmt: skip
 OF_ADAPTER = (WEIGHTS, CONFIG, RECORD, "training.json")  # the tokenizer is the base's, and large
 

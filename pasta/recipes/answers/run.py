@@ -74,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"== {stage.name}", flush=True)
             started = time.monotonic()
             options.left = 60 * options.minutes if options.minutes is not None else default_seconds(stage, options)
+            options.until = started + options.left
             globals()[f"run_{stage.name.replace('-', '_')}"](options)
             print(f"{stage.name}: {time.monotonic() - started:.0f} s", flush=True)
     except PastaError as error:
@@ -166,7 +167,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
         "data": str(options.out / data),
         "output": str(options.out / name),
         "model": options.model,
-        "minutes": max(0.0, options.left - READING_S) / 60 if options.left else 0.0,
+        "minutes": max(1.0, options.until - time.monotonic()) / 60 if options.left else 0.0,
         "strip_tags": strip_tags,
         "cpu": options.device == "cpu",
         "weights": "bfloat16" if on_gpu(options) else "auto",
@@ -177,7 +178,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
     print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
 
 
-READING_S = 70  # of a training's time: the model, the data, the first compiled step
+READING_S = 70  # of a step's time in stage two: the model, the data, the first compiled step
 
 
 def run_preference(options: argparse.Namespace) -> None:
@@ -240,42 +241,50 @@ def contestants(options: argparse.Namespace) -> list[Contestant]:
 
 
 def sets(options: argparse.Namespace) -> list[QuestionSet]:
-    """The tasks of every file of problems, those that say most first; then the prompts that are no tasks."""
+    """The tasks of every file of problems, and the prompts that are no tasks; those that say most first."""
     from pasta.eval.questions import QuestionSet
     from pasta.tasks.problem import read_problems
 
-    files = {file: read_problems(file)[0].is_code for file in need(options, "tests")}
-    tasks = [("several", 4), ("gather", 0), ("chain", 0), ("chain", 4), ("plain", 0), ("several", 0)]
-    found = [
-        QuestionSet.of_task(None, task, file, size, options.parts)
-        for task, size in tasks
-        for file, is_code in files.items()
-        if not (is_code and (task, size) in (("chain", 0), ("chain", 4), ("several", 0)))
-    ]
-    if options.eval_prompts:
-        found.append(QuestionSet.parse(options.eval_prompts))
-    return found
+    files = {file: read_problems(file) for file in need(options, "tests")}
+
+    def of(*tasks: tuple[str, int]) -> list[QuestionSet]:
+        return [
+            QuestionSet.of_task(None, task, file, size, parts_of(task, size, len(problems), options.parts))
+            for task, size in tasks
+            for file, problems in files.items()
+            if not (problems[0].is_code and (task, size) in (("chain", 0), ("chain", 4), ("several", 0)))
+        ]
+
+    chats = [QuestionSet.parse(options.eval_prompts)] if options.eval_prompts else []
+    return [*of(("several", 4), ("gather", 0), ("chain", 0), ("chain", 4), ("plain", 0)), *chats, *of(("several", 0))]
+
+
+def parts_of(task: str, size: int, problems: int, parts: int) -> int:
+    """Of four in one, which says most, up to twice as many as of the others, but no problem more than twice."""
+    return max(parts, min(2 * parts, 2 * problems)) if (task, size) == ("several", 4) else parts
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
-    """Set by set, so that where time is short every model has answered the same; `report` marks the answers."""
+    """Set by set, so that where time is short every model has answered the same; `report` marks the answers.
+
+    A model by itself answers all sets in one stream.
+    """
     from pasta.eval.answers import run_answers
     from pasta.eval.folder import RunFolder
     from pasta.eval.run import say
 
     folder, models = RunFolder(options.out / "eval"), asked(options)
     folder.remember_command(["python", "run.py", "evaluate", "--models", ",".join(each.name for each in models)])
-    begun = time.monotonic()
     engines: dict[str, Any] = {}
+    every = sets(options)
     for names in (FIRST, None):
-        for questions in sets(options):
-            used = time.monotonic() - begun
-            if options.left and used > options.left:
+        for asked_now in [every] if len(models) == 1 else [[each] for each in every]:
+            if is_over(options):
                 return
             chosen = [each for each in models if names is None or each.name in names]
             run_answers(
-                folder, chosen, [questions], say=say, limit=options.limit or 0, at_once=options.batch or 192,
-                decoding=decoding(options, options.left and options.left - used), engines=engines,
+                folder, chosen, asked_now, say=say, limit=options.limit or 0, at_once=options.batch or 192,
+                decoding=decoding(options), engines=engines,
                 part=read_part(options.part),
             )  # fmt: skip
 
@@ -298,17 +307,15 @@ def run_timing(options: argparse.Namespace) -> None:
     models = [each for each in asked(options) if each.name in ("baseline", "pasta", "bon-pasta", "separate")]
     prompts = [each for each in sets(options) if not each.is_task or each.name.startswith(("several4", "gather"))]
     folder.remember_command(["python", "run.py", "timing", "--models", ",".join(each.name for each in models)])
-    begun = time.monotonic()
     engines: dict[str, Any] = {}
     for most in ROUNDS:
         for questions in prompts:
-            used = time.monotonic() - begun
-            if options.left and used > options.left:
+            if is_over(options):
                 return
             chosen = models if questions.name.startswith("several") else [m for m in models if m.name != "separate"]
             run_timing(
                 folder, chosen, questions, say=say, limit=min(most, options.limit or most), engines=engines,
-                decoding=decoding(options, options.left and options.left - used),
+                decoding=decoding(options),
             )  # fmt: skip
 
 
@@ -316,10 +323,15 @@ def run_timing(options: argparse.Namespace) -> None:
 ROUNDS = (5, 10, 20, 30, 40, 60, 80, 120, 160, 320, 1000)
 
 
-def decoding(options: argparse.Namespace, seconds: float) -> Any:
+def is_over(options: argparse.Namespace) -> bool:
+    return bool(options.left) and time.monotonic() > options.until
+
+
+def decoding(options: argparse.Namespace) -> Any:
     from pasta.eval.decoding import Decoding
 
-    return Decoding(options.eval_tokens, seconds / 60, options.device, base=options.model)
+    minutes = max(1.0, options.until - time.monotonic()) / 60 if options.left else 0.0
+    return Decoding(options.eval_tokens, minutes, options.device, base=options.model)
 
 
 def run_report(options: argparse.Namespace) -> None:

@@ -6,10 +6,14 @@ import time
 
 
 class Clock:
-    """How much of a time limit is used; it starts with the first step, since start-up is not training."""
+    """A time limit that runs from here on: whatever comes before the first step is taken from it.
+
+    `used` is the share of what was left of it when the first step began, since start-up is no part of a schedule.
+    """
 
     def __init__(self, minutes: float):
         self.seconds = 60 * minutes
+        self._ends = time.monotonic() + self.seconds
         self._begun: float | None = None
 
     def start(self) -> None:
@@ -19,4 +23,5 @@ class Clock:
     def used(self) -> float:
         if not self.seconds or self._begun is None:
             return 0.0
-        return (time.monotonic() - self._begun) / self.seconds
+        left = self._ends - self._begun
+        return (time.monotonic() - self._begun) / left if left > 0 else 1.0

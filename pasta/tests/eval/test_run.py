@@ -12,6 +12,7 @@ import pytest
 
 from pasta.data.lines import append_line, read_lines
 from pasta.errors import UsageError
+from pasta.eval import asking
 from pasta.eval.folder import RunFolder
 from pasta.eval.run import main
 
@@ -50,6 +51,24 @@ def test_batched_answers_are_those_of_one_at_a_time(
     stage("answers", tmp_path / "one", *who, *SMALL, "--batch", "1")
     many, one = (RunFolder(tmp_path / name).answers("lakes", "forks") for name in ("many", "one"))
     assert many == one
+
+
+def test_the_sets_are_one_stream_so_that_none_waits_for_the_last_answers_of_another(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def ask_all(engine, methods, at_once, **options):
+        asked.append([(name, question.id) for (name, question), _ in methods])
+        return asking.ask_all(engine, methods, at_once, **options)
+
+    monkeypatch.setattr("pasta.eval.answers.ask_all", ask_all)
+    sets = ("--prompts", f"lakes={prompts}", "--prompts", f"again={prompts}")
+    printed = stage("answers", tmp_path, "--model", f"plain={models['plain']}", *sets, *SMALL, "--limit", "2")
+    assert asked == [[("lakes", "0"), ("lakes", "1"), ("again", "0"), ("again", "1")]]
+    assert "again" in printed
+    for name in ("lakes", "again"):
+        assert sorted(RunFolder(tmp_path).answers(name, "plain")) == ["0", "1"]
 
 
 def test_skeleton_of_thought(tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage) -> None:

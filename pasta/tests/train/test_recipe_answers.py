@@ -59,6 +59,12 @@ def test_the_plan_fits_a_gpus_half_hour(run: Run) -> None:
     assert all(stage.seconds <= recipe.STAGE_S for stage in recipe.STAGES)
 
 
+def test_four_in_one_has_twice_the_parts_unless_problems_would_come_again_and_again(run: Run) -> None:
+    parts_of = import_module("run").parts_of
+    assert parts_of("several", 4, 900, 1000) == 1800 and parts_of("several", 4, 5000, 1000) == 2000
+    assert parts_of("several", 4, 300, 1000) == parts_of("gather", 0, 900, 1000) == 1000
+
+
 def test_sampling_writes_as_it_goes_and_goes_on(tmp_path: Path, run: Run, prompts_file: str) -> None:
     run("sample", "--max-tokens", "6", "--limit", "2", "--code-samples", "1", "--chat-prompts", prompts_file)
     path, chats = tmp_path / "out" / "answers.jsonl", tmp_path / "out" / "chats" / "samples.jsonl"
@@ -299,7 +305,8 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
         run(stage, *small, "--max-tokens", "400")
     for part in ("0/2", "1/2"):  # two processes would do this beside each other
         run("evaluate", *small, "--part", part)
-    assert len(lines(out / "eval" / "answers" / "several4-sums" / "pasta.jsonl")) == 2
+    assert len(lines(out / "eval" / "answers" / "several4-sums" / "pasta.jsonl")) == 3  # twice as many parts
+    assert len(lines(out / "eval" / "answers" / "chain4-sums" / "pasta.jsonl")) == 2
     run("timing", *small)
     printed = run("report")
     for name in ("several4-sums", "gather-functions", "chain-sums", "bon-pasta", "separate", "untagged"):

@@ -254,6 +254,23 @@ def test_stops_in_time(tmp_path: Path, base: str, data: str, monkeypatch: pytest
     assert engine_of(config.output).vocabulary.tags is not None
 
 
+def test_the_clock_takes_start_up_from_the_limit_and_not_from_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr("pasta.clock.time", SimpleNamespace(monotonic=lambda: now.seconds))
+    clock = Clock(1.0)
+    now.seconds += 20  # the model is read
+    clock.start()
+    assert clock.used == 0
+    now.seconds += 20
+    assert clock.used == pytest.approx(0.5)
+    now.seconds += 20  # a minute after the start
+    assert clock.used == pytest.approx(1)
+    late = Clock(1.0)
+    now.seconds += 61
+    late.start()
+    assert late.used == 1
+
+
 def test_clock_without_a_limit_never_moves() -> None:
     clock = Clock(0)
     clock.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ SEVERAL_ROOM = 2  # requests of an answer that asks several: so many times the r
 PROGRESS_S = 10.0
 
 Say = Callable[[str], None]
+Asked = tuple[str, Question]  # a question, and the set that it is of
 
 
 def run_answers(
@@ -50,60 +52,71 @@ def run_answers(
     for model in dict.fromkeys(each.model for each in contestants):
         engine = None if engines is None else engines.get(model)
         for contestant in (each for each in contestants if each.model == model):
-            for name, questions in asked.items():
-                done = folder.answers(name, contestant.name)
-                left = [question for question in questions if question.id not in done]
-                if not left or time.monotonic() > end:
-                    continue
-                if contestant.method == "separate" and not all(question.row.get("apart") for question in left):
-                    say(f"{contestant.name} leaves {name} out: it does not say what to ask apart")
-                    continue
-                if engine is None:
-                    engine = decoding.open(model, at_once * SLOTS)
-                    if engines is not None:
-                        engines[model] = engine
-                answer_set(folder, engine, contestant, name, left, at_once, decoding.max_tokens, end, say)
+            left = [
+                one for name, questions in asked.items() for one in unanswered(folder, contestant, name, questions, say)
+            ]
+            if not left or time.monotonic() > end:
+                continue
+            if engine is None:
+                engine = decoding.open(model, at_once * SLOTS)
+                if engines is not None:
+                    engines[model] = engine
+            answer_all(folder, engine, contestant, left, at_once, decoding.max_tokens, end, say)
     return [
         _state(folder, contestant, name, questions) for contestant in contestants for name, questions in asked.items()
     ]
 
 
-def answer_set(
+def unanswered(
+    folder: RunFolder, contestant: Contestant, name: str, questions: Sequence[Question], say: Say
+) -> list[Asked]:
+    """What a contestant has not answered of a set yet, and can."""
+    done = folder.answers(name, contestant.name)
+    left = [(name, question) for question in questions if question.id not in done]
+    if contestant.method == "separate" and not all(question.row.get("apart") for _, question in left):
+        say(f"{contestant.name} leaves {name} out: it does not say what to ask apart")
+        return []
+    return left
+
+
+def answer_all(
     folder: RunFolder,
     engine: Any,
     contestant: Contestant,
-    name: str,
-    questions: Sequence[Question],
+    asked: Sequence[Asked],
     at_once: int,
     max_tokens: int,
     end: float,
     say: Say,
 ) -> None:
+    """In this order, as one stream: the last long answers of a set do not keep the next set waiting."""
     if contestant.asks_several:
         at_once = max(1, at_once // SEVERAL_ROOM)
 
     def maker(question: Question) -> Callable[[], Any]:
         return lambda: answering(engine, contestant, question, max_tokens)
 
-    asked = [(question, maker(question)) for question in questions]
-    label = f"{contestant.name} on {name}"
+    methods = [((name, question), maker(question)) for name, question in asked]
     begun = told = time.monotonic()
-    count = 0
-    for question, outcome in ask_all(engine, asked, at_once, watched=contestant.asks_several):
+    counts: Counter[str] = Counter()
+    for (name, question), outcome in ask_all(engine, methods, at_once, watched=contestant.asks_several):
         if outcome.answer is None:
-            say(f"{label}: prompt {question.id}: {outcome.error}")
+            say(f"{contestant.name} on {name}: prompt {question.id}: {outcome.error}")
             continue
         row = {"id": question.id, "prompt": question.prompt, **describe(outcome.answer, engine.positions)}
         append_line(folder.answers_path(name, contestant.name), row)
-        count += 1
+        counts[name] += 1
         now = time.monotonic()
         if now > end:
-            say(f"{label}: time is up, {len(questions) - count} prompts are left for the next run")
+            left = len(asked) - counts.total()
+            say(f"{contestant.name}: time is up, {left} prompts are left for the next run")
             break
         if now - told > PROGRESS_S:
             told = now
-            say(f"{label}: {count} of {len(questions)}")
-    say(f"{label}: {count} answers in {time.monotonic() - begun:.1f} s")
+            say(f"{contestant.name}: {counts.total()} of {len(asked)}, now {name}")
+    seconds = time.monotonic() - begun
+    told_of = ", ".join(f"{name} {count}" for name, count in counts.items())
+    say(f"{contestant.name}: {counts.total()} answers in {seconds:.1f} s ({told_of})")
 
 
 def _state(folder: RunFolder, contestant: Contestant, name: str, questions: Sequence[Question]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pasta.tasks.numbers import spelled
 Count = Callable[[str], int]  # the tokens of a text
 
 BETWEEN = "\n\n"
-LAST_LINE = re.compile(r"\n?[^\n]*\banswer\W+(?:is\W+)?[^\n]*\Z", re.IGNORECASE)
+LAST_LINE = re.compile(r"(?:\A|\n)[^\n]*\banswer\W+(?:is\W+)?[^\n]*\Z", re.IGNORECASE)
 
 
 def body_of(bundle: Bundle, number: int, answer: str) -> str:

@@ -44,7 +44,7 @@ class SftConfig(Settings):
     lora_dropout: float = told(0.0, "Dropout before the LoRA matrices.")
     epochs: float = told(3.0, "Passes over the data.")
     max_steps: int = told(0, "Optimiser steps, in place of epochs; 0: by epochs.")
-    minutes: float = told(0.0, "Stop after so long; the learning rate reaches 0 by then. 0: no limit.")
+    minutes: float = told(0.0, "Stop so long after the start; the learning rate reaches 0 by then. 0: no limit.")
     learning_rate: float | None = told(None, "Peak learning rate; by default 5e-5 (full) or 5e-4 (LoRA).")
     warmup: float = told(0.03, "Share of the steps over which the learning rate rises.")
     schedule: str = told("linear", "How the learning rate falls: linear, cosine, constant_with_warmup, …")

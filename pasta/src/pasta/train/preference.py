@@ -15,6 +15,7 @@ import torch
 from transformers import TrainingArguments, set_seed
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from pasta.clock import Clock
 from pasta.core.layout import Layout
 from pasta.data.batch import Shape, model_inputs, pack_by_length
 from pasta.models.adapter import Base, base_of
@@ -111,7 +112,7 @@ class Learner:
             base=self.base,
             data_collator=partial(make_pair_batch, pad=self.pad, least=self.shape),
             flex=self.flex,
-            minutes=minutes,
+            clock=Clock(minutes),
             alpha=config.alpha,
         )
 

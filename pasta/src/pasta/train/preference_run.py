@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pasta.train.preference_batch import Key, Pair
 
 SCORED_AT_ONCE = 4096  # samples; a judge batches them as it likes
+LEAST = 0.1  # minutes that a training gets where nothing is left
 
 
 def run(config: PreferenceConfig) -> list[dict[str, Any]]:
@@ -213,7 +214,8 @@ def train(config: PreferenceConfig, each: Round, team: Team) -> list[dict[str, A
         known = references(learner, wanted, each, team, pairs)
         chosen, held = split(with_reference(pairs, known), config.held_out)
         team.say(f"-- lambda {name_of(weight)}: {len(chosen)} pairs, {len(held)} held out")
-        minutes = (config.minutes - used) / (len(left) - place) if config.minutes else 0.0
+        used = (time.monotonic() - begun) / 60  # reading the model and scoring its answers took time, too
+        minutes = max(LEAST, config.minutes - used) / (len(left) - place) if config.minutes else 0.0
         record = learner.learn(chosen, held, each.trained(weight), minutes)
         record = {"lambda": name_of(weight), "round": each.number, "output": str(each.trained(weight)), **record}
         if team.first:

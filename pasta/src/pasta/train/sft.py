@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from transformers import TrainingArguments, set_seed
 
+from pasta.clock import Clock
 from pasta.core.layout import Layout
 from pasta.core.positions import Positions, check_unit
 from pasta.data.batch import BLOCK, Shape, collate, pack
@@ -72,7 +73,7 @@ class Summary:
 
 def train(config: SftConfig) -> Summary:
     """Finetunes a model and saves it. Whatever can be refused is refused before the model is read."""
-    begun = time.monotonic()
+    begun, clock = time.monotonic(), Clock(config.minutes)
     check_output(config.output, adapter=config.lora, resume=config.resume)
     arguments = training_arguments(config, check_trackers(config.report_to))
     if config.lora:
@@ -104,7 +105,7 @@ def train(config: SftConfig) -> Summary:
             least=replace(Shape.of([*rows, *eval_rows]), rows=config.batch_size).rounded() if flex else None,
         ),
         flex=flex,
-        minutes=config.minutes,
+        clock=clock,
         measure=(lambda it: measure_answers(inner(it), vocabulary, asked, config.max_tokens)) if asked else None,
     )
     plan = DataPlan.of(config.data, examples, vocabulary)

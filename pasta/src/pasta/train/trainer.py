@@ -75,7 +75,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         vocabulary: Vocabulary,
         base: Base,
         flex: bool = False,
-        minutes: float = 0.0,
+        clock: Clock | None = None,
         measure: Callable[[PreTrainedModel], dict[str, float]] | None = None,
         **kwargs: Any,
     ):
@@ -87,7 +87,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         self._loss_shifts_labels = False
         self.vocabulary, self.base = vocabulary, base
         self.flex = flex
-        self.clock = Clock(minutes)
+        self.clock = clock or Clock(0)
         self.measure = measure
         tags = vocabulary.tags.all if vocabulary.tags else ()
         self.meters: dict[bool, Any] = {True: Meter(tags), False: Meter(tags)}
