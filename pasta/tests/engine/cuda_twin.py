@@ -114,6 +114,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
         table[slots.long()] = values
 
     patch(kernels, add_norm=add_norm, rotate_store=rotate_store, scatter_segments=scatter)
+    patch(kernels, note_rows=reference.note_rows)
     patch(kernels, silu_mul=lambda gate_up, out: out.copy_(reference.silu_mul(gate_up)))
 
     def adjusted(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from array import array
+from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +17,8 @@ from pasta.engine.batch import Batch
 from pasta.engine.request import Chunk, Row
 
 pytest.importorskip("triton")
+CUDA = torch.cuda.is_available()
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 @pytest.mark.parametrize("rows,tiles", [(2, 1), (4, 2), (8, 8)])
@@ -59,3 +64,28 @@ def test_every_step_has_one_of_the_prepared_shapes(group: int) -> None:
             seen.add(shape)
     assert len(prepared) == len(set(prepared))
     assert seen == set(prepared)
+
+
+@pytest.mark.skipif(not (CUDA or INTERPRETED), reason="needs a CUDA device, or Triton's interpreter")
+@pytest.mark.parametrize("rows,padding", [(1, 0), (1, 1), (40, 24), (300, 84)])
+def test_rows_are_noted_as_the_twin_notes_them(rows: int, padding: int) -> None:
+    """What a step writes down of its rows before the first layer; nothing of those that pad it."""
+    from pasta.engine.cuda import kernels, reference
+
+    device, random = torch.device("cuda" if CUDA else "cpu"), np.random.default_rng(rows)
+    block_size, owners, each = 64, 5, 8
+    padding_slot = owners * each * block_size
+    held = random.permutation(owners * each).reshape(owners, each)  # the blocks of each request
+    places, requests = random.permutation(padding_slot)[:rows] // owners, random.integers(0, owners, rows)
+    slots = held[requests, places // block_size] * block_size + places % block_size
+    columns = [
+        torch.tensor([*column.tolist(), *[other] * padding], dtype=torch.int32)
+        for column, other in ((slots, padding_slot), (slots % 500, 0), (requests, 0), (places, 0))
+    ]
+
+    def noted(note: Callable[..., None], where: torch.device) -> list[list[int]]:
+        tables = [torch.full(size, -1, dtype=torch.int32, device=where) for size in ((padding_slot + 64,), held.shape)]
+        note(*tables, *(column.to(where) for column in columns), block_size=block_size, padding_slot=padding_slot)
+        return [table.tolist() for table in tables]
+
+    assert noted(kernels.note_rows, device) == noted(reference.note_rows, torch.device("cpu"))

@@ -144,7 +144,10 @@ class Captures:
 
         def run(plan: Plan) -> None:
             self._board.follow(plan.tokens, plan.states, plan.forced)
-            kernels.scatter_segments(self._slot_segments, plan.slots, plan.segments)
+            kernels.note_rows(
+                self._slot_segments, self._block_tables, plan.slots, plan.segments, plan.requests, plan.places,
+                block_size=BLOCK_SIZE, padding_slot=self._padding_slot,
+            )  # fmt: skip
             if self._slot_positions is not None:
                 kernels.scatter_segments(self._slot_positions, plan.slots, plan.positions)
             attention.build_mask(

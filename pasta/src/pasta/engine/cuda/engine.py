@@ -233,7 +233,7 @@ class CudaEngine(NativeEngine):
             prefills = self._prefiller.run(prompts)
             decoding += beside
         requests = [cuda_request(chunk) for chunk in decoding]
-        self._send_blocks([request for request in requests if request.blocks_sent < len(request.blocks.blocks)])
+        self._send_blocks(decoding)
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
         graph: StepGraph | None = None
@@ -368,16 +368,18 @@ class CudaEngine(NativeEngine):
         if self.slot_positions is not None:
             self.slot_positions[target] = self.slot_positions[origin]
 
-    def _send_blocks(self, requests: list[CudaRequest]) -> None:
-        """Brings the device's block tables up to date; a request takes a new block once in `BLOCK_SIZE` tokens."""
-        if not requests:
-            return
-        fresh = [
-            (request.index, place, block)
-            for request in requests
-            for place, block in enumerate(request.blocks.blocks[request.blocks_sent :], request.blocks_sent)
-        ]
-        indices, places, blocks = torch.tensor(fresh).T.to(self.block_tables.device, non_blocking=True)
-        self.block_tables[indices, places] = blocks.int()
-        for request in requests:
-            request.blocks_sent = len(request.blocks.blocks)
+    def _send_blocks(self, chunks: list[Chunk]) -> None:
+        """Tells the device's block tables of places before these: what was cached, or ran outside a graph.
+
+        The blocks of its own rows a graph notes itself.
+        """
+        fresh: list[tuple[int, int, int]] = []
+        for chunk in chunks:
+            request, start = cuda_request(chunk), chunk.start
+            if request.tabled < start:
+                first, last = request.tabled // BLOCK_SIZE, (start - 1) // BLOCK_SIZE
+                fresh += [(request.index, place, request.blocks.blocks[place]) for place in range(first, last + 1)]
+            request.tabled = chunk.end
+        if fresh:
+            indices, places, blocks = torch.tensor(fresh).T.to(self.block_tables.device, non_blocking=True)
+            self.block_tables[indices, places] = blocks.int()

@@ -136,7 +136,7 @@ def rotate_store(
 
 @triton.jit
 def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr):
-    row = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     slot = tl.load(slots + row, mask=row < rows, other=0)
     tl.store(slot_segments + slot, tl.load(segments + row, mask=row < rows, other=0), mask=row < rows)
 
@@ -144,7 +144,43 @@ def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr)
 def scatter_segments(slot_segments: torch.Tensor, slots: torch.Tensor, segments: torch.Tensor) -> None:
     """slot_segments[slots] = segments."""
     rows = slots.shape[0]
-    _scatter_segments[(1,)](slot_segments, slots, segments, rows, BLOCK=triton.next_power_of_2(rows))
+    _scatter_segments[(triton.cdiv(rows, 256),)](slot_segments, slots, segments, rows, BLOCK=256)
+
+
+@triton.jit
+def _note_rows(
+    slot_segments, block_tables, slots, segments, requests, places, padding_slot, rows,
+    MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    slot = tl.load(slots + row, mask=row < rows, other=padding_slot)
+    real = slot != padding_slot
+    tl.store(slot_segments + slot, tl.load(segments + row, mask=real, other=0), mask=real)
+    request = tl.load(requests + row, mask=real, other=0)
+    place = tl.load(places + row, mask=real, other=0)
+    tl.store(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, slot // BLOCK_SIZE, mask=real)
+
+
+def note_rows(
+    slot_segments: torch.Tensor,
+    block_tables: torch.Tensor,
+    slots: torch.Tensor,
+    segments: torch.Tensor,
+    requests: torch.Tensor,
+    places: torch.Tensor,
+    *,
+    block_size: int,
+    padding_slot: int,
+) -> None:
+    """slot_segments[slots] = segments, and block_tables[requests, places // block_size] = slots // block_size.
+
+    Rows that pad a step are left out.
+    """
+    rows = slots.shape[0]
+    _note_rows[(triton.cdiv(rows, 256),)](
+        slot_segments, block_tables, slots, segments, requests, places, padding_slot, rows,
+        MAX_BLOCKS=block_tables.shape[1], BLOCK_SIZE=block_size, BLOCK=256,
+    )  # fmt: skip
 
 
 @triton.jit

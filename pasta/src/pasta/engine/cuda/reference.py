@@ -40,6 +40,25 @@ def rotate(x: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor, position
     return torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)
 
 
+def note_rows(
+    slot_segments: torch.Tensor,
+    block_tables: torch.Tensor,
+    slots: torch.Tensor,
+    segments: torch.Tensor,
+    requests: torch.Tensor,
+    places: torch.Tensor,
+    *,
+    block_size: int,
+    padding_slot: int,
+) -> None:
+    """Notes row by row who wrote a slot, and which block of its request that is in."""
+    columns = (column.tolist() for column in (slots, segments, requests, places))
+    for slot, segment, request, place in zip(*columns, strict=True):
+        if slot != padding_slot:
+            slot_segments[slot] = segment
+            block_tables[request, place // block_size] = slot // block_size
+
+
 def attend(
     query: torch.Tensor,
     keys: torch.Tensor,

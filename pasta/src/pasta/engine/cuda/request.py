@@ -42,7 +42,7 @@ class CudaRequest(Request):
         self.level = level_of(params)  # what choosing its tokens takes
         self.constrained = False  # whether some thread decodes under a mask
         self.index = index  # its row of the device's block tables; -1 once it is closed
-        self.blocks_sent = 0  # how many of its blocks stand there
+        self.tabled = 0  # how many of its places have their blocks there
         self._words: list[bytes] = []  # by segment
         self._ran = (array("i"), b"")  # the segments of the last step's rows, and their words
 
