@@ -249,3 +249,46 @@ def test_the_kernel_follows_as_its_twin(rows: int) -> None:
     assert list(zip(*(column.tolist() for column in on_device), strict=True)) == expected
     assert board.states[:rows].tolist() == [state for _, state in expected]
     assert board.forced[: rows + 1].tolist() == [*range(rows), -1]
+
+
+@pytest.mark.parametrize("give_way", [False, True])
+@pytest.mark.parametrize("rows", [0, 1024], ids=["before the step", "in the step"])
+def test_prompts_that_come_while_others_decode(make: Make, rows: int, give_way: bool) -> None:
+    """They hold nobody up: whoever decodes goes ahead beside them, and answers are what they are alone.
+
+    The prompts may also be answers that gave way, and are computed again.
+    """
+    from pasta.decoding.prompts import make_request
+    from pasta.decoding.request import RequestState
+    from pasta.decoding.scheduler import Scheduler
+
+    options: Any = {"parallelism": 4.0, "max_tokens": 40}
+    prompts = [prompt + " Why?" * (9 * (number % 4)) for number, prompt in enumerate(PROMPTS * 3)]
+    expected = [generate_all(make(ahead=False), [prompt], **options)[0].tree for prompt in prompts]
+    engine = make()
+    before, engine.prompt_rows = engine.prompt_rows, rows
+    may_follow, beside = engine._may_follow, Counter[str]()
+
+    def may(flight: Any) -> bool:
+        found = may_follow(flight)
+        if found:
+            beside["a pass"] += bool(flight.prefills)
+            beside["prompts"] += sum(request.backlog for request in engine._waiting) > 64
+        return bool(found)
+
+    engine._may_follow = may
+    try:
+        scheduler, states = Scheduler(engine), []
+        while scheduler.busy or len(states) < len(prompts):
+            if len(states) < len(prompts):
+                states.append(RequestState(make_request(engine, prompts[len(states)], **options), engine))
+                scheduler.add(states[-1])
+            scheduler.step()
+            if give_way and len(states) % 4 == 3 and scheduler.running:
+                scheduler._preempt(next(reversed(scheduler.running)))
+    finally:
+        engine._may_follow, engine.prompt_rows = may_follow, before
+    assert [state.result().tree for state in states] == expected
+    assert beside["prompts"] > 0
+    assert (beside["a pass"] > 0) is (rows == 0)
+    assert engine.pool.free_slots == engine.pool.slots

@@ -51,8 +51,8 @@ def test_every_step_has_one_of_the_prepared_shapes(group: int) -> None:
     from pasta.engine.cuda.captures import shapes_within, tiled
     from pasta.engine.cuda.request import CudaRequest
 
-    prepared, random, seen = list(shapes_within(64, group)), Random(group), set()
-    for rows in range(1, 65):
+    prepared, random, seen = list(shapes_within(200, group)), Random(group), set()
+    for rows in range(1, 257):
         for requests in {1, 2, rows, *(random.randint(1, rows) for _ in range(8))}:
             ends = [*sorted(random.sample(range(1, rows), min(requests, rows) - 1)), rows]
             chunks = []
@@ -60,10 +60,20 @@ def test_every_step_has_one_of_the_prepared_shapes(group: int) -> None:
                 request = object.__new__(CudaRequest)
                 request.index = 0
                 chunks.append(Chunk(request, 0, end - start, []))
-            shape, _ = tiled(chunks, rows, group)
+            shape, tiles = tiled(chunks, rows, group)
+            assert rows <= shape.rows and len(tiles) <= shape.tiles
             seen.add(shape)
     assert len(prepared) == len(set(prepared))
     assert seen == set(prepared)
+    assert [shape.rows for shape in prepared] == sorted((shape.rows for shape in prepared), reverse=True)
+
+
+def test_little_of_a_large_step_is_padding() -> None:
+    from pasta.engine.cuda.captures import step_size
+
+    sizes = sorted({step_size(rows) for rows in range(1, 1025)})
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024]
+    assert all(rows <= step_size(rows) < 1.5 * rows for rows in range(65, 1025))
 
 
 @pytest.mark.skipif(not (CUDA or INTERPRETED), reason="needs a CUDA device, or Triton's interpreter")

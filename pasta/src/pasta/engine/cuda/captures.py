@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 
@@ -21,6 +22,8 @@ from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_o
 from pasta.engine.cuda.seen import SeenTokens
 from pasta.engine.pool import BLOCK_SIZE
 from pasta.engine.request import Chunk, Row
+
+FEWEST_BETWEEN = 96  # rows of a step whose size is no power of two: what pads a smaller one costs next to nothing
 
 
 class Captures:
@@ -137,10 +140,7 @@ class Captures:
             attention(query, *self._store[layer], out, decoder.scale, near=bool(self.near) and self.near[layer])
             return out.view(shape.rows, -1)
 
-        if shape.rows not in self._logits:
-            size = (shape.rows, decoder.head.shape[0])
-            self._logits[shape.rows] = torch.empty(size, dtype=decoder.dtype, device=device)
-        logits, chosen = self._logits[shape.rows], self._board.chosen[: shape.rows]
+        logits, chosen = self._logits_of(shape.rows), self._board.chosen[: shape.rows]
 
         def run(plan: Plan) -> None:
             self._board.follow(plan.tokens, plan.states, plan.forced)
@@ -168,6 +168,17 @@ class Captures:
 
         return StepGraph(shape, run, chosen=chosen, logits=logits, padding_slot=self._padding_slot, memory=self._memory)
 
+    def _logits_of(self, rows: int) -> torch.Tensor:
+        """Where every step of so many rows leaves its logits: in those of a larger step, where there is one."""
+        if rows not in self._logits:
+            most = max(self._logits, default=0)
+            if most < rows:
+                size = (rows, self._decoder.head.shape[0])
+                self._logits[rows] = torch.empty(size, dtype=self._decoder.dtype, device=self._slot_segments.device)
+            else:
+                self._logits[rows] = self._logits[most][:rows]
+        return self._logits[rows]
+
     def _capture_choice(self, choice: Choice, logits: torch.Tensor) -> ChoiceGraph:
         seen = self._seen if choice.penalised else None
         sampler = Sampler(
@@ -187,7 +198,7 @@ class Captures:
 
 def tiled(chunks: list[Chunk], rows: int, group: int) -> tuple[Shape, list[Tile]]:
     """The shape that holds a step of so many rows, and its tiles; `group` query heads share a key."""
-    bucket = power_of_two(rows)
+    bucket = step_size(rows)
     most = rows_in_a_tile(bucket, group)
     tiles: list[Tile] = []
     row = 0
@@ -203,14 +214,23 @@ def tiled(chunks: list[Chunk], rows: int, group: int) -> tuple[Shape, list[Tile]
 
 
 def shapes_within(rows: int, group: int) -> Iterator[Shape]:
-    """Every shape of steps of so many rows or fewer; `group` query heads share a key."""
-    for bucket in powers_of_two(1, power_of_two(rows)):
-        fewest = -(-(bucket // 2 + 1) // rows_in_a_tile(bucket, group))  # all rows are of one request
-        yield from (Shape(bucket, tiles) for tiles in powers_of_two(power_of_two(fewest), bucket))
+    """Every shape of steps of so many rows or fewer, the largest first; `group` query heads share a key."""
+    sizes = sorted({step_size(each) for each in range(1, rows + 1)})
+    for below, size in reversed(list(pairwise([0, *sizes]))):
+        fewest = -(-(below + 1) // rows_in_a_tile(size, group))  # all rows are of one request
+        yield from (Shape(size, tiles) for tiles in powers_of_two(fewest, size))
+
+
+def step_size(rows: int) -> int:
+    """The rows of the step that so many run in: a power of two, or three quarters of a large one."""
+    size = power_of_two(rows)
+    between = size * 3 // 4
+    return between if between >= FEWEST_BETWEEN and rows <= between else size
 
 
 def powers_of_two(first: int, last: int) -> list[int]:
-    return [1 << power for power in range(first.bit_length() - 1, last.bit_length())]
+    """From that which holds the first number to that which holds the last."""
+    return [1 << power for power in range((first - 1).bit_length(), (last - 1).bit_length() + 1)]
 
 
 def power_of_two(count: int) -> int:

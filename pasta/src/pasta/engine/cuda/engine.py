@@ -12,6 +12,7 @@ word of the host; one that forks or joins is told to the step after the next.
 from __future__ import annotations
 
 from collections import deque
+from typing import cast
 
 import torch
 from transformers import PreTrainedModel
@@ -184,7 +185,10 @@ class CudaEngine(NativeEngine):
             backlog - prompt if done == prompt else 0
             for backlog, prompt, done in zip(backlogs, prompts, shares, strict=True)
         ]
-        return [done + more for done, more in zip(shares, share(room, rest), strict=True)]
+        return [  # what follows a row of the step before cannot be left for later
+            backlog if cast(CudaRequest, request).followers else done + more
+            for request, backlog, done, more in zip(requests, backlogs, shares, share(room, rest), strict=True)
+        ]
 
     # -- steps -----------------------------------------------------------------------------------------
 
@@ -287,9 +291,9 @@ class CudaEngine(NativeEngine):
 
         A fork comes a step later then. With few threads of a large model that is more than the host's work.
         """
-        if flight.batch is None or flight.prefills or not all(request.goes_ahead for request in flight.requests):
+        if flight.batch is None or not all(request.goes_ahead for request in flight.requests):
             return False
-        if sum(request.backlog for request in self._waiting) > LEAST_BACKLOG:  # so that nothing is left for later
+        if any(request.backlog > LEAST_BACKLOG for request in flight.requests):  # the next step may not hold it all
             return False
         if pays_to_follow(len(flight.batch.rows), self._step_s):
             return True

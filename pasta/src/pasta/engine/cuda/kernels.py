@@ -183,18 +183,18 @@ def note_rows(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tile_count"])
 def _build_mask(
-    tiles, places, positions, sees, slot_segments, slot_positions, block_tables, mask, window,
-    TILES: tl.constexpr, WORDS: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    tiles, places, positions, sees, slot_segments, slot_positions, block_tables, mask, window, tile_count,
+    WORDS: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr,
     MASK_WORDS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, WINDOW: tl.constexpr,
 ):  # fmt: skip
     """What each row sees of 32 places of its request, as a word: bit i for the i-th of them."""
     tile = tl.program_id(0)
     first = tl.load(tiles + tile)
-    count = tl.load(tiles + TILES + tile)
-    request = tl.load(tiles + 2 * TILES + tile)
-    length = tl.load(tiles + 3 * TILES + tile)
+    count = tl.load(tiles + tile_count + tile)
+    request = tl.load(tiles + 2 * tile_count + tile)
+    length = tl.load(tiles + 3 * tile_count + tile)
     if count == 0:
         return
     row = tl.arange(0, ROWS)
@@ -219,10 +219,10 @@ def _build_mask(
         tl.store(mask + (first + row) * MASK_WORDS + word, tl.sum(seen << bit[None, :], 1), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tile_count"])
 def _attend(
-    query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride,
-    TILES: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
+    query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride, tile_count,
+    MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
     GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -231,9 +231,9 @@ def _attend(
     head = tl.program_id(1)
     split = tl.program_id(2)
     first = tl.load(tiles + tile)
-    count = tl.load(tiles + TILES + tile)
-    request = tl.load(tiles + 2 * TILES + tile)
-    length = tl.load(tiles + 3 * TILES + tile)
+    count = tl.load(tiles + tile_count + tile)
+    request = tl.load(tiles + 2 * tile_count + tile)
+    length = tl.load(tiles + 3 * tile_count + tile)
     if count == 0:
         return
     stretch = tl.cdiv(tl.cdiv(length, SPLITS), 32) * 32
@@ -364,7 +364,7 @@ class Attention:
             _build_mask[(self.tiles, stride)](
                 tiles, places, positions if near else places, sees, slot_segments,
                 slot_positions if near else slot_segments, block_tables, mask, self.window if near else mask,
-                TILES=self.tiles, WORDS=self.words, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size,
+                self.tiles, WORDS=self.words, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size,
                 MASK_WORDS=self.mask_words, ROWS=triton.next_power_of_2(self.tile_rows), STRIDE=stride, WINDOW=near,
                 num_warps=1,
             )  # fmt: skip
@@ -385,8 +385,8 @@ class Attention:
         """
         _attend[(self.tiles, self.kv_heads, self.splits)](
             query, keys, values, self.partial, self.peaks, self.sums, *self._step,
-            self.near_mask if near else self.mask, scale, query.stride(0),
-            TILES=self.tiles, MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
+            self.near_mask if near else self.mask, scale, query.stride(0), self.tiles,
+            MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
             PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
