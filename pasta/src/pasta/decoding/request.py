@@ -111,7 +111,7 @@ class RequestState:
         for thread, (_, token, logprobs) in decoded:
             if self.error is not None or interpreter.finish_reason is not None:
                 break
-            if isinstance(token, PastaError):
+            if type(token) is not int and isinstance(token, PastaError):
                 self.error = token
                 break
             if logprobs is not None and record.logprobs is not None:

@@ -73,6 +73,16 @@ class Stitcher:
 
     def _advance(self) -> str:
         """The text of the tokens that have become certain."""
+        if self._reading:
+            number, index = self._reading[-1]
+            thread = self._threads[number]
+            if thread.status is not DONE and not self._in_topic:  # most often it wrote one more token, or none
+                more = thread.tokens[index:]
+                if not more:
+                    return ""
+                if len(more) == 1 and more[0] not in self._tag_ids:
+                    self._reading[-1] = (number, index + 1)
+                    return self._run.push(more[0])
         out: list[str] = []
         while self._reading:
             number, index = self._reading[-1]

@@ -84,13 +84,11 @@ class Captures:
         sees: list[bytes] = []
         requests: list[int] = []
         forced = array("i", [-1]) * len(batch.tokens)
-        for chunk in chunks:
-            request, (_, start, end, rows) = cuda_request(chunk), chunk
+        request: CudaRequest
+        for request, start, end, rows in chunks:  # type: ignore[assignment]
             sees.append(request.words(start, end))
             if request.script is not None:
-                shift = len(requests) - start
-                for row in rows:
-                    forced[row.place + shift] = request.play(row.handle)
+                request.play_all(rows, forced, len(requests) - start)
             requests += [request.index] * (end - start)
         graph.fill(batch, tiles, sees, requests, forced)
         return graph, graph.launch()
@@ -202,9 +200,9 @@ def tiled(chunks: list[Chunk], rows: int, group: int) -> tuple[Shape, list[Tile]
     most = rows_in_a_tile(bucket, group)
     tiles: list[Tile] = []
     row = 0
-    for chunk in chunks:
-        index, end = cuda_request(chunk).index, chunk.end
-        after = row + end - chunk.start
+    request: CudaRequest
+    for request, start, end, _ in chunks:  # type: ignore[assignment]
+        index, after = request.index, row + end - start
         if after - row <= most:
             tiles.append(new(Tile, (row, after - row, index, end)))
         else:

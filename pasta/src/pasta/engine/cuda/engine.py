@@ -236,7 +236,7 @@ class CudaEngine(NativeEngine):
             prompts, beside = split(opening, self._room(decoding))
             prefills = self._prefiller.run(prompts)
             decoding += beside
-        requests = [cuda_request(chunk) for chunk in decoding]
+        requests: list[CudaRequest] = [chunk.request for chunk in decoding]  # type: ignore[misc]
         self._send_blocks(decoding)
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
@@ -378,12 +378,12 @@ class CudaEngine(NativeEngine):
         The blocks of its own rows a graph notes itself.
         """
         fresh: list[tuple[int, int, int]] = []
-        for chunk in chunks:
-            request, start = cuda_request(chunk), chunk.start
+        request: CudaRequest
+        for request, start, end, _ in chunks:  # type: ignore[assignment]
             if request.tabled < start:
                 first, last = request.tabled // BLOCK_SIZE, (start - 1) // BLOCK_SIZE
                 fresh += [(request.index, place, request.blocks.blocks[place]) for place in range(first, last + 1)]
-            request.tabled = chunk.end
+            request.tabled = end
         if fresh:
             indices, places, blocks = torch.tensor(fresh).T.to(self.block_tables.device, non_blocking=True)
             self.block_tables[indices, places] = blocks.int()

@@ -12,7 +12,7 @@ from pasta.engine.base import Script, uniform
 from pasta.engine.cuda.following import Follower
 from pasta.engine.cuda.sampling import Level, level_of
 from pasta.engine.pool import KvPool
-from pasta.engine.request import Chunk, Handle, Request
+from pasta.engine.request import Chunk, Handle, Request, Row
 
 WORDS = 16  # of 32 bits: the segments that an answer may have
 NOBODY = 32 * WORDS - 1  # the segment of what nobody sees
@@ -71,6 +71,17 @@ class CudaRequest(Request):
         handle.decided = index + 1
         return ids[index] if index < len(ids) else -1
 
+    def play_all(self, rows: Sequence[Row], forced: array[int], shift: int) -> None:
+        """`play` for each of its rows, into `forced` at the row's place and so many more."""
+        assert self.script is not None
+        get = self.script.get
+        for row in rows:
+            handle = row.handle
+            ids, index = get(handle.path, ()), handle.decided
+            handle.decided = index + 1
+            if index < len(ids):
+                forced[row.place + shift] = ids[index]
+
     def draw(self, handle: Handle, position: int) -> float:
         """The random number with which a thread chooses at a position."""
         return uniform(self.params.seed, handle.path, position) if self.params.temperature > 0 else 0.0
@@ -119,6 +130,4 @@ def in_prompt(chunk: Chunk) -> int:
 
 
 def cuda_request(owner: Handle | Chunk) -> CudaRequest:
-    request = owner.request
-    assert isinstance(request, CudaRequest)
-    return request
+    return owner.request  # type: ignore[return-value]

@@ -12,7 +12,8 @@ import triton
 import triton.language as tl
 
 MAX_WIDTH = 2048  # of the input
-MAX_ROWS = 64
+MAX_ROWS = 64  # of a step
+MAX_BLOCK_ROWS = 64  # of a program
 
 
 @triton.jit
@@ -155,7 +156,7 @@ def qkv(
 
 
 def _block_rows(rows: int) -> int:
-    return min(MAX_ROWS, max(16, triton.next_power_of_2(rows)))
+    return min(MAX_BLOCK_ROWS, max(16, triton.next_power_of_2(rows)))
 
 
 def _precision(x: torch.Tensor) -> str:
