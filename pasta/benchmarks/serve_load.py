@@ -91,7 +91,7 @@ def body_of(prompt: str, max_tokens: int, sequential: bool) -> dict[str, Any]:
         "max_tokens": max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "pasta": {"sequential": sequential},
+        "pasta": {"sequential": sequential, "plain": False},  # threads whatever they cost: answers are compared
     }
 
 

@@ -81,12 +81,15 @@ def until(true: Callable[[], bool], seconds: float = LONG_S) -> None:
 
 @contextlib.contextmanager
 def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
-    """A server over an engine. When it ends, everything must be free again."""
+    """A server over an engine. When it ends, everything must be free again.
+
+    Answers keep their threads unless a test says otherwise: most compare them with those of an idle server.
+    """
     if "api_key" in settings:
         settings["keys"] = Keys.of_one(settings.pop("api_key"))
     bound = bind("127.0.0.1", 0)
     started = threading.Event()
-    server = Server(engine, Settings(**{"grace_s": 30.0, **settings}), started.set)
+    server = Server(engine, Settings(**{"grace_s": 30.0, "plain_when_full": False, **settings}), started.set)
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"
     thread = threading.Thread(target=server.run_on, args=(bound,), daemon=True)
     thread.start()

@@ -5,9 +5,11 @@
 
 So many users, each of whom asks, waits for the answer and asks again. All modes write the same texts, token for token
 (they are replayed), so that only time differs: `plain`, without PASTA, one thread without tags; `free`, all threads at
-once; and the threads regulated, by the bound on how much longer they may make a step. Modes take turns, back and forth.
-Load stays until the last measured answer has ended. A step that captured a CUDA graph is taken off the clock: a server
-does that once. Nothing is drafted.
+once; and as the server regulates them, by a bound on how much longer they may make a step, and by plain answers where
+threads are not worth their tags. Modes take turns, back and forth. Each has one scheduler for all loads and answers
+each load once before it is measured, so that it knows what a server knows that has run for a while. Load stays until
+the last measured answer has ended. A step that captured a CUDA graph is taken off the clock: a server does that once.
+Nothing is drafted.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pasta.bench.scripts import Script, made_up, own_answers
 from pasta.core.garbage import collect_rarely, freeze_libraries
+from pasta.core.tree import Tree
 from pasta.decoding.prompts import UNLIMITED, make_request
-from pasta.decoding.request import RequestState
+from pasta.decoding.request import Request, RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.base import Engine
 from pasta.errors import UsageError
@@ -51,6 +54,8 @@ class Turn:
     content: float = 0.0  # of them, those that somebody reads
     seconds: float = 0.0
     captured: int = 0  # steps that were taken off the clock
+    answers: int = 0  # also those that are not measured
+    crowded: int = 0  # of them, those that began without threads where the mode has threads
 
     @property
     def goodput(self) -> float:
@@ -58,12 +63,12 @@ class Turn:
 
 
 class Load:
-    """One mode under one load, for one turn."""
+    """One mode under one load, for one turn. The scheduler is the mode's own."""
 
-    def __init__(self, engine: Engine, mode: Mode, scripts: Iterator[Script], users: int, answers: int):
-        self.engine, self.mode, self.scripts = engine, mode, scripts
-        self.scheduler = Scheduler(engine, max_running=users)
-        self.scheduler.slowdown = mode.slowdown
+    def __init__(self, scheduler: Scheduler, mode: Mode, scripts: Iterator[Script], users: int, answers: int):
+        self.engine, self.mode, self.scripts = scheduler.engine, mode, scripts
+        self.scheduler = scheduler
+        scheduler.max_running, scheduler.slowdown = users, mode.slowdown
         self.users, self.answers = users, answers
         self.begun: dict[RequestState, tuple[float, Script]] = {}  # those under way, and since when
         self.measured: set[RequestState] = set()
@@ -98,15 +103,20 @@ class Load:
         return turn
 
     def _ask(self, now: float) -> RequestState:
-        script, mode = next(self.scripts), self.mode
-        tree = script.annotated if mode.tags else script.plain
-        request = make_request(
-            self.engine, script.prompt, script=tree, max_tokens=UNLIMITED, plain=not mode.tags, drafts=False,
-        )  # fmt: skip
+        script = next(self.scripts)
+        plain = self._request(script, script.plain)
+        request = plain
+        if self.mode.tags:
+            regulated = self.mode.slowdown is not None
+            request = replace(self._request(script, script.annotated), in_a_crowd=plain if regulated else None)
         state = RequestState(request, self.engine)
         self.begun[state] = (now, script)
         self.scheduler.add(state)
         return state
+
+    def _request(self, script: Script, tree: Tree) -> Request:
+        plain = tree is script.plain
+        return make_request(self.engine, script.prompt, script=tree, max_tokens=UNLIMITED, plain=plain, drafts=False)
 
     def _end(self, state: RequestState, now: float) -> None:
         if state.error is not None:
@@ -120,7 +130,10 @@ class Load:
         _, script = self.begun.pop(state)
         decoded = sum(len(thread.tokens) for thread in state.interpreter.threads)
         self.turn.rows += decoded
-        self.turn.content += decoded * script.content(script.annotated if self.mode.tags else script.plain)
+        assert state.request.script is not None
+        self.turn.content += decoded * script.content(state.request.script)
+        self.turn.answers += 1
+        self.turn.crowded += state.crowded
 
     def _captured(self) -> int:
         return getattr(self.engine, "captured", 0)
@@ -146,16 +159,22 @@ def measure(
         Mode("free"),
         *(Mode(f"slowdown {slowdown:g}", slowdown=slowdown) for slowdown in slowdowns),
     ]
+    schedulers = {mode.name: Scheduler(engine) for mode in modes}
+
+    def turn_of(mode: Mode, load: int, answers: int) -> Turn:
+        return Load(schedulers[mode.name], mode, itertools.cycle(scripts), load, answers).run()
+
     for load in users:
         answers = max(least, round(rounds * load))
         done: dict[str, list[Turn]] = {mode.name: [] for mode in modes}
-        if time.perf_counter() <= end:
-            Load(engine, Mode("free"), itertools.cycle(scripts), load, load).run()  # captures what there is to capture
+        for mode in modes[1:]:  # captures what there is to capture, and learns what there is to learn
+            if time.perf_counter() <= end:
+                turn_of(mode, load, load)
         order = [mode for turn in range(turns) for mode in (modes if turn % 2 == 0 else reversed(modes))]
         for mode in order:
             if time.perf_counter() > end:
                 break
-            done[mode.name].append(Load(engine, mode, itertools.cycle(scripts), load, answers).run())
+            done[mode.name].append(turn_of(mode, load, answers))
         whole = min(len(each) for each in done.values())
         if whole:
             yield from (row_of(load, mode, {name: each[:whole] for name, each in done.items()}) for mode in modes)
@@ -184,6 +203,7 @@ def row_of(users: int, mode: Mode, done: dict[str, list[Turn]]) -> dict[str, Any
         "step_p99_s": steps[int(0.99 * len(steps))],
         "rows_per_step": sum(turn.rows for turn in turns) / len(steps),
         "step_s_by_rows": by_rows([step for turn in turns for step in turn.steps]),
+        "plain_when_full": sum(turn.crowded for turn in turns) / sum(turn.answers for turn in turns),  # of all answers
         "steps_captured": sum(turn.captured for turn in turns),
         "faster": statistics.median(of_latency),  # than without PASTA: the mean answer
         "faster_by_turn": of_latency,
@@ -258,16 +278,16 @@ def main() -> None:
     report["content_share"] = statistics.mean(script.content(script.annotated) for script in scripts)
     report["seconds"] = time.perf_counter() - begun
     print({key: value for key, value in report.items() if key != "rows"}, flush=True)
-    heads = ("users", "mode", "latency s", "tokens/s", "step ms", "rows", "faster", "goodput", "after s")
-    print("{:>5} {:14} {:>9} {:>9} {:>8} {:>7} {:>7} {:>8} {:>8}".format(*heads), flush=True)
+    heads = ("users", "mode", "latency s", "tokens/s", "step ms", "rows", "plain", "faster", "goodput", "after s")
+    print("{:>5} {:14} {:>9} {:>9} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8}".format(*heads), flush=True)
     sizes = {"least": options.least, "rounds": options.rounds, "turns": options.turns}
     for row in measure(engine, scripts, options.users, options.slowdowns, **sizes, end=begun + options.seconds):
         report["rows"].append(row)
         report["seconds"] = time.perf_counter() - begun
         print(
             f"{row['users']:5} {row['mode']:14} {row['latency_s']:9.3f} {row['goodput']:9.0f} "
-            f"{1e3 * row['step_p50_s']:8.2f} {row['rows_per_step']:7.1f} {row['faster']:7.3f} "
-            f"{row['goodput_ratio']:8.3f} {report['seconds']:8.0f}",
+            f"{1e3 * row['step_p50_s']:8.2f} {row['rows_per_step']:7.1f} {row['plain_when_full']:7.2f} "
+            f"{row['faster']:7.3f} {row['goodput_ratio']:8.3f} {report['seconds']:8.0f}",
             flush=True,
         )
         if options.json:

@@ -43,6 +43,10 @@ def command(
         float,
         typer.Option(help="How many times as long threads beyond one for each request may make a step; 1 is none."),
     ] = 2.0,
+    plain_when_full: Annotated[
+        bool,
+        typer.Option(help="Begin answers without threads while many users share the machine and threads do not pay."),
+    ] = True,
     drain: Annotated[float, typer.Option(help="Seconds that answers have to finish after SIGTERM.")] = 10.0,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
     slots: Annotated[
@@ -104,6 +108,7 @@ def command(
             max_running=max_running or at_once(engine),
             max_queue=queue,
             slowdown=slowdown,
+            plain_when_full=plain_when_full,
             grace_s=drain,
             max_tokens=max_tokens,
             aliases=() if model is None else (model,),

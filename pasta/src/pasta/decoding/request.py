@@ -33,6 +33,12 @@ class Request:
     script: Tree | None = None  # tokens to put instead of those that the model would choose
     cache_salt: str | None = None  # requests of one salt share the KV of what their prompts begin with; None: nobody
     program: Program | None = None  # None: the model's tags make its threads
+    in_a_crowd: Request | None = None  # decoded in its place where threads are not worth their tags; None: never
+
+    @property
+    def may_fork(self) -> bool:
+        """Whether tags of the model's may open threads that decode at once."""
+        return self.program is None and not self.params.plain and not self.params.sequential
 
     def limits(self, engine: Engine) -> Limits:
         params = self.params
@@ -53,15 +59,21 @@ class RequestState:
     """
 
     def __init__(self, request: Request, engine: Engine, *, watched: bool = True):
-        self.request = request
         self.engine = engine
-        self.interpreter: Conductor = _interpreter(request, engine)
         self.handles: dict[int, Any] = {}  # by thread; empty while the request has no place in the engine
         self.error: PastaError | None = None
         self.done = threading.Event()  # set once, when it has ended and the engine holds nothing of it
-        self.record = Record(logprobs=None if request.params.logprobs is None else {})
         self.begun = time.perf_counter()
         self.watched = watched or bool(request.params.stop)
+        self.crowded = False  # whether it gave up its threads
+        self._begin(request)
+
+    def _begin(self, request: Request) -> None:
+        """Nothing of it is written yet."""
+        engine = self.engine
+        self.request = request
+        self.interpreter: Conductor = _interpreter(request, engine)
+        self.record = Record(logprobs=None if request.params.logprobs is None else {})
         self._first = self.interpreter.begin(len(request.prompt))
         self._journal: list[Command] = self.interpreter.opening()
         self.record.marks = [len(self._journal)]
@@ -74,6 +86,20 @@ class RequestState:
         self._deciding: list[Put] = []  # after which the next step decides
         self._script = None if request.script is None else _plays(request.script, min(engine.vocabulary.eos))
         self._playing: list[Iterator[int]] = []  # by thread
+
+    def give_up_threads(self) -> None:
+        """Is from its beginning the request that it names for a crowd."""
+        if self.request.in_a_crowd is None or self.record.steps:
+            raise ValueError("expected a request that names another for a crowd, before its first step")
+        self.crowded = True
+        self._begin(self.request.in_a_crowd)
+
+    @property
+    def text_tokens(self) -> int:
+        """Of the tokens of its threads, those that are neither tags nor topics."""
+        tags, threads = self.engine.vocabulary.tags, self.interpreter.threads
+        known = frozenset() if tags is None else tags.all
+        return sum(sum(token not in known for token in each.tokens) - len(each.topic) for each in threads)
 
     @property
     def finished(self) -> bool:

@@ -4,7 +4,8 @@ A request gets a place when the KV pool holds what it needs now. As its threads 
 full, whoever came last gives its place up, goes back to the front of the queue, and is computed again later: its
 tokens are kept, so nothing that it wrote changes.
 
-With a bound on how much longer a step may take, the threads of an answer give way to other requests (`turns.py`).
+With a bound on how much longer a step may take, the threads of an answer give way to other requests (`turns.py`); and
+where threads are not worth their tags, an answer that allows it begins without (`worth.py`).
 
 The scheduler knows nothing of threads of control: `Runner` calls it from one.
 """
@@ -18,6 +19,7 @@ from typing import Any
 from pasta.decoding.events import StepOutput
 from pasta.decoding.request import RequestState
 from pasta.decoding.turns import StepCost, share
+from pasta.decoding.worth import Worth
 from pasta.engine.base import Decoded, Engine
 from pasta.errors import PastaError
 
@@ -38,6 +40,7 @@ class Scheduler:
         self.preemptions = 0
         self.slowdown: float | None = None  # by threads beyond one for each request; None: they all run
         self.cost = StepCost()
+        self.worth = Worth()
         self.threads_waiting = 0  # for other requests' sake
         self._turns_in = 0  # steps that pass before turns are given anew
         self._fair = MAX_THREADS  # rows of a step for each request, when they were given
@@ -69,6 +72,7 @@ class Scheduler:
             if not state.finished:
                 self._grow(state)
             if state.finished:
+                self._weigh(state)
                 self._end(state)
         self._draft(decoded)
         self.engine.launch()
@@ -97,14 +101,30 @@ class Scheduler:
         self.threads_waiting = sum(max(0, want - width) for want, width in zip(wanted, given, strict=True))
 
     def _learn(self, rows: int, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
-        """What a step costs, where that decides about turns: the time from step to step, prompts left out."""
+        """What a step costs, where that decides: the time from step to step. About turns, prompts left out."""
         if self.slowdown is None:
             return
         now = time.perf_counter()
-        if self._stepped is not None and not self._opened and rows:
-            self.cost.learn(rows, now - self._stepped)
+        if self._stepped is not None and rows:
+            self.worth.learn_step(rows, now - self._stepped)
+            if not self._opened:
+                self.cost.learn(rows, now - self._stepped)
         self._opened.difference_update(decoded)
         self._stepped = now if self.running else None
+
+    def _weigh(self, state: RequestState) -> None:
+        """What threads did for an answer that ends among others. (Alone it may draft, and has all its threads.)"""
+        regulated = self.slowdown is not None and self.engine.lockstep and len(self.running) > 1
+        if regulated and state.error is None and state.request.may_fork and len(state.interpreter.threads) > 1:
+            self.worth.learn_answer(state.text_tokens, state.interpreter.sampled, state.record.steps)
+
+    def _is_full(self) -> bool:
+        """Whether an answer that begins now is better off without threads."""
+        if self.slowdown is None or not self.engine.lockstep:
+            return False
+        users = min(self.max_running, len(self.waiting) + len(self.running))
+        forking = sum(state.crowded or state.request.may_fork for state in (*self.running, *self.waiting))
+        return self.worth.decide(users, min(users, forking))
 
     def _draft(self, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
         """Lets requests guess ahead: a guess must be likelier than what its row costs, in tokens of the step."""
@@ -122,12 +142,16 @@ class Scheduler:
     def _admit(self) -> list[RequestState]:
         """Takes requests in, first come first served; returns those that ended at once: they never fit, or are done."""
         ended = []
+        full: bool | None = None  # found out once: those that come together begin alike
         while self.waiting and len(self.running) < self.max_running:
             state = self.waiting[0]
             room = state.size + HEADROOM * len(self.running)
             if self.running and not self.engine.can_allocate(room):
                 break
+            full = self._is_full() if full is None else full
             self.waiting.popleft()
+            if full and state.request.in_a_crowd is not None and state.record.steps == 0:
+                state.give_up_threads()
             if state.finished:  # nothing of it is left to the model
                 ended.append(state)
                 continue
@@ -176,6 +200,8 @@ class Scheduler:
         """Gives up the request's place and all that it holds in the engine."""
         self.running.pop(state, None)
         self._opened.discard(state)
+        if not self.running:
+            self._stepped = None
         for handle in state.handles.values():
             self._threads.pop(handle, None)
         if state.handles:

@@ -136,6 +136,7 @@ class Answer:
             "steps": max(sum(result.steps for result in chain) for chain in chains),
             "threads": sum(len(result.threads) for result in results),
             "speedup": round(content / max(1, sum(result.critical_path for result in results)), 4),
+            "plain_when_full": sum(state.crowded for state in self._states),
         }
 
     def finish_reason(self, index: int) -> str:
@@ -157,7 +158,8 @@ class Answer:
 
     def _finish(self, index: int, result: Result) -> None:
         self.results[index] = result
-        self._metrics.answered(result, self._states[index].record.queued_s, self._visit.total_s)
+        state = self._states[index]
+        self._metrics.answered(result, state.record.queued_s, self._visit.total_s, crowded=state.crowded)
         self._answered(result)
         if len(self.results) == len(self._states):
             self._ended = True
@@ -166,6 +168,7 @@ class Answer:
             visit.prompt_tokens, visit.completion_tokens = usage["prompt_tokens"], usage["completion_tokens"]
             visit.cached_tokens = usage["prompt_tokens_details"]["cached_tokens"]
             visit.threads, visit.critical_path = usage["threads"], usage["critical_path"]
+            visit.plain_when_full = usage["plain_when_full"] or None
             visit.finish = ",".join(sorted({self.finish_reason(each) for each in self.results}))
             visit.queue_s = max(state.record.queued_s for state in self._states)
 

@@ -68,6 +68,7 @@ class ToolCourse(Course):
 
     def __init__(self, text: Request, calls: Calls, *, must_call: bool):
         self._text = text
+        self._bare = replace(text, in_a_crowd=None)
         self._calls = calls
         self._stage = self._look
         super().__init__(self._name() if must_call else self._probe())
@@ -85,7 +86,7 @@ class ToolCourse(Course):
     def _probe(self, tokens: int = 1) -> Request:
         """The first tokens of an answer as the model would begin it, to see where they lead."""
         params = replace(self._text.params, max_tokens=tokens, plain=True)
-        return replace(self._text, params=params, program=None)
+        return replace(self._bare, params=params, program=None)
 
     def _name(self) -> Request:
         if len(self._calls.openings) == 1:
@@ -93,13 +94,13 @@ class ToolCourse(Course):
         self._stage = self._named
         params = replace(self._text.params, max_tokens=NAME_TOKENS)
         return replace(
-            self._text, prompt=(*self._text.prompt, *self._calls.opening), params=params, program=self._calls.names
+            self._bare, prompt=(*self._text.prompt, *self._calls.opening), params=params, program=self._calls.names
         )
 
     def _fill(self, name: str) -> Request:
         self._stage, self.called = self._done, name
         prompt = (*self._text.prompt, *self._calls.openings[name])
-        return replace(self._text, prompt=prompt, program=self._calls.arguments[name])
+        return replace(self._bare, prompt=prompt, program=self._calls.arguments[name])
 
     # -- what a result leads to -------------------------------------------------------------------------------
 

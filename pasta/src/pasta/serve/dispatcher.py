@@ -82,6 +82,11 @@ class Dispatcher:
         return self.runner.scheduler.threads_waiting
 
     @property
+    def full(self) -> bool:
+        """Whether answers begin without threads."""
+        return self.runner.scheduler.worth.full
+
+    @property
     def running(self) -> int:
         return self.runner.running
 

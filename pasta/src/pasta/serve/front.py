@@ -219,12 +219,15 @@ class Front:
             logprobs=body.likeliest,
             seed=seed + choice,
             parallelism=extension.parallelism,
-            plain=extension.plain,
+            plain=bool(extension.plain),
             drafts=extension.drafts,
             stop=body.stop or (),
             cache_salt=salt,
         )
-        return replace(request, program=asked.program)
+        request = replace(request, program=asked.program)
+        if self._settings.plain_when_full and extension.plain is None and request.may_fork:
+            return replace(request, in_a_crowd=replace(request, params=replace(request.params, plain=True)))
+        return request
 
     def _program_maker(self, body: ChatBody | ResponsesBody) -> MakeProgram:
         """Compiles schemas. The grammars are the engine's own, which the worker asks too, and take a moment to make."""

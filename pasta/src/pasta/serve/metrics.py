@@ -61,6 +61,9 @@ class Metrics:
         self._joins = Counter(
             "pasta_joins", "Syncs: threads that went on with what their children wrote.", registry=own
         )
+        self._crowded = Counter(
+            "pasta_plain_when_full", "Answers that began without threads, since the server was full.", registry=own
+        )
         self._first = Histogram(
             "pasta_time_to_first_token_seconds", "From a request to its first text.", registry=own, buckets=SECONDS
         )
@@ -84,6 +87,7 @@ class Metrics:
             Reading(gauge, "pasta_requests_running", "Requests in the batch.", lambda: dispatcher.running),
             Reading(gauge, "pasta_requests_waiting", "Requests in the queue.", lambda: dispatcher.waiting),
             Reading(gauge, "pasta_threads_waiting", "For other requests' sake.", lambda: dispatcher.threads_waiting),
+            Reading(gauge, "pasta_full", "1 while answers begin without threads.", lambda: float(dispatcher.full)),
             Reading(counter, "pasta_steps", "Steps of the engine.", lambda: dispatcher.steps),
             Reading(counter, "pasta_preemptions", "Requests that lost their place.", lambda: dispatcher.preemptions),
         ]
@@ -112,7 +116,8 @@ class Metrics:
         """Between two steps of one answer."""
         self._vllm.between.observe(seconds)
 
-    def answered(self, result: Result, queued_s: float, total_s: float) -> None:
+    def answered(self, result: Result, queued_s: float, total_s: float, *, crowded: bool = False) -> None:
+        self._crowded.inc(crowded)
         self._prompt.inc(len(result.prompt_ids))
         self._cached.inc(result.cached_tokens)
         self._completion.inc(result.tokens_total)

@@ -64,7 +64,7 @@ class Extension(Body):
     max_threads: Annotated[int, Field(ge=1, le=256)] = 16
     parallelism: Annotated[float, Field(ge=-100, le=100)] = 0.0
     sequential: bool = False
-    plain: bool = False
+    plain: bool | None = None  # None: as is best for all, see `decoding/worth.py`
     drafts: bool | None = None
     mode: Literal["parallel", "sequential"] | None = None  # of an answer with a schema: how its fields are decoded
     show_schema: bool = True  # tell the model the schema, in a message of its own

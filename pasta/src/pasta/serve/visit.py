@@ -29,6 +29,7 @@ class Visit:
     completion_tokens: int | None = None
     threads: int | None = None
     critical_path: int | None = None
+    plain_when_full: int | None = None  # choices that began without threads
     finish: str | None = None
     queue_s: float | None = None  # until the engine took it
     first_s: float | None = None  # until its first text
