@@ -292,3 +292,15 @@ def test_prompts_that_come_while_others_decode(make: Make, rows: int, give_way: 
     assert beside["prompts"] > 0
     assert (beside["a pass"] > 0) is (rows == 0)
     assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_steps_between_powers_of_two(make: Make) -> None:
+    """Many answers at once, as many of them as such steps have rows: each is what it is on the CPU."""
+    model, vocabulary = tiny_trained_model("llama", 10)
+    engine, native = make(slots=16384), NativeEngine(model, vocabulary, slots=16384)
+    prompts = [f"{PROMPTS[number % 4]}{number}" for number in range(150)]
+    options: Any = {"parallelism": 4.0, "max_tokens": 8}
+    expected = [answer.tree for answer in generate_all(native, prompts, **options)]
+    for count in (80, 150):
+        assert [answer.tree for answer in generate_all(engine, prompts[:count], **options)] == expected[:count]
+    assert {96, 192} <= {shape.rows for shape in engine._captures.shapes}
