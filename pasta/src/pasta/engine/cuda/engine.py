@@ -302,23 +302,26 @@ class CudaEngine(NativeEngine):
     def _follow(self, flight: Flight) -> None:
         """Gives the threads that a step decides places for the tokens that it will choose."""
         assert flight.batch is not None
-        lengths, context, following = self._lengths, self.context, flight.followers
-        indices = iter(flight.batch.deciding)
+        lengths, context = self._lengths, self.context
+        deciding, following = flight.batch.deciding, list[Follower | None]([None]) * len(flight.batch.rows)
+        number = -1  # of a row
         for request, chunk in zip(flight.requests, flight.chunks, strict=True):
-            followers, topics = request.followers, request.topics
+            if request.index < 0:
+                number += len(chunk.rows)
+                continue
+            followers, rows = request.followers, request.deciding
             tokens, positions, segments = request.tokens, request.positions, request.segments
             first = place = len(tokens)
             room = len(request.blocks.slots)
-            for row, index in zip(chunk.rows, indices, strict=False):
-                handle, expect, position = row.handle, row.expect, row.position + 1
-                following.append(None)
-                if type(row) is Follower:
-                    if row.wanted is None:
-                        continue
-                    expect = row.wanted
+            for row in chunk.rows:
+                number += 1
+                expect: int | None = row.expect if type(row) is Row else row.wanted  # type: ignore[attr-defined]
+                if expect is None:
+                    continue
+                handle, position, source = row.handle, row.position + 1, -1 - deciding[number]
                 if row.token in lengths:
                     position += request.scheme.reserve(lengths[row.token])
-                if request.index < 0 or position >= context:
+                if position >= context:
                     continue
                 if place == room:
                     if not request.blocks.can_hold(place + 1):
@@ -326,16 +329,17 @@ class CudaEngine(NativeEngine):
                     request.blocks.reserve(place + 1)
                     room = len(request.blocks.slots)
                 if expect >= TOPIC_START:
-                    expect = packed(expect, child=bool(handle.path), topic=topics.get(handle, 0))
+                    expect = packed(expect, child=bool(handle.path), topic=request.topics.get(handle, 0))
                 segment = handle.thread.segment
-                following[-1] = followers[handle] = own = Follower(handle, expect, place, -1 - index, position, segment)
-                request.deciding.append(own)
-                tokens.append(-1 - index)
+                following[number] = followers[handle] = own = Follower(handle, expect, place, source, position, segment)
+                rows.append(own)
+                tokens.append(source)
                 positions.append(position)
                 segments.append(segment)
                 place += 1
             if place > first:
                 self._waiting[request] = None
+        flight.followers = following
 
     def _forget(self) -> None:
         """Steps that nobody waits for."""

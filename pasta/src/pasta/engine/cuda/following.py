@@ -110,15 +110,10 @@ class Follower(Row):
 
     def confirm(self, token: int, position: int, segment: int, expect: Expect | None, kinds: Sequence[int]) -> bool:
         """Whether it is this token that was put."""
-        if (
-            self.token != token
-            or self.position != position
-            or self.segment != segment
-            # A token of no kind leaves a text's state as it was: most need no more.
-            or (
-                (kinds[token] or expect != self.expect) and expect not in (None, state_after(self.expect, token, kinds))
-            )
-        ):
+        if self.token != token or self.position != position or self.segment != segment:
+            return False
+        # A token of no kind leaves a text's state as it was: most need no more.
+        if (kinds[token] or expect != self.expect) and expect not in (None, state_after(self.expect, token, kinds)):
             return False
         self.wanted = expect
         return True
