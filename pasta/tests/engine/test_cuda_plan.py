@@ -31,7 +31,7 @@ def test_a_plan_is_read_as_it_was_written(rows: int, tiles: int) -> None:
     batch = Batch(*columns, rows=[decides], deciding=[1])
     sees = [(5).to_bytes(4 * WORDS, "little"), (1 << 40).to_bytes(4 * WORDS, "little")]
     shape = Shape(rows, tiles)
-    written = Plan.write(shape, batch, [Tile(0, 2, 7, 90)], sees, [7, 7], array("i", [-1, 4]), padding_slot=99)
+    written = Plan.write(shape, batch, [Tile(0, 2, 7, 90)], sees, [7, 7], array("i", [-1, 4]), [5], padding_slot=99)
     assert len(written) == 4 * shape.size
     plan = Plan.over(torch.frombuffer(bytearray(written), dtype=torch.int32), shape)
     read = (plan.tokens, plan.positions, plan.slots, plan.segments, plan.places)
@@ -40,6 +40,7 @@ def test_a_plan_is_read_as_it_was_written(rows: int, tiles: int) -> None:
     assert plan.states[:2].tolist() == [0, Expect.CHILD]
     assert plan.requests[:2].tolist() == [7, 7]
     assert plan.forced[:2].tolist() == [-1, 4]
+    assert plan.hidden.tolist() == [5, *[99] * (rows - 1)]
     assert plan.sees[:2].flatten().tolist() == [5, *[0] * (WORDS - 1), 0, 1 << 8, *[0] * (WORDS - 2)]
     assert plan.tiles[:, 0].tolist() == [0, 2, 7, 90]
     assert not plan.tiles[1, 1:].any()
@@ -92,10 +93,13 @@ def test_rows_are_noted_as_the_twin_notes_them(rows: int, padding: int) -> None:
         torch.tensor([*column.tolist(), *[other] * padding], dtype=torch.int32)
         for column, other in ((slots, padding_slot), (slots % 500, 0), (requests, 0), (places, 0))
     ]
+    others = sorted(set(range(padding_slot)) - set(slots.tolist()))
+    columns.append(torch.tensor([others[7], *[padding_slot] * (rows + padding - 1)], dtype=torch.int32))
+    options = {"block_size": block_size, "padding_slot": padding_slot, "nobody": 511}
 
     def noted(note: Callable[..., None], where: torch.device) -> list[list[int]]:
         tables = [torch.full(size, -1, dtype=torch.int32, device=where) for size in ((padding_slot + 64,), held.shape)]
-        note(*tables, *(column.to(where) for column in columns), block_size=block_size, padding_slot=padding_slot)
+        note(*tables, *(column.to(where) for column in columns), **options)
         return [table.tolist() for table in tables]
 
     assert noted(kernels.note_rows, device) == noted(reference.note_rows, torch.device("cpu"))

@@ -17,7 +17,7 @@ from pasta.engine.cuda.following import Board
 from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Ticket, Tile
 from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
-from pasta.engine.cuda.request import WORDS, CudaRequest, cuda_request
+from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, cuda_request
 from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
 from pasta.engine.cuda.seen import SeenTokens
 from pasta.engine.pool import BLOCK_SIZE
@@ -77,9 +77,10 @@ class Captures:
             self._board.chosen.copy_(chosen)
         return graph
 
-    def launch(self, chunks: list[Chunk], batch: Batch) -> tuple[StepGraph, Ticket]:
-        """Starts the pass of a step."""
-        shape, tiles = tiled(chunks, len(batch.tokens), self._decoder.heads // self._decoder.kv_heads)
+    def launch(self, chunks: list[Chunk], batch: Batch, hidden: list[int]) -> tuple[StepGraph, Ticket]:
+        """Starts the pass of a step; from it on nobody sees these slots."""
+        room = max(len(batch.tokens), len(hidden))
+        shape, tiles = tiled(chunks, room, self._decoder.heads // self._decoder.kv_heads)
         graph = self.step(shape)
         sees: list[bytes] = []
         requests: list[int] = []
@@ -90,7 +91,7 @@ class Captures:
             if request.script is not None:
                 request.play_all(rows, forced, len(requests) - start)
             requests += [request.index] * (end - start)
-        graph.fill(batch, tiles, sees, requests, forced)
+        graph.fill(batch, tiles, sees, requests, forced, hidden)
         return graph, graph.launch()
 
     def choose(self, graph: StepGraph, requests: list[CudaRequest], batch: Batch, likeliest: Ticket) -> Ticket | None:
@@ -144,7 +145,7 @@ class Captures:
             self._board.follow(plan.tokens, plan.states, plan.forced)
             kernels.note_rows(
                 self._slot_segments, self._block_tables, plan.slots, plan.segments, plan.requests, plan.places,
-                block_size=BLOCK_SIZE, padding_slot=self._padding_slot,
+                plan.hidden, block_size=BLOCK_SIZE, padding_slot=self._padding_slot, nobody=NOBODY,
             )  # fmt: skip
             if self._slot_positions is not None:
                 kernels.scatter_segments(self._slot_positions, plan.slots, plan.positions)

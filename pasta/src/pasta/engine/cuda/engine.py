@@ -108,6 +108,7 @@ class CudaEngine(NativeEngine):
         self._lengths = self.grammar.tags.length_of if self.grammar is not None else {}
         self._flights: deque[Flight] = deque()  # at most two, the second follows the first
         self._wrong: list[Follower] = []  # rows that followed, and whose threads put something else
+        self._gone: list[tuple[CudaRequest, int]] = []  # their slots, which the next step hides
         self._hidden = True  # whether nobody sees what followed wrongly, as far as that is known
 
     def look_within(self, calls: tuple[Call, ...]) -> None:
@@ -244,7 +245,9 @@ class CudaEngine(NativeEngine):
         ticket: Ticket | None = None
         logprobs = False
         if batch is not None:
-            graph, ticket = self._captures.launch(decoding, batch)
+            hidden = [slot for request, slot in self._gone if request.index >= 0]
+            self._gone.clear()
+            graph, ticket = self._captures.launch(decoding, batch, hidden)
             if any(request.needs_logits for request in requests):
                 ticket = self._captures.choose(graph, requests, batch, ticket)
                 logprobs = any(request.params.logprobs is not None for request in requests)
@@ -355,18 +358,15 @@ class CudaEngine(NativeEngine):
         for request in self._flights[0].requests:
             if request.followers:  # of threads that put nothing
                 wrong += [follower for follower in request.followers.values() if follower.token >= 0]
-        slots: list[int] = []
         for follower in wrong:
             request = cuda_request(follower.handle)
             if request.index < 0:
                 continue
             request.followers.pop(follower.handle, None)
             request.segments[follower.place] = NOBODY
-            slots.append(request.blocks.slots[follower.place])
+            self._gone.append((request, request.blocks.slots[follower.place]))
             if request.script is not None:
                 follower.handle.decided -= 1
-        if slots:
-            self.slot_segments[torch.tensor(slots).to(self.model.device, non_blocking=True)] = NOBODY
 
     @torch.inference_mode()
     def _move(self, origins: list[int], targets: list[int]) -> None:

@@ -43,7 +43,7 @@ class Shape:
     @property
     def size(self) -> int:
         """Of the plan, in numbers of 32 bits."""
-        return self.rows * (8 + WORDS) + len(Tile._fields) * self.tiles
+        return self.rows * (9 + WORDS) + len(Tile._fields) * self.tiles
 
 
 class Choice(NamedTuple):
@@ -57,7 +57,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a step is told, as views of one buffer. Each of the first eight has a number for each row."""
+    """What a step is told, as views of one buffer. Each of the first nine has a number for each row."""
 
     tokens: torch.Tensor  # or -1 - r, for the token that row r of the step before chose: see `following.py`
     positions: torch.Tensor
@@ -67,6 +67,7 @@ class Plan:
     states: torch.Tensor  # what may come after it: a row of the grammar's table
     requests: torch.Tensor  # their rows of the block tables and of the parameters
     forced: torch.Tensor  # the token that each must choose, where a response is replayed; or -1
+    hidden: torch.Tensor  # slots that nobody sees from now on, whatever row they stand in; or the padding's
     sees: torch.Tensor  # (rows, WORDS): each row's set of segments
     tiles: torch.Tensor  # (4, tiles): the fields of `Tile`, one after another
 
@@ -74,11 +75,11 @@ class Plan:
     def over(cls, buffer: torch.Tensor, shape: Shape) -> Plan:
         """The views of a buffer of 32-bit integers."""
         rows = shape.rows
-        tokens, positions, slots, segments, places, states, requests, forced = buffer[: 8 * rows].view(8, rows)
+        tokens, positions, slots, segments, places, states, requests, forced, hidden = buffer[: 9 * rows].view(9, rows)
         return cls(
-            tokens, positions, slots, segments, places, states, requests, forced,
-            buffer[8 * rows : (8 + WORDS) * rows].view(rows, WORDS),
-            buffer[(8 + WORDS) * rows :].view(len(Tile._fields), shape.tiles),
+            tokens, positions, slots, segments, places, states, requests, forced, hidden,
+            buffer[9 * rows : (9 + WORDS) * rows].view(rows, WORDS),
+            buffer[(9 + WORDS) * rows :].view(len(Tile._fields), shape.tiles),
         )  # fmt: skip
 
     @staticmethod
@@ -89,6 +90,7 @@ class Plan:
         sees: list[bytes],
         requests: list[int],
         forced: array[int],
+        hidden: list[int],
         padding_slot: int,
     ) -> bytes:
         """The buffer's bytes; `sees` may come in any parts. Rows that are left over write where nobody reads."""
@@ -104,6 +106,7 @@ class Plan:
         for column in (*batch[:5], states, array("i", requests), forced):
             parts += (column, spare)
         parts[5] = array("i", [padding_slot] * (shape.rows - count))
+        parts.append(array("i", hidden + [padding_slot] * (shape.rows - len(hidden))))
         parts += sees
         parts.append(WORDS * spare)
         for field in zip(*tiles, strict=True):
@@ -175,15 +178,25 @@ class StepGraph(Captured):
         memory: Any,  # what `torch.cuda.graph_pool_handle` gave
     ):
         host = torch.zeros(shape.size, dtype=torch.int32)
-        Plan.over(host, shape).slots.fill_(padding_slot)
+        plan = Plan.over(host, shape)
+        plan.slots.fill_(padding_slot)
+        plan.hidden.fill_(padding_slot)
         self.logits = logits
         self._shape, self._padding_slot = shape, padding_slot
         super().__init__([host], lambda sent: run(Plan.over(sent, shape)), chosen=chosen, memory=memory)
 
-    def fill(self, batch: Batch, tiles: list[Tile], sees: list[bytes], requests: list[int], forced: array[int]) -> None:
+    def fill(
+        self,
+        batch: Batch,
+        tiles: list[Tile],
+        sees: list[bytes],
+        requests: list[int],
+        forced: array[int],
+        hidden: list[int],
+    ) -> None:
         """Writes a step into the plan."""
         plan = self.next_ticket().columns[0].data.cast("B")
-        plan[:] = Plan.write(self._shape, batch, tiles, sees, requests, forced, self._padding_slot)
+        plan[:] = Plan.write(self._shape, batch, tiles, sees, requests, forced, hidden, self._padding_slot)
 
 
 class ChoiceGraph(Captured):

@@ -149,8 +149,8 @@ def scatter_segments(slot_segments: torch.Tensor, slots: torch.Tensor, segments:
 
 @triton.jit
 def _note_rows(
-    slot_segments, block_tables, slots, segments, requests, places, padding_slot, rows,
-    MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, BLOCK: tl.constexpr,
+    slot_segments, block_tables, slots, segments, requests, places, hidden, padding_slot, rows,
+    NOBODY: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     slot = tl.load(slots + row, mask=row < rows, other=padding_slot)
@@ -159,6 +159,8 @@ def _note_rows(
     request = tl.load(requests + row, mask=real, other=0)
     place = tl.load(places + row, mask=real, other=0)
     tl.store(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, slot // BLOCK_SIZE, mask=real)
+    gone = tl.load(hidden + row, mask=row < rows, other=padding_slot)
+    tl.store(slot_segments + gone, tl.full([BLOCK], NOBODY, tl.int32), mask=gone != padding_slot)
 
 
 def note_rows(
@@ -168,18 +170,20 @@ def note_rows(
     segments: torch.Tensor,
     requests: torch.Tensor,
     places: torch.Tensor,
+    hidden: torch.Tensor,
     *,
     block_size: int,
     padding_slot: int,
+    nobody: int,
 ) -> None:
     """slot_segments[slots] = segments, and block_tables[requests, places // block_size] = slots // block_size.
 
-    Rows that pad a step are left out.
+    Rows that pad a step are left out. `hidden`: other slots, whose segment becomes `nobody`.
     """
     rows = slots.shape[0]
     _note_rows[(triton.cdiv(rows, 256),)](
-        slot_segments, block_tables, slots, segments, requests, places, padding_slot, rows,
-        MAX_BLOCKS=block_tables.shape[1], BLOCK_SIZE=block_size, BLOCK=256,
+        slot_segments, block_tables, slots, segments, requests, places, hidden, padding_slot, rows,
+        NOBODY=nobody, MAX_BLOCKS=block_tables.shape[1], BLOCK_SIZE=block_size, BLOCK=256,
     )  # fmt: skip
 
 

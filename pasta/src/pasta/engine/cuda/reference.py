@@ -47,16 +47,21 @@ def note_rows(
     segments: torch.Tensor,
     requests: torch.Tensor,
     places: torch.Tensor,
+    hidden: torch.Tensor,
     *,
     block_size: int,
     padding_slot: int,
+    nobody: int,
 ) -> None:
-    """Notes row by row who wrote a slot, and which block of its request that is in."""
+    """Notes row by row who wrote a slot, and which block of its request that is in; and what nobody sees any more."""
     columns = (column.tolist() for column in (slots, segments, requests, places))
     for slot, segment, request, place in zip(*columns, strict=True):
         if slot != padding_slot:
             slot_segments[slot] = segment
             block_tables[request, place // block_size] = slot // block_size
+    for slot in hidden.tolist():
+        if slot != padding_slot:
+            slot_segments[slot] = nobody
 
 
 def attend(
