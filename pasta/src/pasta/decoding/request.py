@@ -40,6 +40,10 @@ class Request:
         """Whether tags of the model's may open threads that decode at once."""
         return self.program is None and not self.params.plain and not self.params.sequential
 
+    @property
+    def may_have_threads(self) -> bool:
+        return self.program is not None or self.may_fork
+
     def limits(self, engine: Engine) -> Limits:
         params = self.params
         return Limits(

@@ -45,6 +45,7 @@ class Scheduler:
         self._turns_in = 0  # steps that pass before turns are given anew
         self._fair = MAX_THREADS  # rows of a step for each request, when they were given
         self._opened: set[RequestState] = set()  # those whose prompts may still run
+        self._forking: set[RequestState] = set()  # of all, those that can fork, or gave that up
         self._stepped: float | None = None  # when the last step ended, where another followed at once
         self._threads: dict[Any, tuple[RequestState, int]] = {}  # by the engine's handle
 
@@ -54,6 +55,8 @@ class Scheduler:
 
     def add(self, state: RequestState) -> None:
         self.waiting.append(state)
+        if state.request.may_fork:
+            self._forking.add(state)
 
     def abort(self, state: RequestState, reason: str = "cancelled") -> None:
         """Ends a request at once and frees what it holds; one that has ended is left as it is."""
@@ -92,11 +95,13 @@ class Scheduler:
         if self._turns_in >= 0:
             return
         self._turns_in = STEPS_A_TURN - 1
-        wanted = [state.interpreter.wanted for state in self.running]
-        rows = int(min(MAX_THREADS, self.cost.rows_within(self.slowdown, len(wanted))))
-        self._fair = rows // len(wanted)
-        given = share(rows, wanted)
-        for state, width in zip(self.running, given, strict=True):
+        users = len(self.running)
+        rows = int(min(MAX_THREADS, self.cost.rows_within(self.slowdown, users)))
+        self._fair = rows // users
+        several = [state for state in self.running if state.request.may_have_threads]
+        wanted = [state.interpreter.wanted for state in several]
+        given = share(rows - (users - len(several)), wanted) if several else []
+        for state, width in zip(several, given, strict=True):
             state.interpreter.allot(width)
         self.threads_waiting = sum(max(0, want - width) for want, width in zip(wanted, given, strict=True))
 
@@ -123,8 +128,7 @@ class Scheduler:
         if self.slowdown is None or not self.engine.lockstep:
             return False
         users = min(self.max_running, len(self.waiting) + len(self.running))
-        forking = sum(state.crowded or state.request.may_fork for state in (*self.running, *self.waiting))
-        return self.worth.decide(users, min(users, forking))
+        return self.worth.decide(users, min(users, len(self._forking)))
 
     def _draft(self, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
         """Lets requests guess ahead: a guess must be likelier than what its row costs, in tokens of the step."""
@@ -153,6 +157,7 @@ class Scheduler:
             if full and state.request.in_a_crowd is not None and state.record.steps == 0:
                 state.give_up_threads()
             if state.finished:  # nothing of it is left to the model
+                self._forking.discard(state)
                 ended.append(state)
                 continue
             self.running[state] = None
@@ -161,7 +166,7 @@ class Scheduler:
                 state.open()
             except PastaError as error:
                 state.error = error
-                self._leave(state)
+                self._end(state)
                 ended.append(state)
             else:
                 self._know(state)
@@ -193,6 +198,7 @@ class Scheduler:
     def _end(self, state: RequestState) -> None:
         """Nothing of the request stays. It may have ended with the very tokens that came when it gave way."""
         self._leave(state)
+        self._forking.discard(state)
         if state in self.waiting:
             self.waiting.remove(state)
 
