@@ -58,8 +58,8 @@ function schema() {
   }
 }
 
-/** The body of a request for a turn, after those before it that have an answer. */
-function request(turn, sequential) {
+/** The body of a request for a turn, after those before it that have an answer. A race has its threads whatever they cost. */
+function request(turn, sequential, race = false) {
   const before = turns.slice(0, turns.indexOf(turn)).filter((one) => one.answer.text);
   const messages = before.flatMap((one) => [
     { role: "user", content: one.question },
@@ -73,7 +73,7 @@ function request(turn, sequential) {
     stream: true,
     stream_options: { include_usage: true },
     ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema } } }),
-    pasta: { events: true, annotated: true, sequential, parallelism, max_threads },
+    pasta: { events: true, annotated: true, sequential, parallelism, max_threads, ...(race && { plain: false }) },
   };
 }
 
@@ -146,7 +146,7 @@ const does = {
   race: (turn) =>
     busy(turn, async (signal) => {
       try {
-        return await turn.race((sequential, take) => ask(request(turn, sequential), key, signal, take));
+        return await turn.race((sequential, take) => ask(request(turn, sequential, true), key, signal, take));
       } catch (error) {
         const told = signal.aborted ? "The race was stopped." : `The race broke off. ${trouble(error).words}`;
         turn.find(".raced p").textContent = told;

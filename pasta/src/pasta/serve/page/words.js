@@ -36,6 +36,8 @@ export function whyNot(answer, options, tags) {
   if (tags === false)
     return "This model was not trained to mark parts of its answers, so it writes them one token after another. " +
       "The default model was: start the server without --model, or train this one with pasta train sft.";
+  if (answer.usage?.plain_when_full)
+    return "So many share this server at the moment that parts written at once would make everybody wait longer. Ask again later.";
   if (answer.finish === "length")
     return `The answer was cut at ${answer.pace.tokens} tokens, before the model had marked any part. Raise 'Tokens at most' under Options.`;
   const held = options?.parallelism < 0 ? " The option 'Parallelism' is below 0, which holds it back." : "";
