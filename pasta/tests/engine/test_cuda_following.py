@@ -304,3 +304,41 @@ def test_steps_between_powers_of_two(make: Make) -> None:
     for count in (80, 150):
         assert [answer.tree for answer in generate_all(engine, prompts[:count], **options)] == expected[:count]
     assert {96, 192} <= {shape.rows for shape in engine._captures.shapes}
+
+
+def test_more_is_hidden_than_the_next_step_has_rows(make: Make) -> None:
+    """Threads of which all but one go on no more, and that one is fed something else; the step keeps its size."""
+    from pasta.core.params import SamplingParams
+
+    def decode(engine: Any, launch: bool) -> list[int]:
+        main = engine.open(list(range(5, 40)), Expect.TEXT, SamplingParams())
+        engine.step()
+        tokens = []
+        for position in range(35, 43):
+            for number, thread in enumerate([main, *(engine.fork(main) for _ in range(6))]):
+                engine.feed(thread, (number + 7 * sum(tokens)) % 90, position, Expect.TEXT)
+            if launch:
+                engine.launch()
+            tokens += [one.token for one in engine.step() if one.thread is main]
+            engine.feed(main, 9 + position, position + 1, Expect.TEXT)
+            while not (decoded := engine.step()):  # of what followed nothing was right
+                pass
+            tokens += [one.token for one in decoded if one.thread is main]
+        engine.close(main)
+        return tokens
+
+    engine = make()
+    hidden, launch = [], engine._captures.launch
+
+    def launched(chunks: Any, batch: Any, gone: list[int]) -> Any:
+        graph, ticket = launch(chunks, batch, gone)
+        hidden.append((len(gone), graph.logits.shape[0]))
+        return graph, ticket
+
+    engine._captures.launch = launched
+    try:
+        found = decode(engine, True)
+    finally:
+        engine._captures.launch = launch
+    assert found == decode(make(), False)
+    assert len(found) == 16 and (7, 1) in hidden

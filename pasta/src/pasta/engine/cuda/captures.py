@@ -79,8 +79,10 @@ class Captures:
 
     def launch(self, chunks: list[Chunk], batch: Batch, hidden: list[int]) -> tuple[StepGraph, Ticket]:
         """Starts the pass of a step; from it on nobody sees these slots."""
-        room = max(len(batch.tokens), len(hidden))
-        shape, tiles = tiled(chunks, room, self._decoder.heads // self._decoder.kv_heads)
+        shape, tiles = tiled(chunks, len(batch.tokens), self._decoder.heads // self._decoder.kv_heads)
+        if len(hidden) > shape.rows:  # many threads ended at once
+            self._slot_segments[torch.tensor(hidden).to(self._slot_segments.device, non_blocking=True)] = NOBODY
+            hidden = []
         graph = self.step(shape)
         sees: list[bytes] = []
         requests: list[int] = []
