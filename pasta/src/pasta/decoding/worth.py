@@ -9,7 +9,7 @@ times as much text in the same time. Where a step waits for memory, and more row
 `text`, about two. Where a step is nothing but its rows it is text / rows, less than one: the machine is full, and each
 tag takes the place of a word. Who comes then is better off with a plain answer, and so is everybody else.
 
-All three are measured as the server runs. T is no line: steps are padded to powers of two, and the host's work hides
+All three are measured as the server runs. T is no line: steps are padded to certain sizes, and the host's work hides
 behind the device's up to a point. So it is kept by sizes of steps, with prompts and whatever else belongs to them.
 """
 
