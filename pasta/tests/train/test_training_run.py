@@ -153,6 +153,13 @@ def test_frozen_weights_in_bfloat16(usual: SftConfig) -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.filterwarnings("ignore")  # of a CPU that does this slowly
+def test_lora_under_autocast_over_frozen_weights_in_bfloat16(usual: SftConfig) -> None:
+    """As on a GPU: the batch that is tried first, too, is computed as those that are learned from."""
+    summary = sft.train(replace(usual, method="lora", weights="bfloat16", bf16=True, limit=1, max_steps=1))
+    assert summary.steps == 1 and summary.loss > 0
+
+
 def test_a_name_that_only_pasta_knows_is_a_path_to_peft(tmp_path: Path, default_folder: Any) -> None:
     from pasta.models.adapter import Base
 

@@ -149,7 +149,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
                 inputs = self._prepare_inputs(self.data_collator(rows))
                 begun = time.monotonic()
                 model.train()
-                with self.compute_loss_context_manager():
+                with self.accelerator.autocast():  # as the model that it prepares does by itself
                     loss = self.compute_loss(model, inputs)
                 self.accelerator.backward(loss)
                 loss.detach().item()  # which waits for the device
