@@ -1,6 +1,6 @@
 """The native engine on a GPU: steps are CUDA graphs over fused projections and a paged attention kernel.
 
-A step has static shapes: rows and tiles are rounded up to powers of two, and each such shape is captured once, when it
+A step has static shapes: rows and tiles are rounded up (`captures.py`), and each such shape is captured once, when it
 first occurs, or all of them before (`prepare`). Prompts run in it while it stays small, and otherwise before it, with
 flash attention: launching such a pass takes the host longer than a small model the pass (`prompt_rows`).
 
