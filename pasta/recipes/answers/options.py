@@ -63,6 +63,7 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     out.add_argument("--max-length", type=int, help="tokens a row of a training")
     out.add_argument("--batch-size", type=int, help="rows a step of a training")
     out.add_argument("--method", help="lora or full")
+    out.add_argument("--attention", help="of a training: flex or dense; by default flex on a GPU")
     out.add_argument("--steps", help="of stage two: sample (each process its --part), then score,pairs,train")
     out.add_argument("--models", help="measure these alone, with commas: baseline, pasta, untagged, …")
     out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")

@@ -172,7 +172,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
         "cpu": options.device == "cpu",
         "weights": "bfloat16" if on_gpu(options) else "auto",
         "resume": True,
-        **given(options, "max_steps", "max_length", "batch_size", "seed", "method"),
+        **given(options, "max_steps", "max_length", "batch_size", "seed", "method", "attention"),
     }
     summary = train(SftConfig.from_mapping(settings))
     print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
