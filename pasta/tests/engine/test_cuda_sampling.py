@@ -214,7 +214,7 @@ def test_eight_bit_weights(kind: str, rows: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fp8", "int8", None])
-@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("rows", [1, 2])
 def test_few_rows(kind: EightBits | None, rows: int) -> None:
     """Without matrix instructions: against float64, for widths of one tile and of several."""
     from pasta.engine.cuda.gemv import cut, gemv
@@ -222,7 +222,7 @@ def test_few_rows(kind: EightBits | None, rows: int) -> None:
 
     dtype = torch.float32 if INTERPRETED else torch.bfloat16
     torch.manual_seed(rows)
-    for columns, width in ((24, 256), (8, 1536)):
+    for columns, width in ((48, 256), (16, 1536)):
         wide = (torch.randn(columns, width) / width**0.5).to(dtype)
         weight = Weight(wide.to(DEVICE)) if kind is None else Weight.rounded(wide.to(DEVICE), kind)
         x = torch.randn(rows, width).to(dtype)
@@ -241,10 +241,51 @@ def test_rows_for_which_there_is_no_cut() -> None:
     from pasta.engine.cuda.gemv import cut
     from pasta.engine.cuda.weight import Weight
 
-    assert cut(Weight(torch.zeros(8, 512)), 3, pairs=False) is None
-    assert cut(Weight(torch.zeros(8, 96)), 1, pairs=False) is None
-    assert cut(Weight(torch.zeros(6, 512)), 1, pairs=False) is None
-    assert cut(Weight(torch.zeros(12, 512)), 1, pairs=True) is None
+    for columns, width, rows, pairs in (
+        (16, 512, 3, False),
+        (16, 384, 1, False),
+        (12, 512, 1, False),
+        (24, 512, 1, True),
+    ):
+        assert cut(Weight(torch.zeros(columns, width)), rows, pairs=pairs) is None
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_tiles_fit_into_shared_memory(size: int, pairs: bool) -> None:
+    """On a GPU with less of it there are fewer stages, and at last narrower tiles."""
+    from pasta.engine.cuda.stream import HOPPER, tiling, within
+    from pasta.engine.cuda.weight import Weight
+
+    for width in (1536, 4096):
+        for rows, block in ((8, 16), (17, 32), (64, 64)):
+            data = torch.zeros(8, width, dtype=torch.bfloat16 if size == 2 else torch.int8)
+            wanted = tiling(Weight(data, torch.ones(8) if size == 1 else None), rows, pairs=pairs)
+            assert within(HOPPER, wanted, block, size=size, pairs=pairs) == wanted
+            for limit in (163 << 10, 99 << 10, 48 << 10):
+                cut = within(limit, wanted, block, size=size, pairs=pairs)
+                column = cut.columns * size * (2 if pairs else 1) + 2 * block
+                assert cut.stages * cut.width * column <= limit
+                assert cut.stages >= 2 and width % cut.width == 0
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 65])
+@pytest.mark.parametrize("kind", ["fp8", None])
+def test_products(kind: EightBits | None, rows: int) -> None:
+    """Whichever way is taken, against float64; with a bias, and pairs."""
+    from pasta.engine.cuda.products import gated, product
+    from pasta.engine.cuda.weight import Weight
+
+    # The interpreter has no bfloat16; float32 goes through cuBLAS alone.
+    dtype = torch.float16 if INTERPRETED else torch.bfloat16
+    torch.manual_seed(rows)
+    wide, bias = (torch.randn(32, 512) / 512**0.5).to(dtype), torch.randn(32).to(dtype)
+    weight = Weight(wide.to(DEVICE)) if kind is None else Weight.rounded(wide.to(DEVICE), kind)
+    x = torch.randn(rows, 512).to(dtype)
+    result = x.double() @ weight.widened(torch.float32).double().cpu().T
+    assert error(product(x.to(DEVICE), weight, bias.to(DEVICE)).cpu(), result + bias.double()) < 1e-2
+    gate, up = result.chunk(2, 1)
+    assert error(gated(x.to(DEVICE), weight).cpu(), torch.nn.functional.silu(gate) * up) < 1e-2
 
 
 @on_a_gpu

@@ -10,7 +10,7 @@ from pasta.engine.cuda.gemv import cut, gemv
 from pasta.engine.cuda.stream import MAX_ROWS, stream
 from pasta.engine.cuda.weight import Weight
 
-WIDE_ROWS = 0  # up to so many rows a weight of 16 bits is streamed; beyond, cuBLAS is as fast or faster
+WIDE_ROWS = 64  # up to so many rows pairs of 16 bits are streamed: cuBLAS is as fast, and then they must be multiplied
 
 
 def product(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -34,8 +34,9 @@ def gated(x: torch.Tensor, weight: Weight) -> torch.Tensor:
 def _special(x: torch.Tensor, weight: Weight, *, pairs: bool) -> torch.Tensor | None:
     """By a kernel of our own, where one is faster than cuBLAS."""
     rows = x.shape[0]
-    if weight.data.dtype == torch.float32 or rows > (WIDE_ROWS if weight.scales is None else MAX_ROWS):
+    if weight.data.dtype == torch.float32:
         return None
     if (how := cut(weight, rows, pairs=pairs)) is not None:
         return gemv(x, weight, how, pairs=pairs)
-    return stream(x, weight, pairs=pairs)
+    most = MAX_ROWS if weight.scales is not None else WIDE_ROWS if pairs else 0
+    return stream(x, weight, pairs=pairs) if rows <= most else None

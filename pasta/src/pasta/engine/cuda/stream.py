@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 import triton
@@ -12,6 +13,7 @@ from pasta.engine.cuda.weight import Weight
 
 MAX_ROWS = 256  # beyond, arithmetic takes longer than reading
 WIDTHS = (256, 128, 64, 32, 16)  # of a tile
+HOPPER = 227 << 10  # bytes of shared memory that a program can have
 
 
 @triton.jit
@@ -81,13 +83,41 @@ class Tiling:
     swap: bool = False
 
 
-def tiling(width: int, rows: int, *, pairs: bool) -> Tiling:
-    """Those that were fastest with fp8 on an H200, for the matrices of Llama 3 8B: docs/performance.md."""
-    if pairs:
-        return (
-            Tiling(32, fitting(width, 128), 2, 5, True) if rows <= 16 else Tiling(64, fitting(width, 128), 4, 4, True)
-        )
-    return Tiling(32 if rows <= 16 else 16, fitting(width, 256), 4, 4)
+def tiling(weight: Weight, rows: int, *, pairs: bool) -> Tiling:
+    """Those that were fastest on an H200, for the matrices of 1.5B and 8B: docs/performance.md."""
+    width = weight.data.shape[1]
+    few = rows <= 16
+    if not pairs:
+        return Tiling(32 if few else 16, fitting(width, 256), 4, 4)
+    if weight.scales is not None:
+        return Tiling(32, fitting(width, 128), 2, 5, True) if few else Tiling(64, fitting(width, 128), 4, 4, True)
+    if width < 4096:
+        return Tiling(128, fitting(width, 64), 4, 5, True)
+    return Tiling(64, fitting(width, 128), 4, 4, True) if few else Tiling(64, fitting(width, 64), 4, 6, True)
+
+
+def within(limit: int, cut: Tiling, rows: int, *, size: int, pairs: bool) -> Tiling:
+    """The tiling with fewer stages, then narrower tiles, until those under way fit into shared memory.
+
+    `size`: bytes of a weight. `rows`: of a tile, of 16 bits.
+    """
+    column = (2 if pairs else 1) * cut.columns * size + 2 * rows
+    while cut.stages * cut.width * column > limit:
+        if cut.stages > 2:
+            cut = replace(cut, stages=cut.stages - 1)
+        elif cut.width > WIDTHS[-1]:
+            cut = replace(cut, width=cut.width // 2)
+        else:
+            break
+    return cut
+
+
+@cache
+def shared_memory(device: torch.device) -> int:
+    if device.type != "cuda":
+        return HOPPER
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return int(triton.runtime.driver.active.utils.get_device_properties(index)["max_shared_mem"])
 
 
 def fitting(width: int, wanted: int) -> int:
@@ -108,7 +138,9 @@ def stream(
     if out is None:
         out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
     block_rows = min(64, max(16, triton.next_power_of_2(rows)))
-    cut = cut or tiling(width, rows, pairs=pairs)
+    if cut is None:
+        wanted, limit = tiling(weight, rows, pairs=pairs), shared_memory(x.device)
+        cut = within(limit, wanted, block_rows, size=weight.data.element_size(), pairs=pairs)
     _stream[(triton.cdiv(rows, block_rows), triton.cdiv(columns, cut.columns))](
         x, weight.data, weight.scales if weight.scales is not None else x, out, rows, columns, width,
         PAIRS=pairs, SCALED=weight.scales is not None, SWAP=cut.swap, BLOCK_ROWS=block_rows, BLOCK_COLUMNS=cut.columns,
