@@ -30,7 +30,7 @@ from pasta.bench.shapes import SHAPES, byte_tokenizer
 from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
 from pasta.core.tree import Block, Item
-from pasta.core.vocabulary import Vocabulary
+from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.decoding.api import generate, generate_all, run
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request
@@ -39,6 +39,8 @@ from pasta.engine.vllm.core import start_engine
 THREADS = (1, 4, 16, 32)
 USERS = 64
 TURNS = 5  # that count
+ROOM = 8192  # vLLM's max_model_len
+PROMISE = 3  # tokens: the tag, a topic, a length
 GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 TOPICS = (
     "fruits", "planets", "sports", "programming languages", "rivers", "trees", "hobbies", "spices", "inventions",
@@ -56,7 +58,7 @@ class Inside:
 
     def __init__(self, folder: Path, **options: Any):
         sizes = {"cudagraph_mode": "FULL", "cudagraph_capture_sizes": GRAPHS}
-        given = {"max_model_len": 8192, "max_num_seqs": 96, "compilation_config": sizes, **options}
+        given = {"max_model_len": ROOM, "max_num_seqs": 96, "compilation_config": sizes, **options}
         self.engine = start_engine(folder, **given)
         self.words = self.engine.vocabulary.encode("abcdefghijklmnopqrstuvwxyz")
 
@@ -74,7 +76,8 @@ class Inside:
         core.step = timed
         try:
             params = SamplingParams(max_tokens=1 << 20, max_threads=64)
-            run(self.engine, [Request(tuple(prompt), params, self.engine.positions, tuple(items))])
+            (answer,) = run(self.engine, [Request(tuple(prompt), params, self.engine.positions, tuple(items))])
+            assert answer.finish_reason == "stop", "the response does not fit into vLLM's max_model_len"
         finally:
             core.step = step
         return times
@@ -115,17 +118,10 @@ def step_ms(
     inside: Inside, threads: int, *, context: int = 1000, length: int = 150, turns: int = 3
 ) -> dict[str, float]:
     """A step of so many threads of one answer: the median over vLLM's steps in which all of them were live."""
-    tags, draw = inside.engine.vocabulary.tags, random.Random(0)
+    tags = inside.engine.vocabulary.tags
     assert tags is not None
-
-    def text(count: int) -> list[int]:
-        return draw.choices(inside.words, k=count)
-
-    items: list[Item] = []
-    for _ in range(threads - 1):
-        items += [tags.promise, *text(1), tags.of_tens(10), Block((tags.open, *text(length + 3 * threads), tags.close))]
-    items += text(length + 50)
-    prompt = text(context)
+    prompt = random.Random(1).choices(inside.words, k=context)
+    items = step_response(tags, inside.words, threads, length)
     inside.play(prompt, items)  # compiles and captures
     gaps = []
     for _ in range(turns):
@@ -135,6 +131,18 @@ def step_ms(
         whole = [(a, b) for a, b in itertools.pairwise(times) if a[1] == b[1] == full]
         gaps += [1e3 * (b[0] - a[0]) / (full // threads) for a, b in whole]
     return {"ms": round(statistics.median(gaps), 3), "n": len(gaps), "burst": full // threads}
+
+
+def step_response(tags: Tags, words: Sequence[int], threads: int, length: int) -> list[Item]:
+    """A response with so many threads, all of them live for as many steps as `length`; blocks end at the same time.
+
+    A promise is three tokens, so each block begins three steps after the one before it, and is as much shorter.
+    """
+    draw, items = random.Random(0), list[Item]()
+    for later in reversed(range(threads - 1)):
+        text = draw.choices(words, k=length + PROMISE * later)
+        items += [tags.promise, draw.choice(words), tags.of_tens(10), Block((tags.open, *text, tags.close))]
+    return items + draw.choices(words, k=length + 50)
 
 
 def replays(inside: Inside, count: int) -> dict[str, Any]:
@@ -185,7 +193,7 @@ class Stock:
 
         from pasta.engine.exported import read_vocabulary
 
-        given = {"dtype": "bfloat16", "max_model_len": 8192, "max_num_seqs": 96, "generation_config": "vllm"}
+        given = {"dtype": "bfloat16", "max_model_len": ROOM, "max_num_seqs": 96, "generation_config": "vllm"}
         self.llm = LLM(str(folder), **{**given, "compilation_config": {"cudagraph_capture_sizes": GRAPHS}, **options})
         self.vocabulary = read_vocabulary(folder)
         self.draw = random.Random(1)

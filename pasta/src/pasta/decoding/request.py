@@ -19,7 +19,7 @@ from pasta.decoding.events import StepOutput
 from pasta.decoding.program import Conductor, Program, Teller
 from pasta.decoding.results import Record, Result, build_result, spans
 from pasta.decoding.telling import TextTeller
-from pasta.engine.base import Decoded, Engine
+from pasta.engine.base import Decoded, Engine, NoRoom
 from pasta.errors import PastaError, UsageError
 
 
@@ -142,7 +142,10 @@ class RequestState:
             if self.error is not None or interpreter.finish_reason is not None:
                 break
             if type(token) is not int and isinstance(token, PastaError):
-                self.error = token
+                if isinstance(token, NoRoom):
+                    fresh += interpreter.cut("length")
+                else:
+                    self.error = token
                 break
             if logprobs is not None and record.logprobs is not None:
                 record.logprobs.setdefault(thread, []).append(logprobs)

@@ -24,6 +24,10 @@ class OutOfSlots(PastaError):
     """The KV pool is full. Whoever asks `can_allocate` first never sees this."""
 
 
+class NoRoom(PastaError):
+    """One request can hold no more. Its answer ends here, with what is certain of it: a limit was reached."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
     """What the model itself gave a token: natural logarithms, before penalties, grammar and temperature."""

@@ -56,6 +56,7 @@ class Simulated:
     ):
         model.set_attn_implementation(NAME)
         self.model, self.budget, self.preempts, self.room = model.eval(), budget, preempts, room
+        self.max_model_len = room
         self.sampler = LaneSampler(vocabulary, int(model.get_output_embeddings().weight.shape[0]), torch.device("cpu"))
         self.random = random.Random(seed)
         self.free = list(range(blocks))

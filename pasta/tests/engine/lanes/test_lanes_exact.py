@@ -14,7 +14,9 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate, generate_all, replay
-from pasta.errors import PastaError, UsageError
+from pasta.decoding.prompts import make_request
+from pasta.decoding.runner import runner_of
+from pasta.errors import UsageError
 from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_engine, tiny_model
 
@@ -99,10 +101,28 @@ def test_a_script_is_played_by_the_workers() -> None:
     assert len(ours.threads) > 1 and ours.steps == theirs.steps
 
 
-def test_a_request_without_room_says_so_and_leaves_nothing() -> None:
+def test_an_answer_without_room_is_cut_in_reading_order_and_leaves_nothing() -> None:
     _, engine, core = both(room=90)
-    with pytest.raises(PastaError, match="no more room"):
-        generate(engine, PROMPTS[0], lively(seed=0))
+    whole = generate(both()[1], PROMPTS[0], lively(seed=0))
+    cut = generate(engine, PROMPTS[0], lively(seed=0))
+    assert cut.finish_reason == "length"
+    assert len(cut.text) > 5 and whole.text.startswith(cut.text) and len(cut.text) < len(whole.text)
+    assert len(core.free) == core.blocks and not core.running
+
+
+def test_a_prompt_without_room_is_refused_and_the_others_go_on() -> None:
+    native, engine, core = both(room=90)
+    long = list(range(97, 107)) * 9
+    runner = runner_of(engine)
+    asked = [make_request(engine, prompt, lively(seed=3, max_tokens=20)) for prompt in (PROMPTS[1], long, PROMPTS[2])]
+    first, refused, last = runner.submit(asked)
+    for state in (first, refused, last):
+        assert state.done.wait(60)
+    with pytest.raises(UsageError, match=r"prompt is 90 tokens long, and vLLM's max_model_len is 90 \(shorten"):
+        refused.result()
+    assert [first.result().annotated, last.result().annotated] == [
+        generate(native, prompt, lively(seed=3, max_tokens=20)).annotated for prompt in PROMPTS[1:]
+    ]
     assert len(core.free) == core.blocks and not core.running
 
 

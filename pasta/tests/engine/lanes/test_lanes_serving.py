@@ -83,6 +83,17 @@ def test_what_it_cannot_do_is_the_callers_mistake(url: str) -> None:
         assert "vLLM" in reply.json()["error"]["message"]
 
 
+def test_a_prompt_that_vllm_cannot_hold_is_refused_though_the_model_could(
+    url: str, parts: tuple[VllmEngine, Simulated]
+) -> None:
+    engine, core = parts
+    assert core.max_model_len == 2048 < engine.context
+    reply = ask(url, messages=[{"role": "user", "content": "a" * 2100}])
+    assert reply.status_code == 400, reply.text
+    assert reply.json()["error"]["code"] == "context_length_exceeded"
+    assert ask(url, max_tokens=5).status_code == 200
+
+
 def test_an_engine_that_ended_is_not_ready(url: str, parts: tuple[VllmEngine, Simulated]) -> None:
     core = parts[1]
     assert httpx.get(f"{url}/ready", timeout=300).status_code == 200

@@ -17,12 +17,12 @@ from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
-from pasta.engine.base import UNLIMITED, Decoded, Script
+from pasta.engine.base import UNLIMITED, Decoded, NoRoom, Script
 from pasta.engine.vllm.lanes import WORDS, is_own
 from pasta.engine.vllm.terms import Terms
 from pasta.errors import PastaError, UsageError
 
-FULL_HINT = "start vLLM with a larger max_model_len, or lower max_tokens"
+STREAM_END = 3  # places of a request that an answer cannot have: what may be put beside its last token, and the end
 
 
 class Output(NamedTuple):
@@ -35,6 +35,8 @@ class Output(NamedTuple):
 
 class Core(Protocol):
     """vLLM's engine, as little of it as is needed."""
+
+    max_model_len: int  # tokens that a request may have
 
     def add(self, request: str, prompt: Sequence[int], terms: str, cache_salt: str | None) -> None: ...
 
@@ -71,10 +73,13 @@ class Handle:
 
 
 class Within:
-    """The KV cache is vLLM's, which sees to its memory."""
+    """The KV cache is vLLM's, which sees to its memory; but a request has so many places and no more."""
 
-    slots = free_slots = slots_each = 1 << 40
+    slots = free_slots = UNLIMITED
     kept_slots = 0
+
+    def __init__(self, slots_each: int):
+        self.slots_each = slots_each
 
 
 class VllmEngine:
@@ -87,12 +92,12 @@ class VllmEngine:
     drafts = False
     max_requests = UNLIMITED
     max_segments = 32 * WORDS - 1  # one is nobody's
-    pool = Within()
 
     def __init__(
         self, core: Core, vocabulary: Vocabulary, *, size: int, context: int, positions: Positions, name: str = ""
     ):
         self.core = core
+        self.pool = Within(core.max_model_len - STREAM_END)
         self.vocabulary = vocabulary
         self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
         self.context = context
@@ -116,6 +121,11 @@ class VllmEngine:
         own = replace(params, positions=params.positions or self.positions)
         if isinstance(own.positions, Positions) and own.positions.stitched:
             raise UsageError("vLLM joins threads as they were decoded", "leave the position scheme out")
+        if len(prompt) >= self.pool.slots_each:
+            raise UsageError(
+                f"the prompt is {len(prompt)} tokens long, and vLLM's max_model_len is {self.core.max_model_len}",
+                "shorten the prompt, or start vLLM with a larger max_model_len",
+            )
         request = Request(next(self._names), tuple(prompt), own, cache_salt)
         handle = Handle(request)
         if expect is not None:
@@ -199,7 +209,7 @@ class VllmEngine:
             return self._fail(request, PastaError("vLLM's stream is not what its tokens lead to"))
         request.extra = []
         if request.ended and len(arrived) <= 2:  # nothing but its end
-            return self._fail(request, PastaError("the answer has no more room in vLLM's request", FULL_HINT))
+            return self._fail(request, NoRoom(f"the answer has all {self.core.max_model_len} places of its request"))
         if len(arrived) < len(request.deciding):
             return []
         deciding, request.deciding = request.deciding, []
