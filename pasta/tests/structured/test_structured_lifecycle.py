@@ -14,6 +14,8 @@ from pasta.decoding.api import Stream, generate, run
 from pasta.decoding.runner import runner_of
 from pasta.errors import PastaError, UsageError
 from pasta.structured import SchemaError, StructuredResult, compile_schema, make_program, make_structured_request
+from pasta.structured.matcher import Grammars
+from pasta.structured.scanner import Scanner
 from support import PilotedEngine, Stepper, tiny_engine
 
 WORD = {"type": "string", "minLength": 4, "maxLength": 8}
@@ -102,6 +104,67 @@ def test_a_value_with_a_limit_of_its_own_leaves_the_others() -> None:
     assert result.finish_reason == "length"
     assert "/a" in result.missing and "/f" in result.missing  # which waits for it
     assert [field.pointer for field in result.fields if field.complete and field.text][-1] == "/e"
+
+
+NOTES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "size": {"type": "integer", "minimum": 100},
+        "place": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+    "required": ["title", "tags", "size", "place"],
+}
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+@pytest.mark.parametrize("limit", [3, 8])
+def test_a_value_that_reaches_its_own_limit_is_closed_where_the_schema_lets_it_end(mode: str, limit: int) -> None:
+    engine = tiny_engine("llama", tags=False)
+    closed = 0
+    for seed in range(6):
+        options: dict[str, Any] = {"mode": mode, "max_tokens": 400, "temperature": 1.0, "seed": seed}
+        request = make_structured_request(engine, "A note.", NOTES, max_thread_tokens=limit, **options)
+        [result] = decode(engine, request)
+        assert all(field.tokens <= limit for field in result.fields)
+        if result.complete:
+            jsonschema.validate(result.value, NOTES)
+            assert result.finish_reason == "stop"
+        else:
+            assert result.finish_reason == "length"
+        assert result.closed == tuple(field.pointer for field in result.fields if field.closed)
+        closed += len(result.closed)
+        assert "/size" not in result.closed  # half a number is another number
+    assert closed
+
+
+@pytest.mark.parametrize(
+    ("said", "schema", "ending"),
+    [
+        ('"ab', {"type": "string"}, b'"'),
+        ('"ab\\', {"type": "string"}, b'""'),  # a backslash takes the first quote with it
+        ('["a", "b', {"type": "array", "items": {"type": "string"}}, b'"]'),
+        ('[["a"', {"type": "array", "items": {"type": "array"}}, b"]]"),
+        ("[", {"type": "array", "items": {"type": "string"}}, b"]"),
+        ('{"k": "v', {"type": "object"}, b'"}'),
+        ("12", {"type": "integer"}, None),  # it may be 123
+        ("[1, 12", {"type": "array", "items": {"type": "integer"}}, None),
+        ("[true", {"type": "array"}, b"]"),
+        ('["12', {"type": "array"}, b'"]'),
+        ("-", {"type": "integer"}, None),
+        ('["a", ', {"type": "array", "items": {"type": "string"}}, None),  # another element must come
+        ('"ab', {"type": "string", "minLength": 3}, None),
+        ('["a"', {"type": "array", "minItems": 2}, None),
+    ],
+)
+def test_what_ends_a_value(said: str, schema: dict[str, Any], ending: bytes | None) -> None:
+    grammars = Grammars.of(tiny_engine("llama", tags=False).vocabulary)
+    matcher, scanner = grammars.compile(schema, ""), Scanner()
+    for token in grammars.encode(said.encode()):
+        matcher.consume(token)
+    scanner.push(said.encode())
+    assert grammars.ending(matcher, scanner) == ending
 
 
 def test_a_stream_that_is_left_frees_what_it_held() -> None:

@@ -61,6 +61,9 @@ def command(
     ] = None,
     show_schema: Annotated[bool, typer.Option(help="Tell the model the schema.")] = True,
     max_tokens: MaxTokens = 512,
+    max_value_tokens: Annotated[
+        int | None, typer.Option(min=1, help="A string or list with more tokens is closed there, if the schema allows.")
+    ] = None,
     max_threads: MaxThreads = 16,
     temperature: Temperature = 0.0,
     seed: Seed = 0,
@@ -79,6 +82,7 @@ def command(
     """
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
+        "max_thread_tokens": max_value_tokens,
         "max_threads": max_threads,
         "temperature": temperature,
         "seed": seed,

@@ -38,7 +38,7 @@ class SamplingParams:
     logit_bias: tuple[tuple[int, float], ...] = ()  # added to the logits of these tokens, after the penalty
     max_tokens: int = 512  # of the answer, in reading order, tags included
     max_threads: int = 16  # that decode at once; the others wait, the first in reading order goes first
-    max_thread_tokens: int | None = None  # of one block; one that is longer ends the answer there
+    max_thread_tokens: int | None = None  # of a block (a longer one ends the answer), or a schema's value (is closed)
     sequential: bool = False  # the same answer, its threads decoded one at a time in reading order
     plain: bool = False  # decode without tags
     stop: tuple[str, ...] | str = ()  # the answer ends before the first of these texts

@@ -29,6 +29,7 @@ class Field:
     thread: int | None  # that decoded it; None: the schema says it
     tokens: int  # decoded
     complete: bool  # False: a limit cut it off
+    closed: bool = False  # the limit of a value ended it: the model might have said more
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class StructuredResult(Result):
     value: Any = None  # the answer as Python reads it; None where it is not complete
     fields: tuple[Field, ...] = ()
     missing: tuple[str, ...] = ()  # the places of values that a limit cut off
+    closed: tuple[str, ...] = ()  # the places of those that are whole because their own limit ended them
     forced_tokens: int = 0  # that the schema left no choice about, put without a step of their own
 
     @property
@@ -52,6 +54,7 @@ class StructuredResult(Result):
             "value": self.value,
             "fields": fields,
             "missing": self.missing,
+            "closed": self.closed,
             "forced_tokens": self.forced_tokens,
         }
 
@@ -87,6 +90,7 @@ def build(state: RequestState) -> StructuredResult:
         value=None if missing else read_json(text),
         fields=tuple(_field(lane) for lane in lanes if _is_field(lane, lanes)),
         missing=missing,
+        closed=tuple(lane.value.pointer for lane in lanes if lane.closed),
         forced_tokens=sum(lane.forced for lane in lanes),
     )
 
@@ -116,6 +120,7 @@ def _field(lane: Lane) -> Field:
         None if lane.thread is None else lane.thread.id,
         lane.sampled,
         complete,
+        lane.closed,
     )
 
 

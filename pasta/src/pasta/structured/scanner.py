@@ -4,7 +4,8 @@ from __future__ import annotations
 
 QUOTE, BACKSLASH = b'"\\'
 OPENING, CLOSING = b"{[", b"}]"
-NUMBER = frozenset(b"-+.0123456789eE")
+DIGITS = b"0123456789"
+NUMBER = frozenset(b"-+.eE" + DIGITS)
 WORDS = (b"true", b"false", b"null")
 SPACES = b" \t\r\n"
 
@@ -31,9 +32,11 @@ class Scanner:
         self._in_string = False
         self._escaped = False
         self._scalar = b""  # what was read of a number or a word that is the value itself
+        self._last = 0  # byte
 
     def push(self, piece: bytes) -> int | None:
         """How many bytes of the piece are the value's, if it ends here; None where it goes on."""
+        self._last = piece[-1] if piece else self._last
         for index, octet in enumerate(piece):
             if self._in_string:
                 if self._escaped:
@@ -62,9 +65,18 @@ class Scanner:
                 self._scalar = bytes([octet])
         return None
 
+    @property
+    def in_string(self) -> bool:
+        return self._in_string
+
+    @property
+    def in_number(self) -> bool:
+        """Whether it may go on, and would then be another."""
+        return not self._in_string and self._last in DIGITS
+
     def copy(self) -> Scanner:
         other = Scanner()
-        other._depth, other._in_string, other._escaped, other._scalar = (
-            self._depth, self._in_string, self._escaped, self._scalar,
+        other._depth, other._in_string, other._escaped, other._scalar, other._last = (
+            self._depth, self._in_string, self._escaped, self._scalar, self._last,
         )  # fmt: skip
         return other

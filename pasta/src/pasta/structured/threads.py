@@ -16,6 +16,7 @@ from pasta.structured.errors import ConstraintError
 from pasta.structured.lane import Beginning, Lane, begin, is_closed
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan
+from pasta.structured.scanner import Scanner
 from pasta.structured.text import context
 
 FREE = Expect.TEXT  # any text, no tag: the matcher says the rest
@@ -93,7 +94,7 @@ class PlanInterpreter:
             lane.sampled += 1
             lane.thread.sampled += 1
             self._take(lane, token, out)
-            self._enforce(lane)
+            self._enforce(lane, out)
             if lane.status is not Status.RUNNING or self.sampled >= self.limits.max_tokens:
                 self._advance(out)
         return out
@@ -285,11 +286,11 @@ class PlanInterpreter:
 
     # -- limits -----------------------------------------------------------------------------------------
 
-    def _enforce(self, lane: Lane) -> None:
+    def _enforce(self, lane: Lane, out: list[Command]) -> None:
         """A value may have a limit of its own; the answer's is counted in reading order."""
         own = self.limits.max_thread_tokens
         if own is not None and lane.sampled >= own and lane.status is Status.RUNNING:
-            self._halt(lane)
+            self._close(lane, out)
         if self.sampled < self.limits.max_tokens:
             return
         read = 0
@@ -299,6 +300,17 @@ class PlanInterpreter:
                 for beyond in self.lanes[each.value.index :]:
                     self._halt(beyond)
                 return
+
+    def _close(self, lane: Lane, out: list[Command]) -> None:
+        """Ends a value that is long enough, where the schema lets it end; or else it is cut."""
+        ending = None
+        if lane.matcher is not None and isinstance(lane.scanner, Scanner):
+            ending = self._grammars.ending(lane.matcher, lane.scanner)
+        if ending is None:
+            self._halt(lane)
+        else:
+            lane.closed = True
+            self._complete(lane, ending, out)
 
     def _halt(self, lane: Lane) -> None:
         lane.move(Status.HALTED, "length")
