@@ -23,7 +23,9 @@ PAGE = DOCS / "structured-results.md"
 WORDS = tomllib.loads((DOCS / "structured-results.toml").read_text("utf-8"))
 SETS: dict[str, str] = WORDS["sets"]
 
-CODE = "16 November 2026 (commit adc7849)"  # that made the figures of quality and speed
+EARLIER = "16 November 2026 (commit adc7849)"  # that made the figures of quality, and vLLM's
+CODE = "16 November 2026 (commit 681e8bc)"  # that made the figures of speed
+ASKED = 3.0  # times over sequential, one object at a time
 
 MODES = ("parallel", "sequential")
 TRIAL = 10  # prompts of a set, to choose its mode by
@@ -58,7 +60,7 @@ def quality() -> Iterator[str]:
     rows = list(read_rows(str(path)))
     found = summarise(rows)
     predicted = (load("structured-predictions.json") or {}).get("points_over_sequential", {})
-    yield WORDS["quality"].format(code=CODE)
+    yield WORDS["quality"].format(code=EARLIER)
     told = {name for sets in found["models"].values() for name in sets}
     yield "\n".join(f"- `{name}`: {about}." for name, about in SETS.items() if name in told) + "\n"
     for model, sets in found["models"].items():
@@ -182,10 +184,10 @@ def speed() -> Iterator[str]:
     reports = sorted(RESULTS.glob("structured-speed-*.json"))
     if not reports:
         return
-    yield WORDS["speed"].format(code=CODE)
+    yield WORDS["speed"].format(code=CODE, earlier_code=EARLIER)
     for path in reports:
         ours = json.loads(path.read_text("utf-8"))
-        theirs, phases = (load(path.name.replace("speed", kind)) for kind in ("vllm", "phases"))
+        theirs, phases, earlier = (load(path.name.replace("speed", kind)) for kind in ("vllm", "phases", "earlier"))
         yield f"### {ours['model']}\n"
         yield (
             f"`benchmarks/results/{path.name}`"
@@ -198,8 +200,8 @@ def speed() -> Iterator[str]:
         yield table([*columns, *(["over vLLM, one", "32"] if theirs else [])], list(_ratios(ours, theirs)))
         if theirs:
             yield WORDS["vllm_notes"].format(**_of_vllm(ours, theirs))
-        if phases:
-            yield WORDS["speed_notes"].format(**_of_phases(ours, phases))
+        if phases and earlier:
+            yield WORDS["speed_notes"].format(**_of_phases(ours, phases), **_of_earlier(ours, earlier))
 
 
 def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
@@ -216,9 +218,12 @@ def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
 
 
 def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
-    """Where an object's time went, and what prompts within steps gave."""
+    """Where an object's time goes, and what prompts within steps give."""
     fixed = [_fixed(own)[0] for own in ours["sets"].values()]
-    parts = {name.split(", ")[0]: own["last"] for name, own in phases["phases"].items() if name.endswith("parallel")}
+    parts = [own for name, own in phases["phases"].items() if name.endswith("parallel")]
+    gains = {name: own["one_at_a_time"]["speedup"]["value"] for name, own in ours["sets"].items()}
+    having = [f"`{name}`" for name, gain in gains.items() if gain >= ASKED]
+    lacking = [f"`{name}` has {gain:.2f}" for name, gain in gains.items() if gain < ASKED]
     lines = []
     for name in ours["sets"]:
         pairs = []
@@ -235,10 +240,30 @@ def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
         "dates": [side["dates"]["ms_an_object"] for side in sides],
         "coqa": [side["coqa"]["first_step_ms"] for side in sides],
         "fixed": between(fixed, 0),
-        "prompt": between([own["prompt's pass, host"][0] for own in parts.values()], 0),
-        "masks": f"{parts['dates']['masks'][0]:.0f}",
+        "first": between([own["last"]["steps"][0] for own in parts], 1),
+        "make": between([own["make_ms"] for own in parts], 1),
+        "has": f"{' and '.join(having)} {'has' if len(having) == 1 else 'have'}",
+        "lacks": ", ".join(lacking),
         "same": " of ".join(map(str, phases["same_answers"])),
         "trial": "\n".join("  " + line for line in table(columns, lines).rstrip("\n").split("\n")),
+    }
+
+
+def _of_earlier(ours: dict[str, Any], earlier: dict[str, Any]) -> dict[str, str]:
+    """The code before this one, by its own run."""
+    lines, slower = [], []
+    for name, own in ours["sets"].items():
+        before = earlier["sets"][name]
+        one, many = (f"{before['one_at_a_time'][mode]['ms_an_object']:.1f}" for mode in MODES), before["many_at_once"]
+        line = [f"`{name}`", " / ".join(one), f"{before['one_at_a_time']['speedup']['value']:.2f}"]
+        lines.append([*line, " / ".join(f"{many[mode]['objects_a_second']:.0f}" for mode in MODES)])
+        if all(own["many_at_once"][mode]["objects_a_second"] < many[mode]["objects_a_second"] for mode in MODES):
+            slower.append(f"`{name}`")
+    columns = ["set", "one, ms: parallel / sequential", "over sequential", "32, objects/s: parallel / sequential"]
+    return {
+        "earlier_code": EARLIER,
+        "earlier": table(columns, lines).rstrip("\n"),
+        "slower": f"{' and '.join(slower)} {'gives' if len(slower) == 1 else 'give'}",
     }
 
 
