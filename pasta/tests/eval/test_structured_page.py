@@ -49,3 +49,28 @@ def test_what_the_guide_says_stands_on_the_page(script: ModuleType) -> None:
     page = script.PAGE.read_text("utf-8")
     assert len(told) > 8
     assert all(figure in page for figure in told)
+
+
+def test_the_speeds_of_the_guide_are_those_of_the_reports(script: ModuleType) -> None:
+    guide = (DOCS / "structured.md").read_text("utf-8")
+    readme = (DOCS.parents[1] / "README.md").read_text("utf-8")
+    sets, vllm = (script.load(f"structured-{kind}-qwen15.json")["sets"] for kind in ("speed", "vllm"))
+    told = dict(re.findall(r"^\|[^|]*\(`(\w+)`\) \|(.*)\|$", guide, re.MULTILINE))
+    assert set(told) == set(sets)
+    alone, over_vllm, many_over_vllm, gains = [], [], [], []
+    for name, own in sets.items():
+        one, many = own["one_at_a_time"], own["many_at_once"]
+        times = [one[mode]["ms_an_object"] for mode in ("parallel", "sequential")]
+        figures = [f"{own['fields']:.0f}", *(f"{each:.1f}" for each in times)]
+        figures += [f"{one['speedup']['value']:.2f}", f"{many['speedup']:.2f}"]
+        assert [each.strip() for each in told[name].split("|")] == figures
+        alone.append(times[0])
+        gains.append(one["speedup"]["value"])
+        over_vllm.append(vllm[name]["ms_an_object"] / times[0])
+        many_over_vllm.append(many["parallel"]["objects_a_second"] / vllm[name]["many_objects_a_second"])
+    between = script.between
+    theirs = between([own["ms_an_object"] for own in vllm.values()], 0)
+    assert f"took {theirs} ms alone for the same objects, {between(over_vllm, 0)} times" in guide
+    assert f"with 32 at once PASTA makes {between(many_over_vllm, 1)} times as many" in guide
+    assert f"{between(alone, 0)} ms, {between(gains, 1)} times less" in readme
+    assert f"{between(over_vllm, 0)} times less than vLLM's structured output" in readme
