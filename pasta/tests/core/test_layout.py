@@ -100,15 +100,17 @@ def test_without_an_end_the_last_token_predicts_nothing() -> None:
         ("aPx2(bc)d", "fixed:40", [2, 3, 4, 5, 6, 7, 8, 9, 46]),
         # An estimate that is too short moves nothing: two threads share places.
         ("aPx2(bc)d", "fixed:1", [2, 3, 4, 5, 6, 7, 8, 9, 7]),
-        # Two in a row, then a sync, which repairs nothing.
+        # Two in a row, then a sync, which goes on where the promises end: no block is longer.
         ("Px1(b)Py3(c)Sd", "predicted", [2, 3, 4, 5, 6, 7, 15, 16, 17, 18, 19, 20, 48, 49]),
         ("Px1(b)Py3(c)Sd", "fixed:5", [2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 18, 19]),
         # Nested: the inner gap counts in the child alone; the outer parent knows its own promise only.
+        # Behind a sync no place is taken twice, however deep what reaches farthest lies.
+        ("Px1(Py1(b))Sd", "fixed:1", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 10, 12, 13]),
         ("Px2(Py1(b)Sc)Sd", "predicted", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19, 20, 21, 25, 26]),
-        ("Px2(Py1(b)Sc)Sd", "fixed:4", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 9, 10]),
-        # One place for each of its `tokens`: right for the first, two too few for the second.
+        ("Px2(Py1(b)Sc)Sd", "fixed:4", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16, 17]),
+        # One place for each of its `tokens`: right for the first, two too few for the second; so the sync is behind it.
         ("aPx4(bc)d", "ones", [2, 3, 4, 5, 6, 7, 8, 9, 10]),
-        ("Px3(b)Py2(cc)Sd", "ones", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 13, 14]),
+        ("Px3(b)Py2(cc)Sd", "ones", [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]),
     ],
 )
 def test_positions(drawing: str, scheme: str, positions: list[int]) -> None:

@@ -12,7 +12,7 @@ the answer at one place in reading order.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Suspend, Wait, new
 from pasta.core.cut import close, drop_from, trim
@@ -326,8 +326,9 @@ class Interpreter:
     def _join(self, thread: Thread, out: list[Command]) -> None:
         assert self.tags is not None
         anew = self.settled(thread.id)
-        if anew is not None:
-            thread.position = anew.position + len(anew.tokens)
+        thread.position = (
+            max(thread.position, self._behind(thread.open)) if anew is None else anew.position + len(anew.tokens)
+        )
         if thread.position >= self.limits.context or self._segments + 1 > self.limits.max_segments:
             self._halt(thread, "length")
             return
@@ -336,6 +337,11 @@ class Interpreter:
         thread.open.clear()
         thread.text = self._text(thread)
         self._put(thread, self.tags.sync, out)
+
+    def _behind(self, ids: Iterable[int]) -> int:
+        """The first place behind all that these threads wrote, and those below them."""
+        threads = [self.threads[id] for id in ids]
+        return max((max(each.position, self._behind(each.blocks.values())) for each in threads), default=0)
 
     # -- limits -----------------------------------------------------------------------------------------
 

@@ -65,28 +65,31 @@ def lay_out(prompt: Sequence[int], tree: Tree, tags: Tags | None, scheme: Positi
         targets.append(IGNORE)
         return len(ids) - 1
 
-    def run(items: Sequence[Item], thread: Thread, position: int, last: int | None) -> int | None:
+    def run(items: Sequence[Item], thread: Thread, position: int, last: int | None) -> tuple[int | None, int]:
+        """The index of the thread's last token, and the first place behind it and all threads below it."""
         children: list[Thread] = []  # not yet joined
+        behind = position  # of all children so far
         for item in items:
             if isinstance(item, Block):
                 length = tags.length_of[ids[last]]  # type: ignore[union-attr,index]
                 child = thread.fork()
                 children.append(child)
-                run(item.items, child, position, None)
+                behind = max(behind, run(item.items, child, position, None)[1])
                 position += scheme.reserve(length)
                 continue
             if tags is not None and item == tags.sync:
                 thread.join(children)
                 children = []
+                position = max(position, behind)
             last = put(item, position, thread, last)
             position += 1
-        return last
+        return last, max(position, behind)
 
     main = Thread(SegmentTable())
     last = None
     for position, token in enumerate(prompt):
         last = put(token, position, main, None)
-    last = run(tree, main, len(prompt), last)
+    last, _ = run(tree, main, len(prompt), last)
     if end is not None and last is not None:
         targets[last] = end
     return Layout(tuple(ids), tuple(positions), tuple(segments), tuple(targets), tuple(main.table.sees))

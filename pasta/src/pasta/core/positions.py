@@ -13,7 +13,8 @@ class Positions:
     """How many places a parent leaves free for a block, whose length is not known yet.
 
     `predicted` (the paper's): ten for each of the promise's `tokens`. `ones`: the same, where the model's length tokens
-    count single tokens. `fixed:K`: K, whatever it says. Nothing is repaired at a sync.
+    count single tokens. `fixed:K`: K, whatever it says. A block may be longer than its place and reach into the next
+    one's; at a sync a thread goes on behind all that it joins, so that no place is taken twice of what it sees next.
     `stitched`: none; at a sync the thread's context is written anew as ordinary text, each block at its place, which
     is what a server without fork and join can do.
     """
