@@ -100,13 +100,14 @@ def most_tokens(settings: dict[str, Any]) -> int:
 def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     told = WORDS["sections"].get(name, {"title": f"Evaluation {name}", "words": ""})
     judges = list(summary["judges"])
-    counts = {figures["answers"] for figures in summary["models"].values()}
+    counts = [figures["answers"] for figures in summary["models"].values()]
+    asked = f"{max(counts)} prompts (`{summary['prompts']}`), " if counts else ""
     yield f"## {told['title']}\n"
     if told["words"]:
         yield told["words"] + "\n"
     yield (
-        f"`benchmarks/results/eval-{name}.json`: {max(counts)} prompts (`{summary['prompts']}`), "
-        f"at most {most_tokens(summary['settings'])} tokens, greedy; reference `{summary['against']}`; "
+        f"`benchmarks/results/eval-{name}.json`: {asked}at most {most_tokens(summary['settings'])} tokens, greedy; "
+        f"reference `{summary['against']}`; "
         f"{'; '.join(machine(key, about) for key, about in summary['machines'].items())}.\n"
     )
     if summary["commands"]:
@@ -117,10 +118,11 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
         yield from quality(name, summary, judge, first=judge == judges[0])
     if judges:
         yield from goals(summary, judges[0])
-    yield from stage_two(summary)
-    yield from speed(summary)
-    yield from redundancy(summary)
-    yield from lengths(summary)
+    if counts:
+        yield from stage_two(summary)
+        yield from speed(summary)
+        yield from redundancy(summary)
+        yield from lengths(summary)
     yield from tasks(summary)
     yield from users(name, summary)
 

@@ -34,9 +34,11 @@ def test_figures_made_of_published_rows_are_those_of_the_folder(
         assert json.dumps(row["text"])[1:40] not in text and row["prompt"] not in text
 
 
-def row(parts: list[int], threads: int = 1, tokens: int = 100, path: int = 100, syncs: int = 0) -> dict:
+def row(
+    parts: list[int], threads: int = 1, tokens: int = 100, path: int = 100, syncs: int = 0, end: int | None = None
+) -> dict:
     return {
-        "marks": {"parts": parts, "end": None}, "threads": threads, "tokens": tokens, "content_tokens": tokens,
+        "marks": {"parts": parts, "end": end}, "threads": threads, "tokens": tokens, "content_tokens": tokens,
         "critical_path": path, "syncs": syncs, "finish_reason": "stop", "promised": [], "written": [],
     }  # fmt: skip
 
@@ -54,6 +56,17 @@ def test_a_task_is_scored_by_parts_and_paired_by_prompt() -> None:
     assert found["theoretical_speedup"].value == pytest.approx((5 * 1) ** 0.5)
     assert found["length_factor"].value == pytest.approx((100 / 80) ** 0.5)
     assert on_task({"0": {"threads": 1}}, {}) is None
+
+
+def test_what_a_model_lacks_counts_as_wrong_at_worst() -> None:
+    own = {"0": row([1, 1], end=1), "1": row([1, 1], end=0), "2": row([0, 0], end=1)}
+    other = {"0": row([1, 0], end=0), "1": row([1, 1], end=1), "9": row([1, 0, 1, 1], end=1)}
+    found = on_task(own, other)
+    assert found is not None and found["prompts"] == 3
+    assert found["over_reference"].value == pytest.approx(1 / 4) and found["over_reference"].prompts == 2
+    assert found["over_reference_at_worst"].value == pytest.approx((1 - 3) / 8)
+    assert found["end_over_reference"].value == 0 and found["end_over_reference"].prompts == 2
+    assert found["end"].value == pytest.approx(2 / 3)
 
 
 def test_a_ratio_weighs_prompts_by_their_parts() -> None:

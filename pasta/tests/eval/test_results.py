@@ -82,6 +82,9 @@ def test_goals_of_tasks_are_met_by_what_was_measured(results: ModuleType) -> Non
 
     tasks = {"several4-x": {"pasta": told(-0.019, 2.5, 0.0)}, "gather-x": {"pasta": told(-0.021, 1.6, 0.95)},
              "chain-x": {"baseline": told(-0.5, 1.0, 0.0)}}  # fmt: skip
+    end = {"value": -0.05, "low": -0.09, "high": -0.01, "prompts": 9}
+    made = {"mean_error": 3.9, "mean_error_constant": 3.1}
+    tasks["gather-x"]["pasta"] |= {"end_over_reference": end, "promises": made}
     promised = {"pasta": {"correlation": 0.69}, "baseline": None}
     page = "\n".join(results.task_goals({"tasks": tasks, "promises": promised}))
     assert "| `pasta` on `several4-x` | -0.9 [-1.9, 0.1] | yes |" in page
@@ -89,7 +92,9 @@ def test_goals_of_tasks_are_met_by_what_was_measured(results: ModuleType) -> Non
     assert "| `pasta` on `gather-x` | -1.1 [-2.1, -0.1] | no |" in page
     assert "| realised speedup of 1.7 or more | `pasta` on `gather-x` | 1.60 (9) | no |" in page
     assert "| syncs in over 90 % of the answers | `pasta` on `gather-x` | 95% | yes |" in page
-    assert "on all tasks | 0.69 | no |" in page and "chain" not in page
+    assert "| `pasta` on `gather-x` | -5.0 [-9.0, -1.0] | no |" in page, "what needs all"
+    assert "| `pasta` on `gather-x` | 3.9 against 3.1 units | no |" in page
+    assert "on all tasks together | 0.69 | no |" in page and "chain" not in page
     assert not list(results.task_goals({"models": {}}))
 
 

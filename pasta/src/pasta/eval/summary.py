@@ -173,22 +173,28 @@ def on_task_by_all(rows: Mapping[str, Mapping[str, Row]], about: Mapping[str, An
 def on_task(own: Mapping[str, Row], other: Mapping[str, Row]) -> dict[str, Any] | None:
     """How much is right, and the difference to the reference, prompt by prompt; None where nothing is marked.
 
-    A prompt counts as much as it has parts, and prompts are drawn whole: `score` is over parts.
+    A prompt counts as much as it has parts, and prompts are drawn whole: `score` is over parts. Differences are over
+    the prompts that both have answered; `over_reference_at_worst` adds those that the reference alone has, as if
+    nothing of them were right here: an evaluation that ends by the clock lacks the longest answers first.
     """
     marked = {id: row for id, row in own.items() if "marks" in row or "score" in row}
     if not marked:
         return None
     answers = answered(other)
     both = [id for id in marked if id in answers and right_of(answers[id])]
-    ends = [row["marks"]["end"] for row in marked.values() if row.get("marks", {}).get("end") is not None]
+    lacking = [row for id, row in answers.items() if id not in marked and right_of(row)]
+    ends = {id: float(end) for id, row in marked.items() if (end := end_of(row)) is not None}
+    paired_ends = [ends[id] - float(other_end) for id in ends if (other_end := end_of(answers.get(id, {}))) is not None]
+    over = [(sum(right_of(own[id])) - sum(right_of(other[id])), len(right_of(own[id]))) for id in both]
     return {
+        "prompts": len(marked),
         "parts": sum(len(right_of(row)) for row in marked.values()),
         "score": ratio_of([(sum(right_of(row)), len(right_of(row))) for row in marked.values()]),
         "all_right": mean_of([float(all(part == 1 for part in right_of(row))) for row in marked.values()]),
-        "end": mean_of(list(map(float, ends))),
-        "over_reference": ratio_of(
-            [(sum(right_of(own[id])) - sum(right_of(other[id])), len(right_of(own[id]))) for id in both]
-        ),
+        "end": mean_of(list(ends.values())),
+        "over_reference": ratio_of(over),
+        "over_reference_at_worst": ratio_of(over + [(-sum(right_of(row)), len(right_of(row))) for row in lacking]),
+        "end_over_reference": mean_of(paired_ends),
         "forking": mean_of([float(row["threads"] > 1) for row in marked.values()]),
         "syncing": mean_of([float(row["syncs"] > 0) for row in marked.values()]),
         "ended": mean_of([float(row["finish_reason"] == "stop") for row in marked.values()]),
@@ -205,6 +211,12 @@ def right_of(row: Row) -> list[float]:
     if "marks" in row:
         return [float(part) for part in row["marks"]["parts"]]
     return [row["score"]] if "score" in row else []
+
+
+def end_of(row: Row) -> float | None:
+    """Whether what needs all the parts is right; None where nothing does."""
+    found: float | None = row.get("marks", {}).get("end")
+    return found
 
 
 def mark_dominated(models: dict[str, dict[str, Any]], judge: str, against: str) -> None:

@@ -36,10 +36,14 @@ def tasks(summary: dict[str, Any]) -> Iterator[str]:
         rows = [
             [
                 f"`{model}`",
-                str(told["parts"]),
+                f"{told['parts']:,} ({told['prompts']})",
                 points(told["score"]),
-                "–" if model == summary["against"] else points(told["over_reference"]),
+                *(
+                    "–" if model == summary["against"] else points(told[key])
+                    for key in ("over_reference", "over_reference_at_worst")
+                ),
                 points(told["end"]),
+                "–" if model == summary["against"] else points(told["end_over_reference"]),
                 percent(told["forking"]),
                 percent(told["syncing"]),
                 interval(told["realised_speedup"]),
@@ -49,8 +53,8 @@ def tasks(summary: dict[str, Any]) -> Iterator[str]:
             for model, told in found.items()
         ]
         columns = [
-            "model", "parts", "right, %", "over the reference, points", "what needs all, %", "forking", "with syncs",
-            "realised", "theoretical", "length factor",
+            "model", "parts (prompts)", "right, %", "over the reference, points", "… at worst", "what needs all, %",
+            "… over the reference", "forking", "with syncs", "realised", "theoretical", "length factor",
         ]  # fmt: skip
         yield table(columns, rows)
         yield from promises({model: told["promises"] for model, told in found.items()})
@@ -91,7 +95,7 @@ def task_goals(summary: dict[str, Any]) -> Iterator[str]:
         for goal, measured, met in hoped(task, told)
     ]
     rows += [
-        [f"promised lengths: correlation {CORRELATION} or more", f"`{model}` on all tasks",
+        [f"promised lengths: correlation {CORRELATION} or more", f"`{model}` on all tasks together",
          f"{told['correlation']:.2f}", "yes" if told["correlation"] >= CORRELATION else "no"]
         for model, told in summary.get("promises", {}).items()
         if told and told["correlation"] is not None and model in LEARNED
@@ -113,6 +117,14 @@ def hoped(task: str, told: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
                 f"{interval(clock)} ({clock['prompts']})",
                 (clock["value"] >= least),
             )
+    if end := told.get("end_over_reference"):
+        yield "what needs all as right as the reference's: the interval reaches 0", points(end), end["high"] >= 0
+    if made := told.get("promises"):
+        yield (
+            "promised lengths err less than the best constant of the task",
+            f"{made['mean_error']:.1f} against {made['mean_error_constant']:.1f} units",
+            made["mean_error"] < made["mean_error_constant"],
+        )
     if task.startswith("gather"):
         yield "syncs in over 90 % of the answers", percent(told["syncing"]), told["syncing"]["value"] > 0.9
 
