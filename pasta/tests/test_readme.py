@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pasta import SamplingParams, __version__
+from pasta.eval.report import interval, percent, points
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "pasta" / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
@@ -106,4 +107,17 @@ def test_figures_are_those_of_their_reports() -> None:
             f"| {model['redundancy']['blocks_repeat']['value']:.0%} |",
             f"| {model['redundancy']['repeated']['value']:.0%} |",
         ]
+    tasks = json.loads((results / "eval-qwen15.json").read_text())["tasks"]
+    for name in ("several4-gsm8k_dev", "several4-mbpp_dev", "gather-gsm8k_dev", "gather-mbpp_dev", "chain-gsm8k_dev"):
+        told = tasks[name]["pasta"]
+        clock = told["realised_speedup"]
+        line = [
+            points(told["over_reference"]),
+            points(told["end_over_reference"]),
+            f"{interval(clock)} ({clock['prompts']})" if clock else "–",
+            interval(told["theoretical_speedup"]),
+            f"{told['length_factor']['value']:.2f}",
+            f"{percent(told['forking'])}; {percent(told['syncing'])}",
+        ]
+        cells.append(f"| {' | '.join(line)} |")
     assert [cell for cell in cells if cell not in readme] == []
