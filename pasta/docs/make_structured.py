@@ -236,7 +236,7 @@ def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
     assert masks is not None
     sides = [masks[side] for side in ("before", "after")]
     return {
-        "cpu": f"{masks['machine']['cpu']}, {masks['machine']['cores']} cores",
+        "cpu": on_cpu(masks["machine"]),
         "dates": [side["dates"]["ms_an_object"] for side in sides],
         "coqa": [side["coqa"]["first_step_ms"] for side in sides],
         "fixed": between(fixed, 0),
@@ -265,6 +265,10 @@ def _of_earlier(ours: dict[str, Any], earlier: dict[str, Any]) -> dict[str, str]
         "earlier": table(columns, lines).rstrip("\n"),
         "slower": f"{' and '.join(slower)} {'gives' if len(slower) == 1 else 'give'}",
     }
+
+
+def on_cpu(machine: dict[str, Any]) -> str:
+    return f"{machine['cpu']}, {machine['cores']} cores"
 
 
 def between(numbers: list[float], digits: int) -> str:
@@ -339,6 +343,9 @@ def schemas() -> Iterator[str]:
             for name, own in found["decoded"].items()
         ]
         yield table(["decoded", "schemas", *kinds], rows)
+        if isinstance(parts := found["machine"].get("sampled"), list):
+            told = [f"{count} on {where if isinstance(where, str) else on_cpu(where)}" for count, where in parts]
+            yield f"Greedy on {found['machine']['greedy']}; of those sampled {', '.join(told)}.\n"
         wrong = dict.fromkeys(line for own in found["decoded"].values() for line in own["wrong"])
         yield from (f"- {line.partition(':')[0]}: `{line.partition(': ')[2][:160]}`" for line in wrong)
         yield "" if wrong else "No answer was invalid, and nothing raised.\n"

@@ -132,7 +132,7 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
     def describe(name: str) -> dict[str, Any]:
         """As OpenAI lists a model, and whether it can fork at all."""
         listed = {"id": name, "object": "model", "created": created, "owned_by": "pasta"}
-        return {**listed, "max_model_len": engine.context, "pasta": {"tags": engine.vocabulary.tags is not None}}
+        return {**listed, "max_model_len": front.max_model_len, "pasta": {"tags": engine.vocabulary.tags is not None}}
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
@@ -146,7 +146,7 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
     @app.post("/tokenize", openapi_extra=takes(TokenizeBody))
     async def tokenize(http: HttpRequest) -> dict[str, Any]:
         _, tokens = await read(http, TokenizeBody, front.tokenize)
-        return {"count": len(tokens), "max_model_len": engine.context, "tokens": tokens}
+        return {"count": len(tokens), "max_model_len": front.max_model_len, "tokens": tokens}
 
     @app.get("/health")
     async def health() -> dict[str, str]:

@@ -70,7 +70,12 @@ class Front:
         self._max_values = max(SHORT, 2 * engine.context)
         # No text with more characters than this can fit: a token stands for no more than the longest of them spells.
         longest = max(map(len, engine.vocabulary.tokenizer.get_vocab()), default=1)
-        self._max_characters = min(engine.context, self._slots) * longest
+        self._max_characters = self.max_model_len * longest
+
+    @property
+    def max_model_len(self) -> int:
+        """The tokens that a prompt and its answer may have together."""
+        return min(self.engine.context, self._slots)
 
     def close(self) -> None:
         for lane in (self._short, self._long):
@@ -172,7 +177,7 @@ class Front:
     def _check_characters(self, count: int, param: str) -> None:
         if count > self._max_characters:
             message = f"the prompt is {count} characters long, and this server takes {self._max_characters} at the most"
-            hint = f"its context of {min(self.engine.context, self._slots)} tokens, times the longest token"
+            hint = f"its context of {self.max_model_len} tokens, times the longest token"
             raise ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
 
     # -- limits -----------------------------------------------------------------------------------------

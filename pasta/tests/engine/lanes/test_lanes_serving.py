@@ -92,6 +92,8 @@ def test_a_prompt_that_vllm_cannot_hold_is_refused_though_the_model_could(
     assert reply.status_code == 400, reply.text
     assert reply.json()["error"]["code"] == "context_length_exceeded"
     assert ask(url, max_tokens=5).status_code == 200
+    (listed,) = httpx.get(f"{url}/v1/models", timeout=300).json()["data"]
+    assert listed["max_model_len"] == engine.pool.slots_each < core.max_model_len
 
 
 def test_an_engine_that_ended_is_not_ready(url: str, parts: tuple[VllmEngine, Simulated]) -> None:
