@@ -34,6 +34,10 @@ requires-python = ">=3.11"
 [project.entry-points."pasta.adapters"]
 "{name}" = "{module}"
 
+# Weights are not tracked by most repositories, and a build takes what is tracked.
+[tool.hatch.build]
+artifacts = ["src/{module}/*.safetensors"]
+
 [tool.hatch.build.targets.wheel]
 packages = ["src/{module}"]
 """

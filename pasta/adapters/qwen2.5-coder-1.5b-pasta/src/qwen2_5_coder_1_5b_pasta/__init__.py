@@ -1,0 +1,1 @@
+"""The adapter qwen2.5-coder-1.5b-pasta, for pasta-decoding."""
