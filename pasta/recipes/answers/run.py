@@ -241,7 +241,7 @@ def contestants(options: argparse.Namespace) -> list[Contestant]:
 
 
 def sets(options: argparse.Namespace) -> list[QuestionSet]:
-    """The tasks of every file of problems, and the prompts that are no tasks; those that say most first."""
+    """The tasks of every file of problems, and the prompts that are no tasks; what matters most first."""
     from pasta.eval.questions import QuestionSet
     from pasta.tasks.problem import read_problems
 
@@ -256,7 +256,8 @@ def sets(options: argparse.Namespace) -> list[QuestionSet]:
         ]
 
     chats = [QuestionSet.parse(options.eval_prompts)] if options.eval_prompts else []
-    return [*of(("several", 4), ("gather", 0), ("chain", 0), ("chain", 4), ("plain", 0)), *chats, *of(("several", 0))]
+    rest = of(("chain", 0), ("chain", 4), ("plain", 0), ("several", 0))
+    return [*of(("several", 4), ("gather", 0)), *chats, *rest]
 
 
 def parts_of(task: str, size: int, problems: int, parts: int) -> int:
