@@ -71,8 +71,6 @@ def multiply(x: torch.Tensor, weight: Weight, kernel: str, cut: Any, pairs: bool
         product = torch.nn.functional.linear(x, weight.data)
         if pairs:
             silu_mul(product, out)
-        else:
-            out = product
 
 
 def compile_part(part: int) -> None:

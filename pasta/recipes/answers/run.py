@@ -167,7 +167,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
         "data": str(options.out / data),
         "output": str(options.out / name),
         "model": options.model,
-        "minutes": max(1.0, options.until - time.monotonic()) / 60 if options.left else 0.0,
+        "minutes": minutes_left(options),
         "strip_tags": strip_tags,
         "cpu": options.device == "cpu",
         "weights": "bfloat16" if on_gpu(options) else "auto",
@@ -324,6 +324,11 @@ def run_timing(options: argparse.Namespace) -> None:
 ROUNDS = (5, 10, 20, 30, 40, 60, 80, 120, 160, 320, 1000)
 
 
+def minutes_left(options: argparse.Namespace) -> float:
+    """Of the stage; 0 where it has no limit."""
+    return max(1.0, options.until - time.monotonic()) / 60 if options.left else 0.0
+
+
 def is_over(options: argparse.Namespace) -> bool:
     return bool(options.left) and time.monotonic() > options.until
 
@@ -331,8 +336,7 @@ def is_over(options: argparse.Namespace) -> bool:
 def decoding(options: argparse.Namespace) -> Any:
     from pasta.eval.decoding import Decoding
 
-    minutes = max(1.0, options.until - time.monotonic()) / 60 if options.left else 0.0
-    return Decoding(options.eval_tokens, minutes, options.device, base=options.model)
+    return Decoding(options.eval_tokens, minutes_left(options), options.device, base=options.model)
 
 
 def run_report(options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ class Event:
 
 
 class Attention:
-    """As `kernels.Attention`, through `reference.attend`."""
+    """As `attention.Attention`, through `reference.attend`."""
 
     def __init__(self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, block_size: int, **_: Any):
         self.block_size = block_size

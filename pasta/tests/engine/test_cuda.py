@@ -43,7 +43,7 @@ def test_attention(
     dtype: torch.dtype, bound: float, heads: int, kv_heads: int, size: int, answers: int, threads: int, length: int
 ) -> None:
     from pasta.engine.cuda import reference
-    from pasta.engine.cuda.kernels import Attention
+    from pasta.engine.cuda.attention import Attention
 
     block_size, words, device = 64, 16, torch.device("cuda")
     generator = torch.Generator(device).manual_seed(heads * length + threads)

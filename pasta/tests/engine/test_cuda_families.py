@@ -117,7 +117,7 @@ def test_a_part_of_a_head_turns(dtype: torch.dtype, bound: float, size: int, tur
 def test_attention_within_a_window() -> None:
     """Keys at positions of their own, some ahead of the query."""
     from pasta.engine.cuda import reference
-    from pasta.engine.cuda.kernels import Attention
+    from pasta.engine.cuda.attention import Attention
 
     torch.manual_seed(0)
     rows, heads, kv_heads, size, length, blocks = 12, 8, 2, 64, 500, 8

@@ -326,9 +326,10 @@ class Interpreter:
     def _join(self, thread: Thread, out: list[Command]) -> None:
         assert self.tags is not None
         anew = self.settled(thread.id)
-        thread.position = (
-            max(thread.position, self._behind(thread.open)) if anew is None else anew.position + len(anew.tokens)
-        )
+        if anew is not None:
+            thread.position = anew.position + len(anew.tokens)
+        else:
+            thread.position = max(thread.position, self._behind(thread.open))
         if thread.position >= self.limits.context or self._segments + 1 > self.limits.max_segments:
             self._halt(thread, "length")
             return

@@ -87,9 +87,7 @@ class StepOutput:
 
     __slots__ = ("_events", "seconds", "step", "text")
 
-    def __init__(
-        self, step: int, seconds: float, events: tuple[Event, ...] | Callable[[], tuple[Event, ...]], text: str
-    ):
+    def __init__(self, step: int, seconds: float, events: Events | Callable[[], Events], text: str):
         self.step = step
         self.seconds = seconds  # since the request began
         self._events = events  # or what makes them when somebody asks: most who watch an answer want its text alone

@@ -36,7 +36,9 @@ class Incomplete(PastaError):
     def __init__(self, result: StructuredResult):
         names = ", ".join(pointer or "the whole" for pointer in result.missing[:5])
         more = "" if len(result.missing) <= 5 else f" and {len(result.missing) - 5} more"
-        super().__init__(f"a limit cut the answer: {names}{more} missing", hint="raise max_tokens")
+        super().__init__(
+            f"a limit cut the answer: {names}{more} missing", hint="raise max_tokens, or the limit of a value"
+        )
         self.result = result
 
 

@@ -39,12 +39,16 @@ class StructuredResult(Result):
     value: Any = None  # the answer as Python reads it; None where it is not complete
     fields: tuple[Field, ...] = ()
     missing: tuple[str, ...] = ()  # the places of values that a limit cut off
-    closed: tuple[str, ...] = ()  # the places of those that are whole because their own limit ended them
     forced_tokens: int = 0  # that the schema left no choice about, put without a step of their own
 
     @property
     def complete(self) -> bool:
         return not self.missing
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """The places of values that are whole because a limit of their own ended them."""
+        return tuple(field.pointer for field in self.fields if field.closed)
 
     def to_dict(self) -> dict[str, Any]:
         out = Result.to_dict(self)
@@ -90,7 +94,6 @@ def build(state: RequestState) -> StructuredResult:
         value=None if missing else read_json(text),
         fields=tuple(_field(lane) for lane in lanes if _is_field(lane, lanes)),
         missing=missing,
-        closed=tuple(lane.value.pointer for lane in lanes if lane.closed),
         forced_tokens=sum(lane.forced for lane in lanes),
     )
 

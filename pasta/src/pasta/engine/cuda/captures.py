@@ -12,11 +12,11 @@ from pasta.core.commands import new
 from pasta.engine.batch import Batch
 from pasta.engine.cuda import kernels
 from pasta.engine.cuda.argmax import masked_argmax
+from pasta.engine.cuda.attention import Attention, rows_in_a_tile
 from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.following import Board
 from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Ticket, Tile
-from pasta.engine.cuda.kernels import Attention, rows_in_a_tile
 from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, cuda_request
 from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
 from pasta.engine.cuda.seen import SeenTokens

@@ -10,7 +10,7 @@ from pasta.engine.cuda.gemv import cut, gemv
 from pasta.engine.cuda.stream import MAX_ROWS, stream
 from pasta.engine.cuda.weight import Weight
 
-WIDE_ROWS = 64  # up to so many rows pairs of 16 bits are streamed: cuBLAS is as fast, and then they must be multiplied
+WIDE_ROWS = 64  # up to which 16-bit gates are streamed: cuBLAS is as fast, but needs another kernel for silu
 
 
 def product(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None = None) -> torch.Tensor:

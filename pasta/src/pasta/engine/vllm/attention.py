@@ -18,7 +18,7 @@ from vllm.v1.attention.backends.flash_attn import (
 class LaneMetadata:
     """A step in which every row has a bit set of segments that it sees; the kernel holds their mask."""
 
-    kernel: Any  # `pasta.engine.cuda.kernels.Attention`, or on a CPU its twin
+    kernel: Any  # `pasta.engine.cuda.attention.Attention`, or on a CPU its twin
 
 
 def by_slot(kv_cache: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ from pasta.engine.vllm.attention import InSlots, LaneMetadata, by_slot
 
 
 class PlainAttention:
-    """The twin of `pasta.engine.cuda.kernels.Attention`, as far as a step of lanes needs it."""
+    """The twin of `pasta.engine.cuda.attention.Attention`, as far as a step of lanes needs it."""
 
     tile_rows = 1 << 30  # a tile is all rows of a request
 

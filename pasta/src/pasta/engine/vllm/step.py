@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pasta.engine.cuda.kernels import Attention
+from pasta.engine.cuda.attention import Attention
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.lanes import WORDS
 from pasta.engine.vllm.plan import COLUMNS, Plan, Rows, Span
