@@ -20,10 +20,11 @@ from typing import Any
 from pasta.data.lines import write_json
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
+from pasta.eval.goals import COLUMNS, LEARNED, goal_rows
 from pasta.eval.report import interval, make_report, percent, points, whole
 from pasta.eval.rows import collect, read, write
 from pasta.eval.summary import of_rows
-from pasta.eval.task_page import promises, share, table, task_goals, tasks
+from pasta.eval.task_page import promises, share, table, tasks
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -113,10 +114,10 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     if summary["commands"]:
         yield "```sh\n" + "\n".join(summary["commands"]) + "\n```\n"
     yield from training(summary.get("trained", {}))
-    yield from task_goals(summary)
+    yield from asked_for(summary)
     for judge in judges:
         yield from quality(name, summary, judge, first=judge == judges[0])
-    if judges:
+    if judges and not set(LEARNED) & set(summary["models"]):
         yield from goals(summary, judges[0])
     if counts:
         yield from stage_two(summary)
@@ -200,6 +201,13 @@ def training(found: dict[str, dict[str, Any]]) -> Iterator[str]:
         "model", "examples", "with tags", "tokens", "steps", "LoRA rank", "learning rate", "epochs", "seed", "seconds",
     ]  # fmt: skip
     yield table(columns, rows)
+
+
+def asked_for(summary: dict[str, Any]) -> Iterator[str]:
+    """What was asked of a model, goal by goal; nothing where nothing was."""
+    if rows := goal_rows(summary):
+        yield "### What was asked for, and what came\n"
+        yield table(COLUMNS, rows)
 
 
 def goals(summary: dict[str, Any], judge: str) -> Iterator[str]:

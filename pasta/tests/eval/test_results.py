@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from pasta.eval.goals import goal_rows
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -78,7 +80,8 @@ def test_goals_of_tasks_are_met_by_what_was_measured(results: ModuleType) -> Non
     def told(low: float, clock: float, syncs: float) -> dict:
         over = {"value": low + 0.01, "low": low, "high": low + 0.02, "prompts": 9}
         speed = {"value": clock, "low": clock, "high": clock, "prompts": 9}
-        return {"parts": 36, "over_reference": over, "realised_speedup": speed, "syncing": {"value": syncs}}
+        syncing = {"value": syncs, "low": syncs - 0.01, "high": syncs + 0.01, "prompts": 9}
+        return {"parts": 36, "over_reference": over, "realised_speedup": speed, "syncing": syncing}
 
     tasks = {"several4-x": {"pasta": told(-0.019, 2.5, 0.0)}, "gather-x": {"pasta": told(-0.021, 1.6, 0.95)},
              "chain-x": {"baseline": told(-0.5, 1.0, 0.0)}}  # fmt: skip
@@ -86,16 +89,41 @@ def test_goals_of_tasks_are_met_by_what_was_measured(results: ModuleType) -> Non
     made = {"mean_error": 3.9, "mean_error_constant": 3.1}
     tasks["gather-x"]["pasta"] |= {"end_over_reference": end, "promises": made}
     promised = {"pasta": {"correlation": 0.69}, "baseline": None}
-    page = "\n".join(results.task_goals({"tasks": tasks, "promises": promised}))
-    assert "| `pasta` on `several4-x` | -0.9 [-1.9, 0.1] | yes |" in page
-    assert "| realised speedup of 2.0 or more | `pasta` on `several4-x` | 2.50 (9) | yes |" in page
-    assert "| `pasta` on `gather-x` | -1.1 [-2.1, -0.1] | no |" in page
-    assert "| realised speedup of 1.7 or more | `pasta` on `gather-x` | 1.60 (9) | no |" in page
-    assert "| syncs in over 90 % of the answers | `pasta` on `gather-x` | 95% | yes |" in page
-    assert "| `pasta` on `gather-x` | -5.0 [-9.0, -1.0] | no |" in page, "what needs all"
-    assert "| `pasta` on `gather-x` | 3.9 against 3.1 units | no |" in page
-    assert "on all tasks together | 0.69 | no |" in page and "chain" not in page
-    assert not list(results.task_goals({"models": {}}))
+    page = "\n".join(results.asked_for({"tasks": tasks, "promises": promised}))
+    assert "| `pasta` on `several4-x` | -0.9 | -1.9 to 0.1 | 9 | yes |" in page
+    assert "| realised speedup of 2.0 or more | `pasta` on `several4-x` | 2.50 | 2.50 to 2.50 | 9 | yes |" in page
+    assert "| `pasta` on `gather-x` | -1.1 | -2.1 to -0.1 | 9 | no |" in page
+    assert "| realised speedup of 1.7 or more | `pasta` on `gather-x` | 1.60 | 1.60 to 1.60 | 9 | no |" in page
+    assert "| syncs in over 90 % of the answers | `pasta` on `gather-x` | 95 | 94 to 96 | 9 | yes |" in page
+    assert "| `pasta` on `gather-x` | -5.0 | -9.0 to -1.0 | 9 | no |" in page, "what needs all"
+    assert "which errs by 3.1 units | `pasta` on `gather-x` | 3.9 | – | – blocks | no |" in page
+    assert "on all tasks together | 0.69 | – | – blocks | no |" in page and "chain" not in page
+    assert not list(results.asked_for({"models": {}}))
+
+
+def test_goals_of_chats_are_those_of_a_first_model_or_of_one_that_replaces_another() -> None:
+    def told(clock: float, wins: float, repeating: float) -> dict:
+        def figure(value: float) -> dict:
+            return {"value": value, "low": value - 1, "high": value + 1, "prompts": 9}
+
+        judged = {"j": {"lc_win_rate": figure(wins)}}
+        return {"realised_speedup": figure(clock), "judged": judged, "redundancy": {"blocks_repeat": figure(repeating)}}
+
+    def met(models: dict) -> list[tuple[str, str]]:
+        return [(row[0], row[-1]) for row in goal_rows({"prompts": "chats", "models": models})]
+
+    assert met({"pasta": told(1.31, 49.9, 0.5), "baseline": told(1, 50, 0)}) == [
+        ("realised speedup of 1.3 or more", "yes"),
+        ("wins against the reference of 50 % or more (judge `j`)", "no"),
+    ]
+    replacing = {"new": told(1.31, 60.5, 0.04), "today": told(1.36, 60.5, 0.1), "untagged": told(1, 48.5, 0)}
+    assert met(replacing) == [
+        ("realised speedup of `today`'s, 1.36, or more", "no"),
+        ("wins against the reference of `today`'s, 60.5 %, or more (judge `j`)", "yes"),
+        ("without tags within 2 points of a draw, the whole interval (judge `j`)", "no"),
+        ("blocks that repeat in at most 5 % of the answers that fork", "yes"),
+    ]
+    assert goal_rows({"prompts": "x", "models": {"pasta": told(9, 9, 9)}, "tasks": {"x": {}}}) == []
 
 
 def test_a_saved_evaluation_says_how_its_models_were_trained(

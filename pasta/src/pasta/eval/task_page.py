@@ -7,12 +7,6 @@ from typing import Any
 
 from pasta.eval.report import interval, percent, points
 
-#: What a model that forks should reach.
-LEARNED = ("pasta", "bon-pasta")
-WITHIN = 2  # points
-SPEEDS = {"several4": 2.0, "gather": 1.7}  # by the beginning of a task's name
-CORRELATION = 0.7
-
 
 def tasks(summary: dict[str, Any]) -> Iterator[str]:
     names = list(dict.fromkeys(task for figures in summary["models"].values() for task in figures["tasks"]))
@@ -83,50 +77,6 @@ def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
             "model", "blocks", "correlation", "within one", "… the best constant", "mean error", "… the best constant",
         ]  # fmt: skip
         yield table(columns, rows)
-
-
-def task_goals(summary: dict[str, Any]) -> Iterator[str]:
-    """What was hoped for of tasks with right answers, and what came; nothing where none was marked."""
-    rows = [
-        [goal, f"`{model}` on `{task}`", measured, "yes" if met else "no"]
-        for task, models in summary.get("tasks", {}).items()
-        for model, told in models.items()
-        if model in LEARNED and "parts" in told
-        for goal, measured, met in hoped(task, told)
-    ]
-    rows += [
-        [f"promised lengths: correlation {CORRELATION} or more", f"`{model}` on all tasks together",
-         f"{told['correlation']:.2f}", "yes" if told["correlation"] >= CORRELATION else "no"]
-        for model, told in summary.get("promises", {}).items()
-        if told and told["correlation"] is not None and model in LEARNED
-    ]  # fmt: skip
-    if rows:
-        yield "### What was hoped for, and what came\n"
-        yield table(["goal", "of", "measured", "met"], rows)
-
-
-def hoped(task: str, told: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    over, clock = told["over_reference"], told["realised_speedup"]
-    if over:
-        goal = f"right parts within {WITHIN} points of the reference, the whole interval"
-        yield goal, points(over), 100 * over["low"] >= -WITHIN
-    for kind, least in SPEEDS.items():
-        if task.startswith(kind) and clock:
-            yield (
-                f"realised speedup of {least} or more",
-                f"{interval(clock)} ({clock['prompts']})",
-                (clock["value"] >= least),
-            )
-    if end := told.get("end_over_reference"):
-        yield "what needs all as right as the reference's: the interval reaches 0", points(end), end["high"] >= 0
-    if made := told.get("promises"):
-        yield (
-            "promised lengths err less than the best constant of the task",
-            f"{made['mean_error']:.1f} against {made['mean_error_constant']:.1f} units",
-            made["mean_error"] < made["mean_error_constant"],
-        )
-    if task.startswith("gather"):
-        yield "syncs in over 90 % of the answers", percent(told["syncing"]), told["syncing"]["value"] > 0.9
 
 
 def table(columns: list[str], rows: Iterator[list[str]] | list[list[str]]) -> str:
