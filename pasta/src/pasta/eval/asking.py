@@ -5,10 +5,11 @@ from __future__ import annotations
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from pasta.decoding.bulk import REFILL
 from pasta.decoding.request import Request, RequestState
 from pasta.decoding.results import Result
 from pasta.decoding.runner import Runner, Update, runner_of
@@ -56,29 +57,32 @@ def ask_all(
 ) -> Iterator[tuple[Key, Outcome]]:
     """Runs methods over one engine, `at_once` at a time; gives each outcome as it comes. Ending early cancels.
 
-    What is timed is watched, as a user would watch it; bulk work need not be.
+    What is timed is watched, as a user would watch it; bulk work need not be, and takes new questions in together.
     """
     runner = runner_of(engine)
     ended: queue.SimpleQueue[Asking[Key]] = queue.SimpleQueue()
     waiting = deque(methods)
     running: set[Asking[Key]] = set()
+    least_room = 1 if watched else max(1, at_once // REFILL)
     try:
         while waiting or running:
-            if waiting and len(running) < at_once:
-                key, make = waiting.popleft()
-                try:
-                    asking = Asking(key, make())
-                except PastaError as error:
-                    yield key, Outcome(None, 0.0, error)
-                    continue
-                running.add(asking)
+            going: list[Asking[Key]] = []
+            room = at_once - len(running)
+            if waiting and room >= least_room:
+                for _ in range(min(room, len(waiting))):
+                    key, make = waiting.popleft()
+                    try:
+                        going.append(Asking(key, make()))
+                    except PastaError as error:
+                        yield key, Outcome(None, 0.0, error)
+                running.update(going)
             else:
                 asking = ended.get()
                 asking.left -= 1
                 if asking.left:
                     continue
-            outcome = _go_on(runner, asking, ended, watched)
-            if outcome is not None:
+                going.append(asking)
+            for asking, outcome in _go_on(runner, going, ended, watched):
                 running.discard(asking)
                 yield asking.key, outcome
     finally:
@@ -86,22 +90,34 @@ def ask_all(
             runner.cancel(asking.states)
 
 
-def _go_on(runner: Runner, asking: Asking[Key], ended: queue.SimpleQueue[Asking[Key]], watched: bool) -> Outcome | None:
-    """Submits what a method asks for next; its outcome where it asks for nothing more."""
+def _go_on(
+    runner: Runner, going: Sequence[Asking[Key]], ended: queue.SimpleQueue[Asking[Key]], watched: bool
+) -> list[tuple[Asking[Key], Outcome]]:
+    """Submits, together, what methods ask for next; the outcomes of those that ask for nothing more."""
+    outcomes: list[tuple[Asking[Key], Outcome]] = []
+    requests: list[Request] = []
+    owners: list[Asking[Key]] = []
+    for asking in going:
+        try:
+            asked = asking.next_requests()
+        except PastaError as error:
+            outcomes.append((asking, Outcome(None, time.perf_counter() - asking.begun, error)))
+            continue
+        if isinstance(asked, Answer):
+            outcomes.append((asking, Outcome(asked, time.perf_counter() - asking.begun)))
+            continue
+        asking.states, asking.left = [], len(asked)
+        requests += asked
+        owners += [asking] * len(asked)
 
-    def listen(_: int, update: Update) -> None:
+    def listen(index: int, update: Update) -> None:
         if isinstance(update, RequestState):
-            ended.put(asking)
+            ended.put(owners[index])
 
-    try:
-        asked = asking.next_requests()
-    except PastaError as error:
-        return Outcome(None, time.perf_counter() - asking.begun, error)
-    if isinstance(asked, Answer):
-        return Outcome(asked, time.perf_counter() - asking.begun)
-    asking.left = len(asked)
-    asking.states = runner.submit(asked, listen, watched=watched)
-    return None
+    if requests:
+        for asking, state in zip(owners, runner.submit(requests, listen, watched=watched), strict=True):
+            asking.states.append(state)
+    return outcomes
 
 
 def ask_one(engine: Engine, method: Method) -> tuple[Answer, float]:
