@@ -10,6 +10,7 @@ import torch
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.segments import Thread
+from pasta.engine.batch import gather
 from pasta.engine.pool import KvPool
 from pasta.engine.request import Chunk, Handle, Request, Row
 from support import tiny_model
@@ -55,6 +56,8 @@ def test_prompts_alone_together_and_in_parts(family: str) -> None:
                     assert torch.allclose(logits, right[row.place + 1], atol=1e-4)
 
         for ids in prompts:
+            sent = prefiller._send(gather([opened(ids)]))
+            assert all(len(column) == len(ids) and column.data_ptr() % 16 == 0 for column in sent)
             check([opened(ids)], 1)
         check([opened(ids) for ids in prompts], 1)
         request, _, end, rows = opened(prompts[2])

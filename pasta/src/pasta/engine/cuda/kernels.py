@@ -131,7 +131,7 @@ def rotate_store(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _scatter_segments(slot_segments, slots, segments, rows, BLOCK: tl.constexpr):
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     slot = tl.load(slots + row, mask=row < rows, other=0)

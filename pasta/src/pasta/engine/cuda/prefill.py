@@ -123,9 +123,15 @@ class Prefiller:
         return scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=self.decoder.scale)
 
     def _send(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Tokens, positions and slots on the device, where the slots' segments are noted."""
-        columns = np.array([np.frombuffer(column, dtype=np.int32) for column in batch[:4]])
-        tokens, positions, slots, segments = torch.from_numpy(columns).to(self.slot_segments.device).unbind()
+        """Tokens, positions and slots on the device, where the slots' segments are noted.
+
+        Each begins at a multiple of 16 bytes, whatever their number: kernels are compiled anew for those that do not.
+        """
+        rows = len(batch.tokens)
+        columns = np.zeros((4, -(-rows // 4) * 4), dtype=np.int32)
+        for column, values in zip(columns, batch[:4], strict=True):
+            column[:rows] = np.frombuffer(values, dtype=np.int32)
+        tokens, positions, slots, segments = torch.from_numpy(columns).to(self.slot_segments.device)[:, :rows].unbind()
         kernels.scatter_segments(self.slot_segments, slots, segments)
         if self.slot_positions is not None:
             kernels.scatter_segments(self.slot_positions, slots, positions)

@@ -16,7 +16,7 @@ MAX_ROWS = 64  # of a step
 MAX_BLOCK_ROWS = 64  # of a program
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _linear(
     x, weight, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
@@ -51,7 +51,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _gate_up(
     x, weight, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
@@ -90,7 +90,7 @@ def gate_up(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _qkv(
     x, weight, query, keys, values, cosines, sines, positions, slots, rows,
     WIDTH: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr,

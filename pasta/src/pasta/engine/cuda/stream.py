@@ -16,7 +16,7 @@ WIDTHS = (256, 128, 64, 32, 16)  # of a tile
 HOPPER = 227 << 10  # bytes of shared memory that a program can have
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _stream(
     x, weight, scales, out, rows, columns, width,
     PAIRS: tl.constexpr, SCALED: tl.constexpr, SWAP: tl.constexpr,
