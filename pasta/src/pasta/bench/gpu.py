@@ -18,7 +18,7 @@ import torch
 
 from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import MEASURED, SHAPES, byte_tokenizer, random_model, weight_bytes
-from pasta.core.garbage import freeze_libraries
+from pasta.core.garbage import collect_rarely, freeze_libraries
 from pasta.core.grammar import Expect
 from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
@@ -73,6 +73,7 @@ def read_bandwidth() -> float:
 
 def make_engine(shape: str) -> CudaEngine:
     freeze_libraries()
+    collect_rarely()  # as a server does
     model, vocabulary = random_model(shape, torch.bfloat16, "cuda"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
     return CudaEngine(model, vocabulary, name=shape, slots=32_768)
