@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 
+import jsonschema
 import pytest
 from cli_support import PASTA, refused
 
@@ -62,6 +63,11 @@ def test_a_limit_is_an_error(pasta, tiny, schema):
     refused(pasta(*ask), 1, "missing", "raise max_tokens")
     code, out, err = pasta(*ask, "--json")
     assert code == 1 and json.loads(out)["missing"] and "missing" in err
+    code, out, _ = pasta(*ask, "--json", "--at-limit", "close")
+    value = json.loads(out)
+    jsonschema.validate(value["value"], SCHEMA)
+    assert code == 0 and value["closed"] and not value["missing"]
+    refused(pasta(*ask, "--at-limit", "stop"), 2, "unknown at_limit 'stop'", "cut, close")
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,13 @@ def test_a_limit_is_told_as_the_client_expects(client):
         client.chat.completions.parse(model=MODEL, messages=ASK, response_format=Event, max_tokens=3)
 
 
+def test_a_limit_closes_where_that_is_asked_for(client):
+    asked = {"model": MODEL, "max_tokens": 3, "extra_body": {"pasta": {"at_limit": "close"}}}
+    answer = client.chat.completions.parse(**asked, messages=ASK, response_format=Event).choices[0]
+    assert isinstance(answer.message.parsed, Event) and answer.finish_reason == "stop"
+    assert answer.pasta["closed"] and set(answer.pasta["closed"]) <= {"/name", "/day", "/guests"}
+
+
 def test_any_object(client):
     answer = client.chat.completions.create(
         model=MODEL, messages=ASK, response_format={"type": "json_object"}, max_tokens=60, temperature=1.5, n=3, seed=1

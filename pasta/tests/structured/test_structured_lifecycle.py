@@ -14,8 +14,6 @@ from pasta.decoding.api import Stream, generate, run
 from pasta.decoding.runner import runner_of
 from pasta.errors import PastaError, UsageError
 from pasta.structured import SchemaError, StructuredResult, compile_schema, make_program, make_structured_request
-from pasta.structured.matcher import Grammars
-from pasta.structured.scanner import Scanner
 from support import PilotedEngine, Stepper, tiny_engine
 
 WORD = {"type": "string", "minLength": 4, "maxLength": 8}
@@ -137,34 +135,6 @@ def test_a_value_that_reaches_its_own_limit_is_closed_where_the_schema_lets_it_e
         closed += len(result.closed)
         assert "/size" not in result.closed  # half a number is another number
     assert closed
-
-
-@pytest.mark.parametrize(
-    ("said", "schema", "ending"),
-    [
-        ('"ab', {"type": "string"}, b'"'),
-        ('"ab\\', {"type": "string"}, b'""'),  # a backslash takes the first quote with it
-        ('["a", "b', {"type": "array", "items": {"type": "string"}}, b'"]'),
-        ('[["a"', {"type": "array", "items": {"type": "array"}}, b"]]"),
-        ("[", {"type": "array", "items": {"type": "string"}}, b"]"),
-        ('{"k": "v', {"type": "object"}, b'"}'),
-        ("12", {"type": "integer"}, None),  # it may be 123
-        ("[1, 12", {"type": "array", "items": {"type": "integer"}}, None),
-        ("[true", {"type": "array"}, b"]"),
-        ('["12', {"type": "array"}, b'"]'),
-        ("-", {"type": "integer"}, None),
-        ('["a", ', {"type": "array", "items": {"type": "string"}}, None),  # another element must come
-        ('"ab', {"type": "string", "minLength": 3}, None),
-        ('["a"', {"type": "array", "minItems": 2}, None),
-    ],
-)
-def test_what_ends_a_value(said: str, schema: dict[str, Any], ending: bytes | None) -> None:
-    grammars = Grammars.of(tiny_engine("llama", tags=False).vocabulary)
-    matcher, scanner = grammars.compile(schema, ""), Scanner()
-    for token in grammars.encode(said.encode()):
-        matcher.consume(token)
-    scanner.push(said.encode())
-    assert grammars.ending(matcher, scanner) == ending
 
 
 def test_a_stream_that_is_left_frees_what_it_held() -> None:

@@ -64,6 +64,9 @@ def command(
     max_value_tokens: Annotated[
         int | None, typer.Option(min=1, help="A string or list with more tokens is closed there, if the schema allows.")
     ] = None,
+    at_limit: Annotated[
+        str, typer.Option(help="cut: what a limit leaves unfinished is missing; close: it is completed, shortly.")
+    ] = "cut",
     max_threads: MaxThreads = 16,
     temperature: Temperature = 0.0,
     seed: Seed = 0,
@@ -90,7 +93,7 @@ def command(
     told = read_text(text, file, schema)
     waits = read_after(after or [])
     read = read_schema(schema)
-    check_options(read, mode, waits, options, context, trace)
+    check_options(read, mode, waits, at_limit, options, context, trace)
     engine: Engine
     if engine_url is None:
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
@@ -102,7 +105,8 @@ def command(
 
     from pasta.structured.extract import Incomplete, extract_stream
 
-    answer = extract_stream(engine, messages, read, mode=mode, after=waits, show=show_schema, **options)
+    how: dict[str, Any] = {"mode": mode, "after": waits, "at_limit": at_limit, "show": show_schema}
+    answer = extract_stream(engine, messages, read, **how, **options)
     result = watch(answer, quiet=as_json)
     if trace is not None:
         from pasta.trace import write_trace
@@ -163,17 +167,25 @@ def read_after(pairs: list[str]) -> dict[str, list[str]]:
 
 
 def check_options(
-    schema: Any, mode: str, after: dict[str, list[str]], options: dict[str, Any], context: int | None, trace: str | None
+    schema: Any,
+    mode: str,
+    after: dict[str, list[str]],
+    at_limit: str,
+    options: dict[str, Any],
+    context: int | None,
+    trace: str | None,
 ) -> None:
     """What can be refused before a model is loaded."""
     from pasta.core.params import SamplingParams
     from pasta.structured.planner import compile_schema
+    from pasta.structured.request import check_at_limit
     from pasta.trace import check_writable
 
     if context is not None:
         check_least(context=context)
     SamplingParams(**options)
     compile_schema(schema, mode=mode, after=after)
+    check_at_limit(at_limit)
     if trace is not None:
         check_writable(trace)
 

@@ -104,4 +104,4 @@ class Completions:
         if self._body.likeliest is not None:
             told = (as_chat if self._chat else as_text)(self._chosen(result))
         end = {"logprobs": told, "finish_reason": self._answer.finish_reason(index)}
-        return {**end, "pasta": {"annotated": result.annotated}} if self._body.extension.annotated else end
+        return {**end, **self._body.extension.told(result)}

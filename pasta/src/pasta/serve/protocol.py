@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from pasta.decoding.results import Result
 from pasta.serve.formats import Calling, FlatFormat, ResponseFormat
 from pasta.serve.messages import (
     MAX_MESSAGES,
@@ -25,6 +26,7 @@ from pasta.serve.messages import (
     Text,
     text_or_list,
 )
+from pasta.structured.result import StructuredResult
 
 MAX_CHOICES = 16
 MAX_BIASES = 1024
@@ -67,7 +69,15 @@ class Extension(Body):
     plain: bool | None = None  # None: as is best for all, see `decoding/worth.py`
     drafts: bool | None = None
     mode: Literal["parallel", "sequential"] | None = None  # of an answer with a schema: how its fields are decoded
+    at_limit: Literal["cut", "close"] = "cut"  # what becomes of a schema's values that a limit leaves unfinished
     show_schema: bool = True  # tell the model the schema, in a message of its own
+
+    def told(self, result: Result) -> dict[str, Any]:
+        """What a choice also carries, as `pasta`."""
+        told: dict[str, Any] = {"annotated": result.annotated} if self.annotated else {}
+        if self.at_limit == "close" and isinstance(result, StructuredResult):
+            told["closed"] = result.closed
+        return {"pasta": told} if told else {}
 
 
 class StreamOptions(Lenient):

@@ -116,9 +116,7 @@ class Responses:
         }
         if not whole:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
-        if self._body.extension.annotated:
-            response["pasta"] = {"annotated": result.annotated}
-        return response
+        return {**response, **self._body.extension.told(result)}
 
     def _message(self, status: str) -> dict[str, Any]:
         return {"id": self._item, "type": "message", "role": "assistant", "status": status, "content": []}

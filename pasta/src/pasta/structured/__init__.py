@@ -15,7 +15,7 @@ length is not known is one value; with `arrays="parallel"` its count comes first
 
 A request steps, streams and is cancelled like any other. Of each step, `StepOutput.text` is the JSON that became
 certain, in reading order; the events are `Forked(0, thread, pointer, 0)` for each value, `TextWritten(thread, text)`
-for what it writes, `Ended(thread, 'stop' | 'length')` when it is done, and `Finished('stop' | 'length')`.
+for what it writes, `Ended(thread, 'stop' | 'closed' | 'length')` when it is done, and `Finished('stop' | 'length')`.
 """
 
 from pasta.structured.errors import ConstraintError, MissingPackage, SchemaError

@@ -20,6 +20,7 @@ from pasta.structured.plan import Kind
 from pasta.structured.planner import After
 from pasta.structured.request import Extraction, make_structured_request
 from pasta.structured.result import Field, StructuredResult
+from pasta.structured.threads import CUT
 
 if TYPE_CHECKING:
     from pasta.decoding.request import Request
@@ -37,7 +38,8 @@ class Incomplete(PastaError):
         names = ", ".join(pointer or "the whole" for pointer in result.missing[:5])
         more = "" if len(result.missing) <= 5 else f" and {len(result.missing) - 5} more"
         super().__init__(
-            f"a limit cut the answer: {names}{more} missing", hint="raise max_tokens, or the limit of a value"
+            f"a limit cut the answer: {names}{more} missing",
+            hint="raise max_tokens or the limit of a value, or have it closed there (at_limit)",
         )
         self.result = result
 
@@ -102,6 +104,7 @@ def extract(
     *,
     mode: str = "parallel",
     after: After | None = None,
+    at_limit: str = CUT,
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
@@ -116,6 +119,7 @@ def extract(
     *,
     mode: str = "parallel",
     after: After | None = None,
+    at_limit: str = CUT,
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
@@ -130,6 +134,7 @@ def extract(
     *,
     mode: str = "parallel",
     after: After | None = None,
+    at_limit: str = CUT,
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
@@ -143,6 +148,7 @@ def extract(
     *,
     mode: str = "parallel",
     after: After | None = None,
+    at_limit: str = CUT,
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
@@ -158,6 +164,8 @@ def extract(
         params: How to decode; the options, fields of `SamplingParams` by name, override it.
         mode: `parallel` decodes fields at the same time; `sequential` one after another, each seeing those before it.
         after: By field: others that it needs, waits for and sees. `{"tax": ["total"]}`; or `x-after` in the schema.
+        at_limit: What becomes of values that a limit leaves unfinished. `cut`: an error names them. `close`: they are
+            completed, as shortly as the schema allows, and `result.closed` names them: there is always an object.
         show: Tell the model the schema, in a system message. Token ids and raw text are taken as they stand.
         raw: Take a text to the letter, without the model's chat template.
         cache_salt: Requests of one salt share the keys and values of what their prompts begin with.
@@ -169,7 +177,7 @@ def extract(
     shape = Shape.of(schema)
     several = are_several(prompt)
     prompts = cast(Sequence[Prompt], prompt if several else [prompt])
-    how: _How = {"mode": mode, "after": after, "show": show, "raw": raw, "cache_salt": cache_salt}
+    how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
     requests = [_make_request(engine, each, shape, params, how, options) for each in prompts]
     values = [shape.value(result) for result in run(engine, requests)]
     return values if several else values[0]
@@ -183,6 +191,7 @@ async def aextract(
     *,
     mode: str = "parallel",
     after: After | None = None,
+    at_limit: str = CUT,
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
@@ -195,7 +204,7 @@ async def aextract(
     """
     engine = engine_of(model)
     shape = Shape.of(schema)
-    how: _How = {"mode": mode, "after": after, "show": show, "raw": raw, "cache_salt": cache_salt}
+    how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
     return shape.value(await arun(engine, _make_request(engine, prompt, shape, params, how, options)))
 
 
@@ -207,6 +216,7 @@ def extract_stream(
     *,
     mode: str = "parallel",
     after: After | None = None,
+    at_limit: str = CUT,
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
@@ -222,7 +232,7 @@ def extract_stream(
     """
     engine = engine_of(model)
     shape = Shape.of(schema)
-    how: _How = {"mode": mode, "after": after, "show": show, "raw": raw, "cache_salt": cache_salt}
+    how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
     return Extracting(engine, _make_request(engine, prompt, shape, params, how, options), shape)
 
 
@@ -260,14 +270,14 @@ class Extracting:
                     case TextWritten(thread, text, count):
                         texts[thread] += text
                         tokens[thread] += count
-                    case Ended(thread, "stop") if texts[thread].strip() not in ("", OPEN):
+                    case Ended(thread, "stop" | "closed" as how) if texts[thread].strip() not in ("", OPEN):
                         value, text = self._values[pointers[thread]], texts[thread].strip()
                         if value.kind is Kind.COUNT:  # of elements, which are told by themselves
                             continue
                         said = None if value.optional and text == "null" else text
                         found = None if said is None else json.loads(said)
                         told.add(value.pointer)
-                        yield Field(value.pointer, said, found, thread, tokens[thread], True)
+                        yield Field(value.pointer, said, found, thread, tokens[thread], True, how == "closed")
         for field in self.result.fields:  # what the schema says by itself
             if field.complete and field.pointer not in told:
                 yield field
@@ -286,6 +296,7 @@ class _How(TypedDict):
 
     mode: str
     after: After | None
+    at_limit: str
     show: bool
     raw: bool
     cache_salt: str | None
@@ -306,6 +317,7 @@ def _make_request(
         given,
         mode=how["mode"],
         after=how["after"],
+        at_limit=how["at_limit"],
         raw=how["raw"],
         cache_salt=how["cache_salt"],
     )

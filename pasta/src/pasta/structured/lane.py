@@ -63,7 +63,7 @@ class Lane:
     said: str | None = None  # once it is done; None: left out
     sampled: int = 0  # tokens decoded
     forced: int = 0  # tokens that were put without being decoded
-    closed: bool = False  # a limit of its own ended it
+    closed: bool = False  # a limit ended it
 
     def decode(self, beginning: Beginning) -> None:
         """Takes over where the value stands."""

@@ -19,7 +19,6 @@ import numpy as np
 from pasta.core.constraint import Constraint
 from pasta.core.vocabulary import Vocabulary
 from pasta.structured.errors import ConstraintError, MissingPackage
-from pasta.structured.scanner import Scanner
 from pasta.structured.schema import Schema
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ _LOCK = threading.Lock()
 KNOWS = "it must know `structured_outputs`, as vLLM does"
 FEW = 32  # masks that one thread makes: 10 to 100 us each, and on a busy machine others wake up late
 MAX_KNOWN = 256  # grammars that are kept for the next request
-MAX_ENDING = 64  # quotes and brackets that end a value
 STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 TAIL = r"tail: TAIL" "\n" r'TAIL: /[,}\]\s][,}\]\s"{\[]*/'
 ENDS = r"start: /[,}\]\s](.|\n)*/"
@@ -37,6 +35,8 @@ ENDS = r"start: /[,}\]\s](.|\n)*/"
 
 class Matcher:
     """One thread's constraint: what may follow what it wrote. `ends`: the tokens by which a complete value may end."""
+
+    style: Mapping[str, Any] | None = STYLE  # how a value is spaced: `x-guidance`
 
     def __init__(self, inner: LLMatcher, asked: Mapping[str, Any] | None = None, ends: np.ndarray | None = None):
         self._inner = inner
@@ -76,9 +76,6 @@ class Matcher:
         """Whether the value may end here."""
         return bool(self._inner.is_accepting())
 
-    def takes(self, token: int) -> bool:
-        return bool(self._inner.validate_tokens([token]) == 1)
-
     def consume(self, token: int) -> None:
         """Goes on with the value; the token that ends it is never consumed."""
         if not self._inner.consume_token(token):
@@ -103,6 +100,8 @@ class Matcher:
 
 class Handed(Matcher):
     """The same where the model's server enforces the grammar: what comes from there is looked at, nothing is put."""
+
+    style = None  # as the server likes
 
     def consume(self, token: int) -> None:
         try:
@@ -134,8 +133,6 @@ class Grammars:
         ends = np.zeros((1, -(-vocabulary.size // 32)), dtype=np.int32)
         Matcher.fill_all([Matcher(self._build(ENDS))], ends)
         self._ends = ends[0]  # the tokens by which a complete value may end
-        octets = (vocabulary.octets[token] for token in range(vocabulary.size))
-        self._marks = {piece: token for token, piece in enumerate(octets) if piece in (b'"', b"]", b"}")}
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Grammars:
@@ -172,24 +169,6 @@ class Grammars:
 
     def hand_gate(self) -> Handed:
         return Handed(self.gate("")._inner, {"choice": ["{", "null"]})
-
-    def ending(self, matcher: Matcher, scanner: Scanner) -> bytes | None:
-        """The quotes and brackets that complete a value where it stands.
-
-        None where the schema wants more, since nothing is made up, and within a number, which would be another one.
-        """
-        if scanner.in_number:
-            return None
-        matcher, scanner, out = matcher.copy(), scanner.copy(), b""
-        while not matcher.accepts:
-            marks = (b'"',) if scanner.in_string else (b"]", b"}")
-            mark = next((each for each in marks if each in self._marks and matcher.takes(self._marks[each])), None)
-            if mark is None or len(out) == MAX_ENDING:
-                return None
-            matcher.consume(self._marks[mark])
-            scanner.push(mark)
-            out += mark
-        return out
 
     def encode(self, octets: bytes) -> list[int]:
         """The tokens of text that goes on, even where it begins within a character."""

@@ -24,7 +24,7 @@ from pasta.structured.result import StructuredResult, build
 from pasta.structured.schema import as_schema, check_bounds
 from pasta.structured.telling import PlanTeller
 from pasta.structured.text import context
-from pasta.structured.threads import PlanInterpreter
+from pasta.structured.threads import AT_LIMIT, CUT, PlanInterpreter
 
 _LOCK = threading.Lock()
 MAX_KEPT = 64  # schemas that are kept compiled, for each vocabulary
@@ -39,10 +39,11 @@ class Extraction:
     lead: str  # what the answer's tokens begin with: `Vocabulary.lead`
     matchers: tuple[Matcher | None, ...]  # by value, at its beginning
     known: Mapping[int, Beginning]  # of the values that see no other
+    at_limit: str = CUT  # what becomes of values that a limit leaves unfinished
 
     def interpreter(self, request: Request, engine: Engine) -> PlanInterpreter:
         limits = request.limits(engine)
-        return PlanInterpreter(self.plan, self.matchers, self.known, self.grammars, limits, self.lead)
+        return PlanInterpreter(self.plan, self.matchers, self.known, self.grammars, limits, self.lead, self.at_limit)
 
     def teller(self, state: RequestState) -> PlanTeller:
         return PlanTeller(state)
@@ -60,13 +61,16 @@ def make_structured_request(
     mode: str = "parallel",
     after: After | None = None,
     arrays: str = "sequential",
+    at_limit: str = CUT,
     raw: bool = False,
     cache_salt: str | None = None,
     **options: Unpack[Options],
 ) -> Request:
     """Checks all that can be wrong before anything is decoded.
 
-    `schema` is a JSON schema, a pydantic model, or a plan that was compiled from one.
+    `schema` is a JSON schema, a pydantic model, or a plan that was compiled from one. `at_limit`: what becomes of a
+    value that a limit leaves unfinished. `cut`: it is missing. `close`: it is completed, as shortly as the schema lets
+    it, so that the answer is always whole; then `max_tokens` counts all that is decoded.
     """
     request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
     if request.params.stop or request.params.stop_token_ids:
@@ -74,7 +78,13 @@ def make_structured_request(
     lead = engine.vocabulary.lead(request.prompt)
     handed = handed_by(engine)
     made = make_program(engine.vocabulary, schema, mode=mode, after=after, arrays=arrays, lead=lead, handed=handed)
-    return replace(request, program=made)
+    return replace(request, program=replace(made, at_limit=check_at_limit(at_limit)))
+
+
+def check_at_limit(at_limit: str) -> str:
+    if at_limit not in AT_LIMIT:
+        raise UsageError(f"unknown at_limit {at_limit!r}", hint=f"use one of {', '.join(AT_LIMIT)}")
+    return at_limit
 
 
 def handed_by(engine: Engine) -> str:

@@ -29,7 +29,7 @@ class Field:
     thread: int | None  # that decoded it; None: the schema says it
     tokens: int  # decoded
     complete: bool  # False: a limit cut it off
-    closed: bool = False  # the limit of a value ended it: the model might have said more
+    closed: bool = False  # a limit ended it: what completes it is the schema's, and the model might have said more
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class StructuredResult(Result):
 
     @property
     def closed(self) -> tuple[str, ...]:
-        """The places of values that are whole because a limit of their own ended them."""
+        """The places of values that are whole because a limit ended them."""
         return tuple(field.pointer for field in self.fields if field.closed)
 
     def to_dict(self) -> dict[str, Any]:

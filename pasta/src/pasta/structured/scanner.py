@@ -70,6 +70,16 @@ class Scanner:
         return self._in_string
 
     @property
+    def escaped(self) -> bool:
+        """Whether a backslash came last, which takes the next byte with it."""
+        return self._escaped
+
+    @property
+    def depth(self) -> int:
+        """How many brackets are open."""
+        return self._depth
+
+    @property
     def in_number(self) -> bool:
         """Whether it may go on, and would then be another."""
         return not self._in_string and self._last in DIGITS

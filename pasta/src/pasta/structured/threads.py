@@ -2,6 +2,8 @@
 
 A value's thread goes on from the prompt, or from the thread of the value that it saw last; the rest of its context is
 put, and then it decodes under its matcher until the value is complete. What is forced is put, not decoded.
+
+At a limit values are cut, and are then missing; or closed: each gets the shortest text that makes it whole.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ from pasta.core.commands import MAIN, Anew, Command, Constrain, End, Finish, For
 from pasta.core.grammar import Expect
 from pasta.core.thread import Limits, Status, Thread
 from pasta.core.tree import Block, Tree
+from pasta.structured.endings import plain_ending, shortest_ending
 from pasta.structured.errors import ConstraintError
 from pasta.structured.lane import Beginning, Lane, begin, is_closed
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan
-from pasta.structured.scanner import Scanner
 from pasta.structured.text import context
 
 FREE = Expect.TEXT  # any text, no tag: the matcher says the rest
+CUT, CLOSE = AT_LIMIT = ("cut", "close")
 
 
 class PlanInterpreter:
@@ -36,6 +39,7 @@ class PlanInterpreter:
         grammars: Grammars,
         limits: Limits,
         lead: str = "",
+        at_limit: str = CUT,
     ):
         self.plan = plan
         self.limits = limits
@@ -47,6 +51,8 @@ class PlanInterpreter:
         self._grammars = grammars
         self._eos, self._octets = grammars.vocabulary.eos, grammars.vocabulary.octets
         self._lead = lead
+        self._closes = at_limit == CLOSE
+        self._spent = False  # nothing more is decoded: what is open is closed
         self._order = {value: index for index, value in enumerate(plan.order)}
         self._by_thread: dict[int, Lane] = {}
         self._width = limits.max_threads
@@ -100,7 +106,12 @@ class PlanInterpreter:
         return out
 
     def cut(self, reason: str) -> list[Command]:
-        return self.stop(reason)
+        """There is no room for more."""
+        out: list[Command] = []
+        if self._closes and self.finish_reason is None:
+            self._close_all(out)
+            self._advance(out)
+        return out or self.stop(reason)
 
     def stop(self, reason: str) -> list[Command]:
         """Ends the answer here and now."""
@@ -163,14 +174,20 @@ class PlanInterpreter:
         if self.finish_reason is not None:
             return
         running = sum(lane.status is Status.RUNNING for lane in self.lanes)
-        for lane in self.lanes:
-            if not self._is_ready(lane):
-                continue
-            if self._is_closed(lane):
-                self._leave_out(lane, out)
-            elif running < self._width:
-                self._start(lane, out)
-                running += lane.status is Status.RUNNING
+        done = True
+        while done:  # which may let one start that is read before it
+            done = False
+            for lane in self.lanes:
+                if not self._is_ready(lane):
+                    continue
+                if self._is_closed(lane):
+                    self._leave_out(lane, out)
+                elif self._spent:
+                    self._close(lane, out)
+                elif running < self._width:
+                    self._start(lane, out)
+                    running += lane.status is Status.RUNNING
+                done = done or lane.status is Status.DONE
         if running == 0:
             self._finish("stop" if self.whole else "length", out)
 
@@ -213,6 +230,8 @@ class PlanInterpreter:
         last = len(beginning.context) + len(beginning.forced) - 1
         for index, token in enumerate((*beginning.context, *beginning.forced)):
             self._put(lane, token, out, decode=index == last, inserted=index < len(beginning.context))
+        if self._closes and lane.status is Status.HALTED:
+            self._close(lane, out)
 
     def _go_on_from(self, lane: Lane, out: list[Command]) -> Beginning:
         """A thread that holds as much as can be of what the value sees; and the rest."""
@@ -271,7 +290,6 @@ class PlanInterpreter:
 
     def _complete(self, lane: Lane, last: bytes, out: list[Command]) -> None:
         """The value is whole; its last bytes enter no thread, unless another goes on from here."""
-        assert lane.thread is not None
         if lane.value.kind is Kind.GATE:
             last = b"{" if last.endswith(b"{") else b"null"
         lane.written += last
@@ -280,18 +298,24 @@ class PlanInterpreter:
             raise ConstraintError(f"no value fits the schema at {lane.value.pointer or 'its root'}")
         lane.said = None if lane.value.optional and said == "null" else said
         lane.move(Status.DONE, "stop")
-        if last:
-            out.append(Write(lane.thread.id, last))
-        out.append(End(lane.thread.id, "stop"))
+        if lane.thread is not None:
+            if last:
+                out.append(Write(lane.thread.id, last))
+            out.append(End(lane.thread.id, "closed" if lane.closed else "stop"))
 
     # -- limits -----------------------------------------------------------------------------------------
 
     def _enforce(self, lane: Lane, out: list[Command]) -> None:
-        """A value may have a limit of its own; the answer's is counted in reading order."""
+        """A value may have a limit of its own; the answer's is counted in reading order, unless all is closed there."""
         own = self.limits.max_thread_tokens
-        if own is not None and lane.sampled >= own and lane.status is Status.RUNNING:
+        if lane.status is Status.RUNNING and own is not None and lane.sampled >= own:
+            self._close(lane, out)
+        if lane.status is Status.HALTED and self._closes:  # by the context
             self._close(lane, out)
         if self.sampled < self.limits.max_tokens:
+            return
+        if self._closes:
+            self._close_all(out)
             return
         read = 0
         for each in self.lanes:
@@ -301,11 +325,24 @@ class PlanInterpreter:
                     self._halt(beyond)
                 return
 
+    def _close_all(self, out: list[Command]) -> None:
+        """Nothing more is decoded; values that wait are closed when it is their turn."""
+        self._spent = True
+        for lane in self.lanes:
+            if lane.status is Status.RUNNING:
+                self._close(lane, out)
+
     def _close(self, lane: Lane, out: list[Command]) -> None:
-        """Ends a value that is long enough, where the schema lets it end; or else it is cut."""
-        ending = None
-        if lane.matcher is not None and isinstance(lane.scanner, Scanner):
-            ending = self._grammars.ending(lane.matcher, lane.scanner)
+        """Completes a value where it stands, as shortly as can be; where nothing is found, it is cut.
+
+        Unless all is to be closed nothing is made up, and what takes more than quotes and brackets is cut too.
+        """
+        ending: bytes | None
+        if lane.value.kind is Kind.GATE or (lane.value.optional and not lane.written.strip()):
+            ending = b"null" if self._closes else None
+        else:
+            find = shortest_ending if self._closes else plain_ending
+            ending = find(lane.value.schema, lane.written, self._fresh(lane).style)
         if ending is None:
             self._halt(lane)
         else:
