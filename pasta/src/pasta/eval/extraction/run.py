@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pasta.errors import PastaError, UsageError
+from pasta.eval.extraction.answer import Answer, digest
 from pasta.eval.extraction.item import Item, modes_of, read_items, write_items
 from pasta.eval.extraction.marks import MARKINGS
+from pasta.eval.extraction.revise import ROUNDS, revise
+from pasta.eval.extraction.waits import RULES
 
 if TYPE_CHECKING:
     from pasta.decoding.request import Request
     from pasta.engine.base import Engine
-    from pasta.structured import StructuredResult
 
 PROGRAM = "python -m pasta.eval.extraction"
 MAX_TOKENS = 2048  # of an object
 MAX_VALUE_TOKENS = 256  # of one value
 AT_ONCE = 64
+MODES = ("parallel", "sequential", *RULES, *ROUNDS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,12 +76,12 @@ def run(options: argparse.Namespace) -> None:
             own = every[: options.limit]
             took = time.perf_counter()
             for first in range(0, len(own), options.batch):  # all modes of a few prompts, which are then computed once
-                for mode in modes_of(own):
+                for mode in options.mode or modes_of(own):
                     items = own[first : first + options.batch]
                     items = [item for item in items if (engine.name, name, item.id, mode) not in done]
-                    for item, result in zip(items, decode(engine, items, mode), strict=True):
-                        row = row_of(item, mode, result, engine.name)
-                        rows.write(json.dumps(row | ({"text": result.text} if options.texts else {})) + "\n")
+                    for item, answer in zip(items, decode(engine, items, mode), strict=True):
+                        row = row_of(item, mode, answer, engine.name)
+                        rows.write(json.dumps(row | ({"answer": answer.value} if options.texts else {})) + "\n")
                     rows.flush()
             say(f"{name}: {len(own)} prompts in {time.perf_counter() - took:.1f} s")
     say(f"{time.perf_counter() - began:.0f} s in all")
@@ -132,12 +135,15 @@ def lines(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 # -- decoding --------------------------------------------------------------------------------------------
 
 
-def decode(engine: Engine, items: Sequence[Item], mode: str) -> list[StructuredResult]:
+def decode(engine: Engine, items: Sequence[Item], mode: str) -> list[Answer]:
     """All items in one mode, at the same time."""
     from pasta.decoding.api import run
 
+    if mode in ROUNDS:
+        answers = decode(engine, items, "parallel")
+        return revise(items, answers, ROUNDS[mode], lambda parts: decode(engine, parts, "sequential"))
     results: list[Any] = run(engine, [request_of(engine, item, mode) for item in items])
-    return results
+    return [Answer.of(result) for result in results]
 
 
 def request_of(engine: Engine, item: Item, mode: str) -> Request:
@@ -148,38 +154,28 @@ def request_of(engine: Engine, item: Item, mode: str) -> Request:
         item.prompt,
         item.schema,
         mode="sequential" if mode == "sequential" else "parallel",
-        after=item.after if mode == "after" else None,
+        after=RULES[mode](item) if mode in RULES else None,
         cache_salt="extraction",
         max_tokens=MAX_TOKENS,
         max_thread_tokens=MAX_VALUE_TOKENS,
     )
 
 
-def row_of(item: Item, mode: str, result: StructuredResult, model: str) -> dict[str, Any]:
+def row_of(item: Item, mode: str, answer: Answer, model: str) -> dict[str, Any]:
     mark = MARKINGS[item.marking]
     return {
         "model": model,
         "set": item.set,
         "id": item.id,
         "mode": mode,
-        "marks": {pointer: mark(value_at(result, pointer), right) for pointer, right in item.answers.items()},
-        "steps": result.steps,
-        "decoded_tokens": result.decoded_tokens,
-        "forced_tokens": result.forced_tokens,
-        "critical_path": result.critical_path,
-        "finish_reason": result.finish_reason,
+        "marks": {pointer: mark(answer.at(pointer), right) for pointer, right in item.answers.items()},
+        "said": " ".join(digest(answer.at(pointer)) for pointer in item.answers),
+        "steps": answer.steps,
+        "decoded_tokens": answer.decoded_tokens,
+        "forced_tokens": answer.forced_tokens,
+        "critical_path": answer.critical_path,
+        "finish_reason": answer.finish_reason,
     }
-
-
-def value_at(result: StructuredResult, pointer: str) -> Any:
-    """What the answer says there; None where it says nothing, or where a limit cut it off."""
-    if not result.complete:
-        return next((field.value for field in result.fields if field.pointer == pointer), None)
-    value = result.value
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 # -- options ---------------------------------------------------------------------------------------------
@@ -209,6 +205,11 @@ def parser() -> argparse.ArgumentParser:
         "rows", type=Path, metavar="ROWS.jsonl", help="a line for each prompt and mode, added to what is there"
     )
     ran.add_argument("--set", action="append", help="only this set; may be given again")
+    ran.add_argument(
+        "--mode", action="append", choices=MODES, metavar="MODE",
+        help=f"only this one, may be given again: {', '.join(MODES)}; if left out parallel, sequential, and after where "
+        "the set says what waits",
+    )  # fmt: skip
     ran.add_argument("--limit", type=int, help="prompts of a set")
     ran.add_argument("--batch", type=int, default=AT_ONCE, help=f"prompts at the same time ({AT_ONCE})")
     ran.add_argument("--texts", action="store_true", help="keep the answers in the rows, to read them")

@@ -21,7 +21,8 @@ def summarise(rows: Rows) -> dict[str, Any]:
         names = list(dict.fromkeys(row["set"] for row in own))
         sets = {name: of_set([row for row in own if row["set"] == name]) for name in names}
         if len(names) > 1:
-            sets[ALL] = of_set([row for row in own if row["mode"] != "after"])
+            shared = set.intersection(*(set(each["modes"]) for each in sets.values()))
+            sets[ALL] = of_set([row for row in own if row["mode"] in shared])
         models[model] = sets
     return {"models": models}
 
