@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import statistics
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,27 @@ from pasta.eval.extraction.summary import ALL, summarise
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 PAGE = DOCS / "structured-results.md"
+GUIDE = DOCS / "structured.md"
+MADE = "<!-- made by make_structured.py -->"  # before and after the guide's table of quality
 WORDS = tomllib.loads((DOCS / "structured-results.toml").read_text("utf-8"))
 SETS: dict[str, str] = WORDS["sets"]
 
-EARLIER = "16 November 2026 (commit adc7849)"  # that made the figures of quality, and vLLM's
+EARLIER = "16 November 2026 (commit adc7849)"  # that made vLLM's figures, and those of quality whose rows name no code
 CODE = "16 November 2026 (commit 681e8bc)"  # that made the figures of speed
 ASKED = 3.0  # times over sequential, one object at a time
 
 MODES = ("parallel", "sequential")
 TRIAL = 10  # prompts of a set, to choose its mode by
 SLACK = 0.02  # of the fields, that parallel may have fewer right
+ALIKE = 0.7  # of the fields of a trial, that both ways must say the same of for parallel to be chosen
+MAIN = ("parallel", "after", "sequential")  # all other modes of the rows are ways between these
 
 
 def main() -> None:
     PAGE.write_text(page(), "utf-8")
+    text = GUIDE.read_text("utf-8")
+    before, after = text.partition(MADE)[0], text.rpartition(MADE)[2]
+    GUIDE.write_text(f"{before}{MADE}\n{guide()}{MADE}{after}", "utf-8")
 
 
 def page() -> str:
@@ -53,25 +61,84 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 # -- quality -----------------------------------------------------------------------------------------------
 
 
+Rows = list[dict[str, Any]]
+Pairs = list[tuple[dict[str, Any], dict[str, Any]]]  # of a prompt: the row in parallel, and the sequential one
+
+
+@cache
+def quality_rows() -> Rows:
+    return list(read_rows(str(RESULTS / "structured-quality.rows.jsonl.xz")))
+
+
+@cache
+def quality_models() -> dict[str, Any]:
+    """By model, the figures of its sets in the main modes."""
+    models: dict[str, Any] = summarise([row for row in quality_rows() if row["mode"] in MAIN])["models"]
+    return models
+
+
 def quality() -> Iterator[str]:
-    path = RESULTS / "structured-quality.rows.jsonl.xz"
-    if not path.is_file():
-        return
-    rows = list(read_rows(str(path)))
-    found = summarise(rows)
-    predicted = (load("structured-predictions.json") or {}).get("points_over_sequential", {})
-    yield WORDS["quality"].format(code=EARLIER)
-    told = {name for sets in found["models"].values() for name in sets}
+    rows, models = quality_rows(), quality_models()
+    predictions = load("structured-predictions.json") or {}
+    predicted = predictions.get("points_over_sequential", {})
+    yield WORDS["quality"].format(code=code_of(rows))
+    told = {name for sets in models.values() for name in sets}
     yield "\n".join(f"- `{name}`: {about}." for name, about in SETS.items() if name in told) + "\n"
-    for model, sets in found["models"].items():
+    for model, sets in models.items():
         yield f"### {model}\n"
-        first = model == next(iter(found["models"]))
+        first = model == next(iter(models))
         columns = ["set", "prompts", "fields", "sequential", "parallel", "points", "after", "points", "steps", "fewer"]
         yield table(columns + (["predicted"] if first else []), list(_quality_rows(sets, predicted if first else None)))
-    tried = trials(rows)
-    yield WORDS["quality_notes"].format(worse="\n".join(_worse(found["models"], tried)))
+    tried = trials()
+    yield WORDS["quality_notes"].format(worse="\n".join(_worse(models, tried)))
+    yield from told_ways(rows, predictions.get("ways", {}))
     yield from told_trials(tried)
-    yield WORDS["choosing"].format(**choosing(rows))
+    yield from told_choices(rows)
+
+
+def code_of(rows: Rows) -> str:
+    """The code that most rows are of, and which are of another."""
+    made: dict[str, set[str]] = {}
+    for row in rows:
+        made.setdefault(row.get("code", EARLIER), set()).add(f"`{row['set']}` of {row['model']}")
+    latest = max(made, key=lambda code: len(made[code]))
+    others = [f"{', '.join(sorted(which))} of {code}" for code, which in made.items() if code != latest]
+    return latest + "".join(f";\n{each}" for each in others)
+
+
+def told_ways(rows: Rows, predicted: dict[str, Any]) -> Iterator[str]:
+    """The modes between parallel and sequential: a line for each set and mode, over the prompts it has."""
+    if not any(row["mode"] not in MAIN for row in rows):
+        return
+    yield WORDS["ways"]
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    for model in models:
+        lines = []
+        own = [row for row in rows if row["model"] == model]
+        for name in SETS:
+            of_set = [row for row in own if row["set"] == name]
+            for mode in dict.fromkeys(row["mode"] for row in of_set if row["mode"] not in MODES):
+                if all(row["mode"] in MAIN for row in of_set):
+                    continue
+                [sets] = summarise([row for row in of_set if row["mode"] in (*MODES, mode)])["models"].values()
+                modes = sets[name]["modes"]
+                said = predicted.get(mode, {}).get(name) if model == models[0] else None
+                lines.append(
+                    [
+                        f"`{name}`",
+                        str(sets[name]["fields"]),
+                        f"`{mode}`",
+                        points(modes["parallel"]["over_sequential"]),
+                        points(modes[mode]["over_sequential"]),
+                        " / ".join(f"{modes[each]['steps']:.1f}" for each in ("sequential", "parallel", mode)),
+                        f"{modes['parallel']['fewer_steps']:.1f} / {modes[mode]['fewer_steps']:.1f}",
+                        "" if said is None else f"{said:+g}",
+                    ]
+                )
+        if lines:
+            yield f"{model}:\n"
+            columns = ["set", "fields", "way", "parallel, points", "way, points", "steps", "fewer", "predicted"]
+            yield table(columns, lines)
 
 
 def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
@@ -91,11 +158,12 @@ def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
             yield f"- {model}, `{name}`: {points(lost)}; {'; '.join(told) or 'nothing was tried'}."
 
 
-def trials(rows: list[dict[str, Any]]) -> dict[str, Any]:
+@cache
+def trials() -> dict[str, Any]:
     """What threads see, tried with the first model: against its own sequential rows, by set."""
     tried = list(read_rows(str(RESULTS / "structured-trials.rows.jsonl.xz")))
     first, sets = tried[0]["model"], {row["set"] for row in tried}
-    own = [row for row in rows if row["model"] == first and row["set"] in sets and row["mode"] != "after"]
+    own = [row for row in quality_rows() if row["model"] == first and row["set"] in sets and row["mode"] in MODES]
     found: dict[str, Any] = summarise(own + tried)["models"][first]
     return found
 
@@ -114,25 +182,55 @@ def told_trials(found: dict[str, Any]) -> Iterator[str]:
     yield WORDS["trial_notes"].format(squad_f1=100 * (squad["described"]["f1"] - squad["parallel"]["f1"]))
 
 
-def choosing(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a trial of the first prompts of each set would have chosen, over the first model's other prompts."""
-    prompts: dict[str, dict[str, dict[str, Any]]] = {}
+def told_choices(rows: Rows) -> Iterator[str]:
+    first, *others = dict.fromkeys(row["model"] for row in rows)
+    sets = pairs_of(rows, first)
+    yield WORDS["choosing"].format(
+        trial=TRIAL, slack=100 * SLACK, alike=100 * ALIKE, **choice(sets, lambda trial: -gained(trial) > 100 * SLACK),
+        agreed=choice(sets, lambda trial: agreement(trial) < ALIKE),
+    )  # fmt: skip
+    lines = [
+        [f"`{name}`", *(f"{100 * agreement(each):.0f} %" for each in (own[:TRIAL], own)), f"{gained(own):+.1f}"]
+        for name, own in sets.items()
+    ]
+    yield table(["set", f"the same in the first {TRIAL}", "in all", "points, parallel"], lines)
+    for other in others:
+        found = choice(pairs_of(rows, other), lambda trial: agreement(trial) < ALIKE)
+        yield WORDS["choosing_other"].format(model=other, **found)
+
+
+def pairs_of(rows: Rows, model: str) -> dict[str, Pairs]:
+    """By set, the prompts of a model that were answered both ways."""
+    prompts: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in rows:
-        if row["model"] == rows[0]["model"]:
-            prompts.setdefault(row["set"], {}).setdefault(row["id"], {})[row["mode"]] = row
-    chosen, every = [], []
-    sequential = []
-    for name, own in prompts.items():
-        both = [modes for modes in own.values() if {"parallel", "sequential"} <= set(modes)]
-        lost = share([m["sequential"] for m in both[:TRIAL]]) - share([m["parallel"] for m in both[:TRIAL]])
-        mode = "sequential" if lost > SLACK else "parallel"
-        sequential += [f"`{name}`"] if mode == "sequential" else []
-        chosen += [(modes[mode], modes["sequential"]) for modes in both[TRIAL:]]
-        every += [(modes["parallel"], modes["sequential"]) for modes in both[TRIAL:]]
+        if row["model"] == model:
+            prompts.setdefault((row["set"], row["id"]), {})[row["mode"]] = row
+    out: dict[str, Pairs] = {}
+    for (name, _), modes in prompts.items():
+        if set(MODES) <= set(modes):
+            out.setdefault(name, []).append((modes["parallel"], modes["sequential"]))
+    return out
+
+
+def choice(sets: dict[str, Pairs], loses: Callable[[Pairs], bool]) -> dict[str, Any]:
+    """Each set in parallel, unless its first prompts speak against it: what that gives over the other prompts."""
+    chosen, every, sequential = [], [], []
+    for name, own in sets.items():
+        lost = loses(own[:TRIAL])
+        sequential += [f"`{name}`"] if lost else []
+        chosen += [(other if lost else one, other) for one, other in own[TRIAL:]]
+        every += own[TRIAL:]
     return {
-        "trial": TRIAL, "slack": 100 * SLACK, "sequential": ", ".join(sequential),
-        "points": gained(chosen), "fewer": fewer(chosen), "all_points": gained(every), "all_fewer": fewer(every),
+        "sequential": ", ".join(sequential) or "none", "points": gained(chosen), "fewer": fewer(chosen),
+        "all_points": gained(every), "all_fewer": fewer(every),
     }  # fmt: skip
+
+
+def agreement(pairs: Pairs) -> float:
+    """The share of fields that both ways say the same of, over the prompts that no limit cut."""
+    told = [(one["said"].split(), other["said"].split()) for one, other in pairs if "said" in one and "said" in other]
+    same = [each == its for ours, theirs in told for each, its in zip(ours, theirs, strict=True)]
+    return sum(same) / len(same)
 
 
 def share(rows: list[dict[str, Any]]) -> float:
@@ -141,11 +239,11 @@ def share(rows: list[dict[str, Any]]) -> float:
     return sum(marks) / len(marks)
 
 
-def gained(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> float:
+def gained(pairs: Pairs) -> float:
     return 100 * (share([one for one, _ in pairs]) - share([other for _, other in pairs]))
 
 
-def fewer(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> float:
+def fewer(pairs: Pairs) -> float:
     return statistics.geometric_mean([other["steps"] / one["steps"] for one, other in pairs])
 
 
@@ -161,6 +259,36 @@ def _quality_rows(sets: dict[str, Any], predicted: dict[str, Any] | None) -> Ite
             said = [predicted[mode].get(name) for mode in ("parallel", "after") if mode in predicted]
             row += [" / ".join(f"{each:+g}" for each in said if each is not None)]
         yield row
+
+
+def guide() -> str:
+    """The guide's table: exact matches of the first model, in parallel less sequentially, and what gives them back."""
+    models, tried = quality_models(), trials()
+    first, *others = models
+    lines = []
+    for line in WORDS["guide"]:
+        own = [models[first][name]["modes"] for name in line["sets"]]
+        lost = sorted(modes["parallel"]["over_sequential"]["value"] for modes in own)
+        cell = f"{lost[0]:+.1f}" + (f" to {lost[-1]:+.1f}" if len(lost) > 1 else "")
+        mended = {**tried.get(line["sets"][0], {"modes": {}})["modes"], **own[0], **_waiting(first, line)}
+        for mode in line.get("mended", ()):
+            if mode in mended:
+                cell += f"; {WORDS['mended'][mode]} {mended[mode]['over_sequential']['value']:+.1f}"
+        lines.append([line["fields"], cell])
+    made = table(["fields", "exact matches, in parallel less sequentially, points"], lines)
+    for other in others:
+        every = models[other][ALL]
+        over = every["modes"]["parallel"]["over_sequential"]["value"]
+        made += WORDS["guide_other"].format(model=other, points=over, fields=every["fields"])
+    return made
+
+
+def _waiting(model: str, line: dict[str, Any]) -> dict[str, Any]:
+    """Modes of a line's set in which optional fields wait, if there are rows of them."""
+    name, kept = line["sets"][0], (*MODES, "optional")
+    own = [row for row in quality_rows() if row["model"] == model and row["set"] == name and row["mode"] in kept]
+    modes: dict[str, Any] = summarise(own)["models"][model][name]["modes"]
+    return {"optional": modes["optional"]} if "optional" in modes else {}
 
 
 def percent(figures: dict[str, Any]) -> str:

@@ -84,7 +84,7 @@ class Adder:
 
 
 def test_looking_again_until_nothing_changes_gives_the_sequential_answer() -> None:
-    item = item_of({name: NUMBER for name in "abcd"})
+    item = item_of(dict.fromkeys("abcd", NUMBER))
     adder = Adder()
     first = answer_of({"a": 1, "b": 1, "c": 1, "d": 1}, steps=3)
     [settled] = revise([item], [first], 10, adder)

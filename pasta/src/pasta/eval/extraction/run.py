@@ -207,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
     ran.add_argument("--set", action="append", help="only this set; may be given again")
     ran.add_argument(
         "--mode", action="append", choices=MODES, metavar="MODE",
-        help=f"only this one, may be given again: {', '.join(MODES)}; if left out parallel, sequential, and after where "
+        help=f"only this, may be given again: {', '.join(MODES)}; if left out, parallel, sequential, and after where "
         "the set says what waits",
     )  # fmt: skip
     ran.add_argument("--limit", type=int, help="prompts of a set")
