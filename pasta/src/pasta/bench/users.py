@@ -167,7 +167,7 @@ def measure(
     for load in users:
         answers = max(least, round(rounds * load))
         done: dict[str, list[Turn]] = {mode.name: [] for mode in modes}
-        for mode in modes[1:]:  # captures what there is to capture, and learns what there is to learn
+        for mode in modes:  # captures and compiles what there is to, and learns what there is to learn
             if time.perf_counter() <= end:
                 turn_of(mode, load, load)
         order = [mode for turn in range(turns) for mode in (modes if turn % 2 == 0 else reversed(modes))]

@@ -12,6 +12,7 @@ import typer
 from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl, Model
 from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged, patiently
 from pasta.core.garbage import collect_rarely
+from pasta.core.params import Options
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_RUNNING, MAX_RUNNING_GPU = 16, 128
 WARM_UP_TOKENS = 16  # of a prompt
+#: Ways to choose a token that have kernels of their own.
+WAYS: tuple[Options, ...] = ({"max_tokens": 2}, {"max_tokens": 2, "temperature": 1.0, "top_p": 0.9, "top_k": 20})
 HINT = 'install the server: pip install "pasta-decoding[torch,serve]"'
 
 
@@ -127,13 +130,14 @@ def command(
 
 def warm_up(engine: Engine) -> None:
     """Does before the first client comes what would hold it up: on a GPU, compiling kernels and capturing graphs."""
-    prepare = getattr(engine, "prepare", None)
-    if prepare is not None:
-        from pasta.decoding.api import generate
+    from pasta.decoding.api import generate
+    from pasta.engine.base import Prepares
 
+    if isinstance(engine, Prepares):
         with patiently("warming up"):
-            generate(engine, [0] * WARM_UP_TOKENS, max_tokens=2)
-            prepare()
+            for way in WAYS:
+                generate(engine, [0] * WARM_UP_TOKENS, **way)
+            engine.prepare()
 
 
 def at_once(engine: Engine) -> int:

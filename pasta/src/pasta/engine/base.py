@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
@@ -149,6 +149,13 @@ class Engine(Protocol):
 
     def close(self, thread: Any) -> None:
         """Ends the request whose main thread this is, and frees all that it held."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """An engine that can do beforehand what would hold its first requests up."""
+
+    def prepare(self) -> None: ...
 
 
 def uniform(seed: int, path: tuple[int, ...], position: int) -> float:
