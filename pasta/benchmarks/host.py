@@ -85,13 +85,19 @@ def capture(self: Any, shape: Any) -> graph.StepGraph:
     def run(plan: Any) -> None:
         chosen.copy_(torch.where(plan.forced >= 0, plan.forced, word))
 
-    return graph.StepGraph(
-        shape, run, chosen=chosen, logits=torch.zeros(shape.rows, SIZE), padding_slot=self._padding_slot, memory=None
-    )
+    logits = None if captures.leaves_hidden(shape.rows) else torch.zeros(shape.rows, SIZE)
+    return graph.StepGraph(shape, run, chosen=chosen, logits=logits, padding_slot=self._padding_slot, memory=None)
 
 
-def capture_choice(self: Any, choice: Any, *_: Any) -> graph.ChoiceGraph:
-    return graph.ChoiceGraph(choice, lambda rows: None, board=self._board, words=SIZE // 32, memory=None)
+def capture_choice(self: Any, choice: Any) -> graph.ChoiceGraph:
+    logits = torch.zeros(choice.rows, SIZE)
+    chosen, word = self._board.chosen[: choice.rows], torch.tensor(70)
+
+    def choose(rows: Any, places: torch.Tensor) -> None:
+        if choice.apart:  # else the step has chosen what it was told to
+            chosen.copy_(torch.where(rows.forced >= 0, rows.forced, word))
+
+    return graph.ChoiceGraph(choice, choose, logits=logits, board=self._board, words=SIZE // 32, memory=None)
 
 
 def make_engine() -> cuda.CudaEngine:

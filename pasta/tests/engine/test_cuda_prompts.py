@@ -16,7 +16,8 @@ from pasta.structured import make_structured_request
 
 pytest.importorskip("triton")
 CUDA = torch.cuda.is_available()
-PROMPTS = ["Compare cats and dogs, yes.", "Name it.", "What? " * 30, "red blue?", "Compare cats and dogs, no."]
+PROMPTS = ["Compare cats and dogs, yes.", "Name it.", "What? " * 36, "red blue?", "Compare cats and dogs, no."]
+BIASES = {token: 0.01 * token for token in range(140)}  # more than a captured choice has room for
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -64,6 +65,8 @@ def make() -> Iterator[Make]:
         {},
         {"temperature": 0.9, "top_p": 0.95, "seed": 3},
         {"logprobs": 2},
+        {"logit_bias": BIASES},
+        {"logit_bias": BIASES, "temperature": 0.9, "seed": 3},
         {"drafts": True},
         {"plain": True},
         {"cache_salt": "one"},
@@ -76,7 +79,9 @@ def test_the_same_answers(make: Make, options: dict[str, Any]) -> None:
     for _ in range(2):  # where prompts are cached, the second time most of each is
         expected, found = (generate_all(engine, PROMPTS, **options) for engine in (apart, beside))
         assert [answer.tree for answer in found] == [answer.tree for answer in expected]
+        assert _logprobs(found) == pytest.approx(_logprobs(expected), abs=1e-3)
     assert apart.passes >= len(PROMPTS) and beside.passes == 0
+    assert any(choice.apart for choice in beside._captures._choices)  # the step was large, and few of its rows decide
     for engine in (apart, beside):
         assert engine.pool.free_slots == engine.pool.slots
 
@@ -92,6 +97,32 @@ def test_the_same_objects(make: Make, options: dict[str, Any]) -> None:
     assert apart.passes == len(PROMPTS) and all(expected)
     assert objects(beside) == expected
     assert beside.passes == 0
+
+
+def test_keys_of_many_objects_run_together(make: Make) -> None:
+    """Behind prompts that are too many for a step, the keys of all objects are in the first one."""
+    from pasta.decoding.request import RequestState
+    from pasta.decoding.scheduler import Scheduler
+
+    engine = make(1024)
+    prompts = [f"{number} {'What? ' * 30}" for number in range(10)]
+    requests = [make_structured_request(engine, prompt, SCHEMA, max_tokens=60) for prompt in prompts]
+    expected = [run(engine, [request])[0].text for request in requests]
+    assert engine.passes == 0
+    states, scheduler = [RequestState(request, engine) for request in requests], Scheduler(engine)
+    for state in states:
+        scheduler.add(state)
+    scheduler.step()
+    assert engine.passes == len(prompts)
+    assert sum(state.interpreter.sampled for state in states) == 3 * len(prompts)  # the fourth waits for the first
+    while scheduler.busy:
+        scheduler.step()
+    assert [state.result().text for state in states] == expected
+
+
+def _logprobs(answers: list[Any]) -> list[float]:
+    threads = [thread for answer in answers for thread in answer.threads]
+    return [one.logprob for thread in threads for one in thread.logprobs or () if one is not None]
 
 
 def test_a_step_stays_small(make: Make) -> None:

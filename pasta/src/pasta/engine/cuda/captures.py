@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 
@@ -13,6 +14,7 @@ from pasta.engine.batch import Batch
 from pasta.engine.cuda import kernels
 from pasta.engine.cuda.argmax import masked_argmax
 from pasta.engine.cuda.attention import Attention, rows_in_a_tile
+from pasta.engine.cuda.costs import GRAPH_ROWS, MAX_PROMPT_ROWS
 from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.following import Board
 from pasta.engine.cuda.fused import FusedDecoder
@@ -24,6 +26,16 @@ from pasta.engine.pool import BLOCK_SIZE
 from pasta.engine.request import Chunk, Row
 
 FEWEST_BETWEEN = 96  # rows of a step whose size is no power of two: what pads a smaller one costs next to nothing
+PROMPT_STEP = 128  # by which the sizes of steps differ that prompts run in: matrix products are cut so, too
+FEWEST_APART = 16  # rows of a choice from hidden states
+
+
+class Launched(NamedTuple):
+    """A step under way."""
+
+    ticket: Ticket | None  # where its tokens will be; None: they are to be chosen from the logits
+    logits: torch.Tensor  # overwritten by the next step
+    places: list[int]  # where the rows that decide stand in both
 
 
 class Captures:
@@ -58,6 +70,8 @@ class Captures:
         self._steps: dict[Shape, StepGraph] = {}
         self._choices: dict[Choice, ChoiceGraph] = {}
         self._logits: dict[int, torch.Tensor] = {}  # by rows of a step: what every graph of so many writes
+        width = decoder.head.shape[1]
+        self._hidden = torch.zeros(MAX_PROMPT_ROWS, width, dtype=decoder.dtype, device=slot_segments.device)
 
     @property
     def count(self) -> int:
@@ -68,6 +82,13 @@ class Captures:
         """Those of the steps so far."""
         return list(self._steps)
 
+    def prepare(self, rows: int) -> None:
+        """Captures every pass that a step of up to so many rows may have, and the likeliest tokens after each."""
+        for shape in shapes_within(rows, self._decoder.heads // self._decoder.kv_heads):
+            self.step(shape)
+        for size in powers_of_two(FEWEST_APART, rows) if rows > GRAPH_ROWS else ():
+            self.choice(Choice(size, Level.GREEDY, penalised=False, masked=False, apart=True))
+
     def step(self, shape: Shape) -> StepGraph:
         """The pass of one shape."""
         graph = self._steps.get(shape)
@@ -77,8 +98,23 @@ class Captures:
             self._board.chosen.copy_(chosen)
         return graph
 
-    def launch(self, chunks: list[Chunk], batch: Batch, hidden: list[int]) -> tuple[StepGraph, Ticket]:
-        """Starts the pass of a step; from it on nobody sees these slots."""
+    def choice(self, choice: Choice) -> ChoiceGraph:
+        graph = self._choices.get(choice)
+        if graph is None:
+            graph = self._choices[choice] = self._capture_choice(choice)
+        return graph
+
+    def launch(self, chunks: list[Chunk], batch: Batch, hidden: list[int]) -> Launched:
+        """Starts a step, the pass and the choice; from it on nobody sees these slots."""
+        requests = [cuda_request(chunk) for chunk in chunks]
+        graph = self._fill(chunks, batch, hidden)
+        likeliest = graph.launch()
+        if graph.logits is not None and not any(request.needs_logits for request in requests):
+            return Launched(likeliest, graph.logits, batch.deciding)
+        return self._choose(graph.logits, likeliest, requests, batch)
+
+    def _fill(self, chunks: list[Chunk], batch: Batch, hidden: list[int]) -> StepGraph:
+        """The pass of a step, ready to be launched."""
         shape, tiles = tiled(chunks, len(batch.tokens), self._decoder.heads // self._decoder.kv_heads)
         if len(hidden) > shape.rows:  # many threads ended at once
             self._slot_segments[torch.tensor(hidden).to(self._slot_segments.device, non_blocking=True)] = NOBODY
@@ -94,31 +130,34 @@ class Captures:
                 request.play_all(rows, forced, len(requests) - start)
             requests += [request.index] * (end - start)
         graph.fill(batch, tiles, sees, requests, forced, hidden)
-        return graph, graph.launch()
+        return graph
 
-    def choose(self, graph: StepGraph, requests: list[CudaRequest], batch: Batch, likeliest: Ticket) -> Ticket | None:
-        """Chooses after the pass, for rows that want more than the likeliest token; None: outside a graph."""
+    def _choose(
+        self, logits: torch.Tensor | None, likeliest: Ticket, requests: list[CudaRequest], batch: Batch
+    ) -> Launched:
+        """Chooses after the pass, for rows that want more than the likeliest token, or have no logits yet."""
         rows = batch.rows
         masked = any(request.constrained for request in requests)
         level = max((request.level for request in requests), default=Level.GREEDY)
         if masked:
             level = max(level, Level.DRAW)
-        if level == Level.GREEDY:  # log probabilities alone were asked for
-            return likeliest
-        if level == Level.OUTSIDE:
-            return None
-        penalised = any(request.params.repetition_penalty != 1 for request in requests)
+        penalised = level < Level.OUTSIDE and any(request.params.repetition_penalty != 1 for request in requests)
         seen = self._remember(rows) if penalised else [-1] * len(rows)
-        if seen is None:
-            return None
-        choice = Choice(graph.logits.shape[0], level, penalised, masked)
-        chooser = self._choices.get(choice)
-        if chooser is None:
-            chooser = self._choices[choice] = self._capture_choice(choice, graph.logits)
+        outside = level == Level.OUTSIDE or seen is None
+        if logits is not None and (outside or level == Level.GREEDY):  # log probabilities alone were asked for
+            return Launched(None if outside else likeliest, logits, batch.deciding)
+        if seen is None or outside:  # the logits are wanted
+            level, penalised, masked, seen = Level.GREEDY, False, False, [-1] * len(rows)
+        if logits is None:
+            size, at = max(FEWEST_APART, power_of_two(len(rows))), list(range(len(rows)))
+        else:
+            size, at = logits.shape[0], batch.deciding
+        chooser = self.choice(Choice(size, level, penalised, masked, apart=logits is None))
         owners = [cuda_request(row.handle) for row in rows]
         draws = [own.draw(row.handle, row.position + 1) for own, row in zip(owners, rows, strict=True)]
-        chooser.fill(batch.deciding, rows, [own.index for own in owners], draws, seen)
-        return chooser.launch()
+        chooser.fill(at, batch.deciding, rows, [own.index for own in owners], draws, seen)
+        ticket = chooser.launch()
+        return Launched(None if outside else ticket, chooser.logits, at)
 
     def _remember(self, rows: list[Row]) -> list[int] | None:
         """Where it stands what each row has seen; None where so many rows have no room."""
@@ -141,7 +180,8 @@ class Captures:
             attention(query, *self._store[layer], out, decoder.scale, near=bool(self.near) and self.near[layer])
             return out.view(shape.rows, -1)
 
-        logits, chosen = self._logits_of(shape.rows), self._board.chosen[: shape.rows]
+        logits = None if leaves_hidden(shape.rows) else self._logits_of(shape.rows)
+        chosen = self._board.chosen[: shape.rows]
 
         def run(plan: Plan) -> None:
             self._board.follow(plan.tokens, plan.states, plan.forced)
@@ -161,6 +201,9 @@ class Captures:
                 slot_positions=self._slot_positions,
             )
             hidden = decoder.forward(plan.tokens, plan.positions, plan.slots, self._store, attend)
+            if logits is None:
+                self._hidden[: shape.rows] = hidden
+                return
             decoder.logits(hidden, logits)
             masked_argmax(
                 logits, self._forbidden, plan.states, plan.requests, self._parameters.numbers, self._promise,
@@ -180,7 +223,7 @@ class Captures:
                 self._logits[rows] = self._logits[most][:rows]
         return self._logits[rows]
 
-    def _capture_choice(self, choice: Choice, logits: torch.Tensor) -> ChoiceGraph:
+    def _capture_choice(self, choice: Choice) -> ChoiceGraph:
         seen = self._seen if choice.penalised else None
         sampler = Sampler(
             self._parameters,
@@ -189,12 +232,21 @@ class Captures:
             seen=None if seen is None else seen.bits,
             spared=None if seen is None else seen.spared,
         )
-        chosen = self._board.chosen[: choice.rows]
+        logits, chosen = self._logits_of(choice.rows), self._board.chosen[: choice.rows]
 
-        def choose(rows: Rows) -> None:
-            sampler(logits, rows, choice.level, chosen)
+        def choose(rows: Rows, places: torch.Tensor) -> None:
+            if choice.apart:
+                self._decoder.logits(self._hidden.index_select(0, places), logits)
+            if choice.level > Level.GREEDY:
+                sampler(logits, rows, choice.level, chosen)
+                return
+            masked_argmax(
+                logits, self._forbidden, rows.states, rows.requests, self._parameters.numbers, self._promise,
+                forced=rows.forced, out=chosen,
+            )  # fmt: skip
 
-        return ChoiceGraph(choice, choose, board=self._board, words=words_of(logits.shape[1]), memory=self._memory)
+        words = words_of(logits.shape[1])
+        return ChoiceGraph(choice, choose, logits=logits, board=self._board, words=words, memory=self._memory)
 
 
 def tiled(chunks: list[Chunk], rows: int, group: int) -> tuple[Shape, list[Tile]]:
@@ -223,10 +275,20 @@ def shapes_within(rows: int, group: int) -> Iterator[Shape]:
 
 
 def step_size(rows: int) -> int:
-    """The rows of the step that so many run in: a power of two, or three quarters of a large one."""
+    """The rows of the step that so many run in: a power of two, or three quarters of a large one.
+
+    Where prompts run, and little else, sizes lie closer together.
+    """
+    if leaves_hidden(rows):
+        return -(-rows // PROMPT_STEP) * PROMPT_STEP
     size = power_of_two(rows)
     between = size * 3 // 4
     return between if between >= FEWEST_BETWEEN and rows <= between else size
+
+
+def leaves_hidden(rows: int) -> bool:
+    """Whether so many rows are mostly those of prompts, which decide nothing: only those that do get logits, apart."""
+    return GRAPH_ROWS < rows <= MAX_PROMPT_ROWS
 
 
 def powers_of_two(first: int, last: int) -> list[int]:

@@ -24,14 +24,13 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, Script
-from pasta.engine.batch import Batch, gather, share
-from pasta.engine.cuda.captures import Captures, shapes_within
+from pasta.engine.batch import gather, share
+from pasta.engine.cuda.captures import Captures, Launched
 from pasta.engine.cuda.costs import DRAFTED_S, GRAPH_ROWS, pays_to_follow, prompt_rows, step_seconds, weight_bytes
 from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.flight import Flight
 from pasta.engine.cuda.following import Board, Follower, packed
 from pasta.engine.cuda.fused import FusedDecoder
-from pasta.engine.cuda.graph import StepGraph, Ticket
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
 from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, cuda_request, split
 from pasta.engine.cuda.sampling import Parameters
@@ -132,8 +131,7 @@ class CudaEngine(NativeEngine):
     @torch.inference_mode()
     def prepare(self, rows: int | None = None) -> None:
         """Captures every shape that a step of up to so many rows may have, before somebody waits for one of them."""
-        for shape in shapes_within(rows or self.prompt_rows, self.decoder.heads // self.decoder.kv_heads):
-            self._captures.step(shape)
+        self._captures.prepare(rows or self.prompt_rows)
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -175,13 +173,18 @@ class CudaEngine(NativeEngine):
         super().close(thread)
 
     def _shares(self, requests: list[Request]) -> list[int]:
-        """Prompts have a chunk to themselves; the backlog of requests that are computed again runs in the graph."""
+        """Prompts have a chunk to themselves.
+
+        What was fed behind them (the keys of an object, a request that is computed again) runs in the graph, with as
+        many rows as a prompt may have there.
+        """
         backlogs = [len(request.tokens) - request.ran - len(request.deciding) for request in requests]
         if sum(backlogs) <= LEAST_BACKLOG:
             return backlogs
         prompts = [request.prompt_backlog for request in requests]
         shares = share(self.chunk, prompts)
-        room = max(LEAST_BACKLOG, GRAPH_ROWS - sum(len(request.deciding) for request in requests))
+        deciding = sum(len(request.deciding) for request in requests)
+        room = max(LEAST_BACKLOG, max(GRAPH_ROWS, self.prompt_rows) - deciding)
         rest = [
             backlog - prompt if done == prompt else 0
             for backlog, prompt, done in zip(backlogs, prompts, shares, strict=True)
@@ -216,8 +219,8 @@ class CudaEngine(NativeEngine):
         out: list[Decoded] = []
         for prefill in flight.prefills:
             out += self._played(self._decide(prefill.logits, prefill.rows))
-        if flight.graph is not None and flight.batch is not None:
-            out += self._read(flight, flight.graph, flight.batch)
+        if flight.launched is not None and flight.batch is not None:
+            out += self._read(flight, flight.launched, flight.batch.rows)
         self._checking = flight.checking
         return self._accept(out)
 
@@ -241,18 +244,14 @@ class CudaEngine(NativeEngine):
         self._send_blocks(decoding)
         self._cache_prefixes(chunks)  # whoever finds it runs after it, in the order of the stream
         batch = gather(decoding) if decoding else None
-        graph: StepGraph | None = None
-        ticket: Ticket | None = None
-        logprobs = False
+        launched: Launched | None = None
         if batch is not None:
             hidden = [slot for request, slot in self._gone if request.index >= 0]
             self._gone.clear()
-            graph, ticket = self._captures.launch(decoding, batch, hidden)
-            if any(request.needs_logits for request in requests):
-                ticket = self._captures.choose(graph, requests, batch, ticket)
-                logprobs = any(request.params.logprobs is not None for request in requests)
+            launched = self._captures.launch(decoding, batch, hidden)
+        logprobs = any(request.params.logprobs is not None for request in requests)
         checking, self._checking = self._checking, []
-        self._flights.append(Flight(prefills, decoding, requests, graph, batch, ticket, logprobs, checking))
+        self._flights.append(Flight(prefills, decoding, requests, batch, launched, logprobs, checking))
 
     def _room(self, decoding: list[Chunk]) -> int:
         """How many rows a step may have beside these."""
@@ -260,17 +259,17 @@ class CudaEngine(NativeEngine):
             return 0
         return max(LEAST_BACKLOG, self.prompt_rows - sum(chunk.end - chunk.start for chunk in decoding))
 
-    def _read(self, flight: Flight, graph: StepGraph, batch: Batch) -> list[Decoded]:
+    def _read(self, flight: Flight, launched: Launched, rows: list[Row]) -> list[Decoded]:
         """The tokens that were chosen in or after a graph, but those of rows that should not have been."""
-        deciding, rows = batch.deciding, batch.rows
-        if flight.ticket is None:
-            return self._decide(graph.logits[deciding], rows)
-        flight.ticket.done.synchronize()
-        every = flight.ticket.tokens.tolist()
-        tokens = [every[place] for place in deciding]
+        ticket, logits, places = launched
+        if ticket is None:
+            return self._decide(logits[places], rows)
+        ticket.done.synchronize()
+        every = ticket.tokens.tolist()
+        tokens = [every[place] for place in places]
         if flight.logprobs:
             counts = [row.handle.request.params.logprobs for row in rows]
-            told = token_logprobs(graph.logits[deciding], tokens, counts)
+            told = token_logprobs(logits[places], tokens, counts)
             return [Decoded(row.handle, token, own) for row, token, own in zip(rows, tokens, told, strict=True)]
         for follower, token in zip(flight.followers, tokens, strict=False):
             if follower is not None:
@@ -304,9 +303,9 @@ class CudaEngine(NativeEngine):
 
     def _follow(self, flight: Flight) -> None:
         """Gives the threads that a step decides places for the tokens that it will choose."""
-        assert flight.batch is not None
+        assert flight.batch is not None and flight.launched is not None
         lengths, context = self._lengths, self.context
-        deciding, following = flight.batch.deciding, list[Follower | None]([None]) * len(flight.batch.rows)
+        places, following = flight.launched.places, list[Follower | None]([None]) * len(flight.batch.rows)
         number = -1  # of a row
         for request, chunk in zip(flight.requests, flight.chunks, strict=True):
             if request.index < 0:
@@ -321,7 +320,7 @@ class CudaEngine(NativeEngine):
                 expect: int | None = row.expect if type(row) is Row else row.wanted  # type: ignore[attr-defined]
                 if expect is None:
                     continue
-                handle, position, source = row.handle, row.position + 1, -1 - deciding[number]
+                handle, position, source = row.handle, row.position + 1, -1 - places[number]
                 if row.token in lengths:
                     position += request.scheme.reserve(lengths[row.token])
                 if position >= context:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pasta.engine.batch import Batch
+from pasta.engine.cuda.captures import Launched
 from pasta.engine.cuda.following import Follower
-from pasta.engine.cuda.graph import StepGraph, Ticket
 from pasta.engine.cuda.prefill import Prefill
 from pasta.engine.cuda.request import CudaRequest
 from pasta.engine.request import Chunk, Request
@@ -19,9 +19,8 @@ class Flight:
     prefills: list[Prefill]
     chunks: list[Chunk]  # in the graph
     requests: list[CudaRequest]  # of these
-    graph: StepGraph | None
     batch: Batch | None  # what the graph runs
-    ticket: Ticket | None  # where the tokens are; None: they are chosen from the logits here
+    launched: Launched | None  # that graph
     logprobs: bool  # whether some row asks for them
     checking: list[Request]  # those with drafts in it
     followers: list[Follower | None] = field(default_factory=list)  # by row: the one after it, in the next step

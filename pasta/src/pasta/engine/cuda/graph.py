@@ -1,5 +1,8 @@
 """A decoding step as CUDA graphs of static shape: the model's pass, and a choice where the likeliest token will not do.
 
+Where a step computes prompts, few of its rows decide: the pass then leaves hidden states, and the choice computes the
+logits of those rows alone.
+
 All that changes from step to step travels in one small buffer: the host fills its `Plan`, and what the choice needs is
 filled while the pass runs. Two steps may be under way at once, so each graph has two such buffers, used in turns.
 """
@@ -53,6 +56,7 @@ class Choice(NamedTuple):
     level: int  # one of `sampling.Level`
     penalised: bool
     masked: bool
+    apart: bool  # from hidden states, of rows that are named; else from the logits of a whole step
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +121,10 @@ class Plan:
 class Ticket:
     """A launch of a graph: what it is sent, and the tokens that it gives back, valid once it is `done`."""
 
-    def __init__(self, host: Sequence[torch.Tensor], rows: int):
+    def __init__(self, host: Sequence[torch.Tensor], sent: Sequence[torch.Tensor], rows: int):
         self.host = [torch.zeros(each.shape, dtype=each.dtype, pin_memory=True).copy_(each) for each in host]
         self.columns = [each.numpy() for each in self.host]  # views, to fill in
+        self.copies = list(zip(self.host, sent, strict=True))  # what is sent, and where to
         self.chosen = torch.zeros(rows, dtype=torch.int64, pin_memory=True)
         self.tokens = self.chosen.numpy()
         self.done = torch.cuda.Event()
@@ -143,7 +148,7 @@ class Captured:
     ):
         self._sent = [torch.zeros(each.shape, dtype=each.dtype, device=chosen.device).copy_(each) for each in host]
         self._chosen = chosen
-        self._tickets = [Ticket(host, chosen.shape[0]) for _ in range(2)]
+        self._tickets = [Ticket(host, self._sent, chosen.shape[0]) for _ in range(2)]
         self._kept = partial(work, *self._sent)  # a graph does not hold the tensors that it reads and writes
         self._graph, _ = capture(self._kept, memory)
 
@@ -156,7 +161,7 @@ class Captured:
     def launch(self) -> Ticket:
         ticket = self._tickets[0]
         self._tickets.reverse()
-        for here, there in zip(ticket.host, self._sent, strict=True):
+        for here, there in ticket.copies:
             there.copy_(here, non_blocking=True)
         self._graph.replay()
         ticket.chosen.copy_(self._chosen, non_blocking=True)
@@ -165,7 +170,10 @@ class Captured:
 
 
 class StepGraph(Captured):
-    """A captured pass of one shape. `run(plan)` leaves `logits` of all rows, and chooses the likeliest tokens."""
+    """A captured pass of one shape. `run(plan)` leaves `logits` of all rows, and chooses the likeliest tokens.
+
+    Where it has no `logits`, it leaves hidden states, and chooses nothing.
+    """
 
     def __init__(
         self,
@@ -173,7 +181,7 @@ class StepGraph(Captured):
         run: Callable[[Plan], None],
         *,
         chosen: torch.Tensor,
-        logits: torch.Tensor,  # overwritten by the next launch
+        logits: torch.Tensor | None,  # overwritten by the next launch
         padding_slot: int,
         memory: Any,  # what `torch.cuda.graph_pool_handle` gave
     ):
@@ -200,49 +208,63 @@ class StepGraph(Captured):
 
 
 class ChoiceGraph(Captured):
-    """A captured choice of one shape, from the logits that a `StepGraph` left, under the states that it left.
+    """A captured choice of one shape, after a `StepGraph`, under the states that it left.
 
-    `words`: of a mask over the vocabulary. Rows that decide nothing choose all the same, and nobody looks.
+    `choose(rows, places)` chooses for these rows, which stand there in the step. `words`: of a mask over the
+    vocabulary. Rows that decide nothing choose all the same, and nobody looks.
     """
 
     def __init__(
         self,
         choice: Choice,
-        choose: Callable[[Rows], None],
+        choose: Callable[[Rows, torch.Tensor], None],
         *,
+        logits: torch.Tensor,  # from which it chooses; overwritten by the next launch
         board: Board,
         words: int,
         memory: Any,
     ):
-        columns = torch.zeros(4, choice.rows, dtype=torch.int32)
+        columns = torch.zeros(5, choice.rows, dtype=torch.int32)
         columns[3] = -1
         masks = torch.full((choice.rows, words if choice.masked else 0), -1, dtype=torch.int32)
-        states, forced = board.states[: choice.rows], board.forced[: choice.rows]
+        self.logits = logits
 
         def work(columns: torch.Tensor, masks: torch.Tensor) -> None:
-            tokens, requests, draws, seen = columns
+            tokens, requests, draws, seen, places = columns
+            states, forced = board.states[: choice.rows], board.forced[: choice.rows]
+            if choice.apart:
+                states, forced = (column.index_select(0, places) for column in (board.states, board.forced))
             allowed = masks if choice.masked else None
-            choose(Rows(tokens, states, requests, draws.view(torch.float32), seen, allowed, forced))
+            choose(Rows(tokens, states, requests, draws.view(torch.float32), seen, allowed, forced), places)
 
         super().__init__([columns, masks], work, chosen=board.chosen[: choice.rows], memory=memory)
 
     def fill(
-        self, deciding: list[int], rows: list[Row], requests: list[int], draws: list[float], seen: list[int]
+        self,
+        at: list[int],
+        places: list[int],
+        rows: list[Row],
+        requests: list[int],
+        draws: list[float],
+        seen: list[int],
     ) -> None:
-        """Writes what is to be chosen: each row's place in the step, request, number and row of seen tokens."""
+        """Writes what is to be chosen, `at` these rows: their places in the step, requests, numbers, seen tokens."""
         ticket = self.next_ticket()
         columns, masks = ticket.columns
-        columns[0, deciding] = [row.token for row in rows]
-        columns[1, deciding] = requests
-        columns[2].view(np.float32)[deciding] = draws
+        columns[0, at] = [row.token for row in rows]
+        columns[1, at] = requests
+        columns[2].view(np.float32)[at] = draws
         columns[3] = -1
-        columns[3, deciding] = seen
-        if masks.size:
+        columns[3, at] = seen
+        columns[4, at] = places
+        if masks.size and at:
             masks[ticket.masked] = -1
             held = [
                 (place, row.handle.constraint)
-                for place, row in zip(deciding, rows, strict=True)
+                for place, row in zip(at, rows, strict=True)
                 if row.handle.constraint is not None
             ]
             ticket.masked = [place for place, _ in held]
             masks[ticket.masked] = masks_of([constraint for _, constraint in held], masks.shape[1])
+            first, last = min(at), max(at) + 1  # of masks that somebody looks at: they are large
+            ticket.copies[1] = (ticket.host[1][first:last], self._sent[1][first:last])
