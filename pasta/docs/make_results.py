@@ -1,6 +1,6 @@
 """Makes results.md from what is saved of evaluations (`benchmarks/results/eval-*`):
 
-    python pasta/docs/make_results.py                    the page and its plots, from what is saved
+    python pasta/docs/make_results.py                    the page, its plots and the README's table, from what is saved
     python pasta/docs/make_results.py DIR [NAME]         first saves an evaluation's folder
 
 Of an evaluation are saved its figures (`eval-NAME.json`) and a row for each answer without its words
@@ -11,6 +11,7 @@ Of an evaluation are saved its figures (`eval-NAME.json`) and a row for each ans
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -24,11 +25,12 @@ from pasta.eval.goals import COLUMNS, LEARNED, goal_rows
 from pasta.eval.report import interval, make_report, percent, points, whole
 from pasta.eval.rows import collect, read, write
 from pasta.eval.summary import of_rows
-from pasta.eval.task_page import promises, share, table, tasks
+from pasta.eval.task_page import HEADLINE, headline, promises, share, table, tasks
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 PAGE = DOCS / "results.md"
+README = DOCS.parents[1] / "README.md"
 
 #: Realised speedup and win rate that a model should reach at the least.
 GOALS = ((1.9, 43), (1.2, 50))
@@ -42,6 +44,7 @@ def main(arguments: list[str]) -> None:
         for target, drawing in plots(path.stem.removeprefix("eval-"), load(path)):
             target.write_text(drawing, "utf-8")
     PAGE.write_text(page(), "utf-8")
+    README.write_text(readme(README.read_text("utf-8")), "utf-8")
 
 
 def save(folder: RunFolder, name: str) -> None:
@@ -91,6 +94,12 @@ def page() -> str:
     for path in sorted(RESULTS.glob("eval-*.json")):
         parts += section(path.stem.removeprefix("eval-"), load(path))
     return "\n".join(parts)
+
+
+def readme(text: str) -> str:
+    """The README with its table of tasks made anew."""
+    made = headline(load(RESULTS / "eval-qwen15.json"), "pasta")
+    return re.sub(rf"^\| {HEADLINE} \|.*\n(\|.*\n)+", lambda _: made, text, flags=re.MULTILINE)
 
 
 def most_tokens(settings: dict[str, Any]) -> int:

@@ -28,6 +28,13 @@ def test_the_page_is_what_its_script_makes(results: ModuleType) -> None:
     assert results.page() == (DOCS / "results.md").read_text("utf-8"), "run: python pasta/docs/make_results.py"
 
 
+def test_the_table_of_tasks_in_the_readme_is_what_the_script_makes(results: ModuleType) -> None:
+    text = results.README.read_text("utf-8")
+    assert results.readme(text) == text, "run: python pasta/docs/make_results.py"
+    spoiled = text.replace("| four sums | ", "| four sums | 9.9, or ")
+    assert spoiled != text and results.readme(spoiled) == text
+
+
 def test_the_plots_are_what_its_script_draws(results: ModuleType) -> None:
     drawn = [
         (target, drawing)

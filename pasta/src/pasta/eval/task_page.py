@@ -1,4 +1,4 @@
-"""What a page says of tasks with right answers: who was right, how fast, and what was hoped for."""
+"""What a page says of tasks with right answers: who was right, and how fast."""
 
 from __future__ import annotations
 
@@ -55,6 +55,48 @@ def tasks(summary: dict[str, Any]) -> Iterator[str]:
     if any(summary.get("promises", {}).values()):
         yield "### Promised lengths, all tasks together\n"
         yield from promises(summary["promises"])
+
+
+#: What a prompt of a task asks for, in the words of a short table.
+ASKED = {
+    "several4-gsm8k_dev": "four sums",
+    "several4-mbpp_dev": "four functions",
+    "gather-gsm8k_dev": "two to six sums, then their total or largest",
+    "gather-mbpp_dev": "two to six functions, then a `main`",
+    "chain-gsm8k_dev": "a sum that needs another",
+    "chain4-gsm8k_dev": "four sums, the last of which needs the third",
+    "plain-gsm8k_dev": "one sum",
+    "plain-mbpp_dev": "one function",
+}
+
+
+def headline(summary: dict[str, Any], model: str) -> str:
+    """One model against the reference: a line for each task that both were marked on."""
+    rows = []
+    for task, asked in ASKED.items():
+        told = summary["tasks"].get(task, {}).get(model)
+        if not told or not told["over_reference"]:
+            continue
+        clock, end, factor = told["realised_speedup"], told["end_over_reference"], told["length_factor"]
+        rows.append(
+            [
+                asked,
+                points(told["over_reference"]),
+                points(end),
+                f"{interval(clock)} ({clock['prompts']})" if clock else "–",
+                interval(told["theoretical_speedup"]),
+                f"{factor['value']:.2f}",
+                f"{percent(told['forking'])}; {percent(told['syncing'])}",
+            ]
+        )
+    columns = [
+        HEADLINE, "right parts, against the baseline, points", "what needs all, points", "realised speedup (prompts)",
+        "theoretical", "length factor", "forks; syncs",
+    ]  # fmt: skip
+    return table(columns, rows)
+
+
+HEADLINE = "one prompt asks for"  # how the short table begins
 
 
 def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
