@@ -3,13 +3,15 @@
     python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] [--model M] [--every N] > results/structured-schemas.json
     python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] --random --close 6 > results/structured-schemas-tiny.json
     python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] --rows FILE [--seconds S]   # goes on where it stopped
+    python benchmarks/structured_schemas.py SCHEMAS.jsonl[.xz] --at-limit close --max-value-tokens 48
 
 A row of SCHEMAS has `name` and `schema`. A schema counts as taken by the library where one matcher for the whole of it
 can be built, as supported where the planner takes it. Every supported one is decoded, and the answer
 validated by `jsonschema` (formats included). `--random` takes a random model of two layers instead, with the same
 tokenizer. It hardly ever ends a string: `--close B` adds B to the logits of quotes and brackets, which a constraint
-then allows or not. An answer that the token limit cut is no valid answer: it is counted apart. `--rows` keeps a row for
-each answer as it comes, and asks for none again that is there.
+then allows or not. An answer that the token limit cut is no valid answer: it is counted apart. `--at-limit close`
+completes what a limit leaves unfinished, and counts the values that it did so with. `--rows` keeps a row for each
+answer as it comes, and asks for none again that is there.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +43,7 @@ from pasta.structured import SchemaError, make_structured_request
 from pasta.structured.matcher import Grammars
 
 CLOSERS = ('"', "}", "]", '"}', '"]')
-AT_ONCE = 16
+Rows = Sequence[dict[str, Any]]
 WAYS = ("greedy, parallel", "greedy, sequential", "sampled, parallel")
 
 
@@ -54,9 +57,11 @@ def main() -> None:
     parser.add_argument("--close", type=float, default=0.0)
     parser.add_argument("--max-tokens", type=int, default=800)
     parser.add_argument("--max-value-tokens", type=int, default=None)
+    parser.add_argument("--at-limit", default="cut")
+    parser.add_argument("--batch", type=int, default=16, help="answers at once")
     parser.add_argument("--rows", type=Path, help="keeps each answer's outcome here, and goes on from it")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="asks for no more answers after so long")
-    parser.add_argument("--only", help="one of: " + "; ".join(WAYS))
+    parser.add_argument("--only", action="append", choices=WAYS, help="may be repeated")
     options = parser.parse_args()
     rows = list(read_rows(str(options.schemas)))[:: options.every]
     engine = random_engine(options.model) if options.random else load_engine(options.model, device=options.device)
@@ -74,6 +79,9 @@ def main() -> None:
     report: dict[str, Any] = {
         "model": engine.name,
         "machine": describe(),
+        "max_tokens": options.max_tokens,
+        "max_value_tokens": options.max_value_tokens,
+        "at_limit": options.at_limit,
         "schemas": len(rows),
         "taken_by_library": sum(taken),
         "supported": len(supported),
@@ -82,9 +90,10 @@ def main() -> None:
         "decoded": {},
     }
     until = time.monotonic() + options.seconds
-    for way in WAYS if options.only is None else [options.only]:
+    for way in options.only or WAYS:
         name, mode = way.split(", ")
-        found = decode(engine, supported, params[name], mode, Kept(options.rows, way), until)
+        ask = partial(answers, engine, params=params[name], mode=mode, at_limit=options.at_limit)
+        found = decode(ask, supported, options.batch, Kept(options.rows, way), until)
         report["decoded"][way] = found
         print(way, json.dumps(found), file=sys.stderr, flush=True)
     print(json.dumps(report, indent=1))
@@ -133,38 +142,38 @@ class Kept:
                 file.write(json.dumps({"way": self._way, **row}) + "\n")
 
 
-def decode(
-    engine: Any, rows: Sequence[dict[str, Any]], params: SamplingParams, mode: str, kept: Kept, until: float
-) -> dict[str, Any]:
+def decode(ask: Callable[[Rows], list[Any]], rows: Rows, at_once: int, kept: Kept, until: float) -> dict[str, Any]:
     began = time.monotonic()
     missing = [row for row in rows if row["name"] not in kept.rows]
-    for first in range(0, len(missing), AT_ONCE):
+    for first in range(0, len(missing), at_once):
         if time.monotonic() > until:
             break
-        batch = missing[first : first + AT_ONCE]
-        for row, result in zip(batch, answers(engine, batch, params, mode), strict=True):
+        batch = missing[first : first + at_once]
+        for row, result in zip(batch, ask(batch), strict=True):
             kept.add({"name": row["name"], **outcome(result, row["schema"])})
-        if first // AT_ONCE % 5 == 0:
+        if first // at_once % 5 == 0:
             print(f"{first} of {len(missing)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     seen = [kept.rows[row["name"]] for row in rows if row["name"] in kept.rows]
     wrong = [f"{row['name']}: {row['why']}"[:300] for row in seen if row["why"]]
     counts = Counter(row["outcome"] for row in seen)
-    return {"seen": len(seen), **counts, "threads": sum(row["threads"] for row in seen), "wrong": wrong}
+    sums = {name: sum(row.get(name, 0) for row in seen) for name in ("threads", "values", "closed", "tokens")}
+    return {"seen": len(seen), **counts, **sums, "wrong": wrong}
 
 
 def outcome(result: Any, schema: Any) -> dict[str, Any]:
     if isinstance(result, Exception):
         return {"outcome": "exceptions", "threads": 0, "why": f"{type(result).__name__}: {result}"}
     counts = {"threads": len(result.threads), "tokens": result.decoded_tokens}
+    counts |= {"values": len(result.fields), "closed": len(result.closed)}
     if not result.complete:
         return {"outcome": "cut by the limit", **counts, "why": None}
     why = problem(result.value, schema)
     return {"outcome": "valid" if why is None else "invalid", **counts, "why": why}
 
 
-def answers(engine: Any, rows: Sequence[dict[str, Any]], params: SamplingParams, mode: str) -> list[Any]:
+def answers(engine: Any, rows: Rows, **how: Any) -> list[Any]:
     """What each gave, an exception included; together where all go well, else one by one, so that it has a name."""
-    requests = [make_structured_request(engine, "Write an example.", row["schema"], params, mode=mode) for row in rows]
+    requests = [make_structured_request(engine, "Write an example.", row["schema"], **how) for row in rows]
     try:
         return run(engine, requests)
     except Exception:
