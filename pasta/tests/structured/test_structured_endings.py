@@ -72,6 +72,9 @@ def is_valid(value: Any, schema: Any) -> bool:
         ('"4', {"type": "string", "format": "uuid"}, '1111111-1111-1111-1111-111111111111"', None),
         ('"x', {"type": "string", "format": "email"}, '@1"', None),
         ('"x', {"type": "string", "pattern": "^x.{4,}[!?]$"}, '1111!"', None),
+        ('"11-', {"type": "string", "pattern": "^[0-9]+-[0-9]+-[0-9]+$"}, '1-1"', None),
+        ('"a:b:', {"type": "string", "pattern": "^[a-z-]+:[a-z.-]+:([a-z-]+)?:[a-z-]+:[0-9]+$"}, ':a:1"', None),
+        ('"resp', {"type": "string", "pattern": "response"}, 'response"', None),  # anywhere in the text
         ('{"bo', PERSON, 'rn": "1111-11-11", "kind": "red"}', None),
         ('{"v": 1, "next": {"v"', LINKED, ': 1, "next": null}}', None),
         ('{"x-a": tr', {"type": "object", "patternProperties": {"^x-": {"type": "boolean"}}}, "ue}", None),

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pasta.structured.scanner import QUOTE, SPACES, Scanner
-from pasta.structured.schema import Schema
+from pasta.structured.schema import Schema, parts
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 MAX_TRIED = 4_000  # bytes for one text or number, each takes 10 to 50 us
 MAX_TRIED_IN_ALL = 20_000
 WIDE = 64  # so many bytes at one place are any text
+FEW = 4  # texts that can go on alike, where all is tried
+MAX_EXAMPLES = 16
 LETTERS = bytes(range(ord("a"), ord("z") + 1))
 LIKED = b"1234567890" + LETTERS.upper() + LETTERS  # in texts, in this order: there is no year 0, and T parts a date
 BYTES = bytes(range(256))
@@ -37,13 +40,13 @@ def shortest_ending(schema: Schema, written: bytes, style: Mapping[str, Any] | N
     is completed first; then thoroughly.
     """
     styled = {**(schema if isinstance(schema, Mapping) else {}), **({"x-guidance": style} if style else {})}
-    written = written.lstrip(SPACES)
-    matcher = _at_beginning(json.dumps(styled)).deep_copy()
+    written, told = written.lstrip(SPACES), json.dumps(styled)
+    matcher = _at_beginning(told).deep_copy()
     if matcher.is_error() or not all(matcher.consume_token(octet) for octet in written):
         return None
-    place = _Place(0, b"", b"", matcher, _read(written), 0)
-    found = _search(place, thorough=False)
-    return _search(place, thorough=True) if found is None else found
+    place, examples = _Place(0, 0, b"", b"", matcher, _read(written), 0), _examples(told)
+    found = _search(place, examples, thorough=False)
+    return _search(place, examples, thorough=True) if found is None else found
 
 
 def plain_ending(schema: Schema, written: bytes, style: Mapping[str, Any] | None = None) -> bytes | None:
@@ -63,9 +66,10 @@ def _read(written: bytes) -> Scanner:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """Where the value stands after some text; the shorter text comes first, of equal ones the better liked."""
+    """Where the value stands after some text: the shorter comes first, then what got further, then the better liked."""
 
     length: int
+    stalls: int  # bytes after which the same may come as before
     rank: bytes
     text: bytes = field(compare=False)
     matcher: LLMatcher = field(compare=False)
@@ -74,39 +78,39 @@ class _Place:
     settled: bool = field(default=False, compare=False)  # its last bytes ended a text, a number or a word
 
 
-def _search(start: _Place, *, thorough: bool) -> bytes | None:
-    waiting, seen = [start], set[tuple[Any, ...]]()
+def _search(start: _Place, examples: Sequence[bytes], *, thorough: bool) -> bytes | None:
+    waiting, seen = [start], Counter[tuple[Any, ...]]()
     tried, most = 0, MAX_TRIED
     while waiting:
         place = heapq.heappop(waiting)
-        matcher = place.matcher
+        matcher, in_string = place.matcher, place.scanner.in_string
         if matcher.is_accepting():
             return place.text
         allowed = _allowed(matcher)
-        closing = _closing(place.scanner, allowed)
-        if (closing or place.settled) and not thorough:
+        pieces = _closing(place.scanner, allowed)
+        if (pieces or place.settled) and not thorough:
             waiting.clear()
             most = min(tried + MAX_TRIED, MAX_TRIED_IN_ALL)
-        for octet in closing or _candidates(place, allowed, thorough):
+        for piece in pieces or _candidates(place, allowed, examples, thorough):
             if tried == most:
                 return None
             tried += 1
-            matcher.consume_token(octet)
+            matcher.consume_tokens(list(piece))
             forced = bytes(matcher.compute_ff_bytes())
-            for each in forced:
-                matcher.consume_token(each)
-            piece = bytes([octet]) + forced
+            matcher.consume_tokens(list(forced))
+            longer = piece + forced
             scanner = place.scanner.copy()
-            scanner.push(piece)
-            in_string = place.scanner.in_string
-            length, rank = place.length + len(piece), piece.translate(RANKS) if in_string else piece
-            sign = (length, forced, matcher.is_accepting(), scanner.depth, _allowed(matcher))
-            if sign not in seen:
-                seen.add(sign)
-                settled = QUOTE in piece or (not in_string and not set(piece).isdisjoint(b",]}"))
-                texts = place.rank + rank, place.text + piece
-                heapq.heappush(waiting, _Place(length, *texts, matcher.deep_copy(), scanner, allowed, settled))
-            matcher.rollback(len(piece))
+            scanner.push(longer)
+            length, then = place.length + len(longer), _allowed(matcher)
+            sign = (length, forced, matcher.is_accepting(), scanner.depth, then)
+            seen[sign] += 1
+            if seen[sign] <= (FEW if thorough else 1):
+                stalls = place.stalls + (then == allowed)
+                rank = place.rank + (longer.translate(RANKS) if in_string else longer)
+                settled = QUOTE in longer or (not in_string and not set(longer).isdisjoint(b",]}"))
+                ahead = matcher.deep_copy(), scanner, allowed, settled
+                heapq.heappush(waiting, _Place(length, stalls, rank, place.text + longer, *ahead))
+            matcher.rollback(len(longer))
     return None
 
 
@@ -115,24 +119,39 @@ def _allowed(matcher: LLMatcher) -> int:
     return int.from_bytes(matcher.compute_bitmask()[:32], "little")
 
 
-def _closing(scanner: Scanner, allowed: int) -> list[int]:
+def _closing(scanner: Scanner, allowed: int) -> list[bytes]:
     """What ends a text; or an array or object, or else a number before another value."""
     for marks in [(QUOTE,)] if scanner.in_string else [b"]}", b","]:
-        if closing := [octet for octet in marks if allowed >> octet & 1]:
+        if closing := [bytes([octet]) for octet in marks if allowed >> octet & 1]:
             return closing
     return []
 
 
-def _candidates(place: _Place, allowed: int, thorough: bool) -> list[int]:
-    """The bytes that are worth a try."""
+def _candidates(place: _Place, allowed: int, examples: Sequence[bytes], thorough: bool) -> list[bytes]:
+    """What is worth a try: bytes, and where any text may stand, texts that a pattern wants."""
     scanner = place.scanner
     avoided = b"\\" if scanner.in_string else SPACES
     every = [octet for octet in (ORDER if scanner.in_string else BYTES) if allowed >> octet & 1]
     plain = [octet for octet in every if octet < 128 and octet not in avoided] or every
-    if len(plain) > WIDE:
-        fresh = b"" if thorough else [octet for octet in plain if not place.before >> octet & 1]
-        plain = [octet for octet in plain if octet == plain[0] or octet in fresh or (thorough and octet not in LIKED)]
-    return plain
+    if len(plain) <= WIDE:
+        return [bytes([octet]) for octet in plain]
+    fresh = b"" if thorough else [octet for octet in plain if not place.before >> octet & 1]
+    plain = [octet for octet in plain if octet == plain[0] or octet in fresh or (thorough and octet not in LIKED)]
+    fitting = [text for text in examples if place.matcher.validate_tokens(list(text)) == len(text)]
+    return [*fitting, *(bytes([octet]) for octet in plain)]
+
+
+@lru_cache(maxsize=256)
+def _examples(schema: str) -> tuple[bytes, ...]:
+    """A text for each of its patterns that may stand anywhere in a text: byte by byte nothing tells how far one is."""
+    patterns: list[str] = []
+    for part in parts(json.loads(schema)):
+        if isinstance(part, Mapping):
+            patterns += [part.get("pattern", ""), *part.get("patternProperties", ())]
+    loose = [each for each in dict.fromkeys(patterns) if each and not (each[0] == "^" and each[-1] == "$")]
+    anchored = [f"^(?:{each.removeprefix('^').removesuffix('$')})$" for each in loose[:MAX_EXAMPLES]]
+    found = [shortest_ending({"type": "string", "pattern": each}, b'"') for each in anchored]
+    return tuple(text[:-1] for text in found if text and len(text) > 1)
 
 
 @lru_cache(maxsize=256)
