@@ -158,3 +158,26 @@ def test_runs_are_what_sentencepiece_makes_of_text_that_goes_on(name: str) -> No
             assert vocabulary.encode(text) == reference.encode(text), text
             agreed += 1
     assert agreed > 150
+
+
+def test_texts_are_encoded_as_transformers_encodes_them(name: str, vocabulary: Vocabulary) -> None:
+    """Prompts and keys go to the tokenizer's own library directly; the tokens are the same."""
+    tokenizer = vocabulary.tokenizer
+    texts = [
+        *random_texts(name, 5, 40),
+        "",
+        " ",
+        "\n\n",
+        '{"q1": "',
+        QUESTION * 200,
+        "".join(TAGS[:4]),
+        tokenizer.eos_token or "",
+    ]
+    for text in texts:
+        for specials in (False, True):
+            expected = tokenizer.encode(text, add_special_tokens=False, split_special_tokens=not specials)
+            assert vocabulary._tokens(text, specials=specials) == expected
+    if tokenizer.chat_template is not None:
+        messages = [{"role": "user", "content": QUESTION}]
+        template = {"tokenize": True, "add_generation_prompt": True, "return_dict": False}
+        assert vocabulary.encode_chat(messages) == tokenizer.apply_chat_template(messages, **template)

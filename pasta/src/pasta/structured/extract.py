@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pasta.engine.base import Engine
 
 OPEN = "{"  # what a thread says that decides whether an object is there
+MAX_SHAPES = 64  # of classes that are kept
 T = TypeVar("T")
 
 
@@ -67,32 +69,40 @@ class Shape(Generic[T]):
         """Of a JSON schema, whose answers stay as they are, or of a type that pydantic knows."""
         if isinstance(schema, Mapping | bool):
             return Shape(schema, lambda result: result.value)
-        try:
-            from pydantic import TypeAdapter, ValidationError
-            from pydantic.errors import PydanticUserError
-        except ImportError:
-            raise UsageError(
-                f"a schema is a mapping, or a type that pydantic knows, not {schema!r:.80}", "pip install pydantic"
-            ) from None
-        try:
-            adapter: TypeAdapter[Any] = TypeAdapter(schema)
-            told = adapter.json_schema()
-        except PydanticUserError as error:
-            raise UsageError(f"pydantic has no JSON schema for {schema!r:.80}: {str(error).splitlines()[0]}") from None
-
-        def read(result: StructuredResult) -> Any:
-            try:
-                return adapter.validate_json(result.text)
-            except ValidationError as error:
-                raise Invalid(result, error) from error
-
-        return Shape(told, read)
+        return _shape_of_class(schema) if isinstance(schema, type) else _shape_of(schema)
 
     def value(self, result: Result) -> T:
         assert isinstance(result, StructuredResult)
         if not result.complete:
             raise Incomplete(result)
         return self.read(result)
+
+
+def _shape_of(schema: Any) -> Shape[Any]:
+    """Of a type that pydantic knows."""
+    try:
+        from pydantic import TypeAdapter, ValidationError
+        from pydantic.errors import PydanticUserError
+    except ImportError:
+        raise UsageError(
+            f"a schema is a mapping, or a type that pydantic knows, not {schema!r:.80}", "pip install pydantic"
+        ) from None
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(schema)
+        told = adapter.json_schema()
+    except PydanticUserError as error:
+        raise UsageError(f"pydantic has no JSON schema for {schema!r:.80}: {str(error).splitlines()[0]}") from None
+
+    def read(result: StructuredResult) -> Any:
+        try:
+            return adapter.validate_json(result.text)
+        except ValidationError as error:
+            raise Invalid(result, error) from error
+
+    return Shape(told, read)
+
+
+_shape_of_class = lru_cache(MAX_SHAPES)(_shape_of)  # asking pydantic takes as long as encoding a prompt
 
 
 @overload
@@ -332,9 +342,6 @@ def _shown(engine: Engine, prompt: Prompt, shape: Shape[Any], show: bool) -> Pro
     if not show or not prompt or not isinstance(prompt[0], Mapping):
         return prompt
     messages = show_schema(cast(Sequence[Mapping[str, Any]], prompt), shape.schema)
-    if prompt[0]["role"] != "system":
-        try:
-            engine.vocabulary.encode_chat(messages)
-        except UsageError:  # a template without a place for it
-            messages = without_system(messages)
+    if prompt[0]["role"] != "system" and not engine.vocabulary.takes(messages):
+        return without_system(messages)
     return messages

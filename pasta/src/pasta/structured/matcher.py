@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 KNOWS = "it must know `structured_outputs`, as vLLM does"
 FEW = 32  # masks that one thread makes: 10 to 100 us each, and on a busy machine others wake up late
+MAX_TEXTS = 1024  # whose tokens are kept
 MAX_KNOWN = 256  # grammars that are kept for the next request
 STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 TAIL = r"tail: TAIL" "\n" r'TAIL: /[,}\]\s][,}\]\s"{\[]*/'
@@ -127,7 +128,8 @@ class Grammars:
 
     def __init__(self, vocabulary: Vocabulary):
         self.vocabulary = vocabulary
-        self._tokenizer = _tokenizer(vocabulary)
+        self._encode = lru_cache(MAX_TEXTS)(vocabulary.encode)  # keys, mostly: the same again and again
+        self._tokenizer = _tokenizer(vocabulary, self._encode)
         self._known: dict[str, Matcher] = {}  # by grammar, at the beginning; the one that was asked for last is last
         self.programs: dict[str, Any] = {}  # by schema, of those that were asked for last
         ends = np.zeros((1, -(-vocabulary.size // 32)), dtype=np.int32)
@@ -173,7 +175,7 @@ class Grammars:
     def encode(self, octets: bytes) -> list[int]:
         """The tokens of text that goes on, even where it begins within a character."""
         try:
-            return self.vocabulary.encode(octets.decode())
+            return list(self._encode(octets.decode()))
         except UnicodeDecodeError:
             return list(self._tokenizer.tokenize_bytes(octets))
 
@@ -208,7 +210,7 @@ def _spelled(lead: str) -> str:
 class _Tokens:
     """The vocabulary as `llguidance` asks for it: each token's own bytes, as they are also detokenised here."""
 
-    def __init__(self, vocabulary: Vocabulary):
+    def __init__(self, vocabulary: Vocabulary, encode: Callable[[str], list[int]]):
         tokenizer = vocabulary.tokenizer
         size = vocabulary.size
         vocabulary.octets.learn(range(size))
@@ -217,13 +219,13 @@ class _Tokens:
         self.bos_token_id = tokenizer.bos_token_id
         self.special_token_ids = sorted(special | vocabulary.eos | set(tokenizer.all_special_ids))
         self.tokens = [vocabulary.octets[token] for token in range(size)]
-        self._encode = vocabulary.encode
+        self._encode = encode
 
     def __call__(self, text: str | bytes) -> list[int]:
         return self._encode(text if isinstance(text, str) else text.decode())
 
 
-def _tokenizer(vocabulary: Vocabulary) -> LLTokenizer:
+def _tokenizer(vocabulary: Vocabulary, encode: Callable[[str], list[int]]) -> LLTokenizer:
     try:
         from llguidance import LLTokenizer
         from llguidance._tokenizer import TokenizerWrapper
@@ -231,4 +233,4 @@ def _tokenizer(vocabulary: Vocabulary) -> LLTokenizer:
         raise MissingPackage(
             "answers by schema need the package llguidance", hint="pip install 'pasta-decoding[structured]'"
         ) from error
-    return LLTokenizer(TokenizerWrapper(_Tokens(vocabulary)), eos_token=sorted(vocabulary.eos))
+    return LLTokenizer(TokenizerWrapper(_Tokens(vocabulary, encode)), eos_token=sorted(vocabulary.eos))

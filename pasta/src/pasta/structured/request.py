@@ -111,11 +111,15 @@ def make_program(
     if isinstance(schema, Plan):
         return program(schema, grammars, lead, handed)
     schema = as_schema(schema)
-    check_bounds(schema)
-    key = json.dumps([schema, mode, dict(after or {}), arrays, lead, handed])
+    try:
+        key = json.dumps([schema, mode, dict(after or {}), arrays, lead, handed])
+    except (TypeError, ValueError, RecursionError):  # no JSON, or without an end: said below
+        check_bounds(schema)
+        raise
     with _LOCK:
         found = grammars.programs.pop(key, None)
     if found is None:
+        check_bounds(schema)
         found = program(compile_schema(schema, mode=mode, after=after, arrays=arrays), grammars, lead, handed)
     with _LOCK:
         grammars.programs[key] = found  # the one that was asked for last is last
