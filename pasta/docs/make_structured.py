@@ -130,7 +130,8 @@ def told_ways(rows: Rows, predicted: dict[str, Any]) -> Iterator[str]:
                         f"`{mode}`",
                         points(modes["parallel"]["over_sequential"]),
                         points(modes[mode]["over_sequential"]),
-                        " / ".join(f"{modes[each]['steps']:.1f}" for each in ("sequential", "parallel", mode)),
+                        " / ".join(f"{modes[each]['steps']:.1f}" for each in ("sequential", "parallel", mode))
+                        + (f" ({modes[mode]['checked_steps']:.1f})" if "checked_steps" in modes[mode] else ""),
                         f"{modes['parallel']['fewer_steps']:.1f} / {modes[mode]['fewer_steps']:.1f}",
                         "" if said is None else f"{said:+g}",
                     ]

@@ -90,7 +90,7 @@ def test_looking_again_until_nothing_changes_gives_the_sequential_answer() -> No
     [settled] = revise([item], [first], 10, adder)
     assert settled.value == {"a": 1, "b": 2, "c": 4, "d": 8}
     # b, c, d; then c and d, since b changed; then d; then nothing is behind a change.
-    assert adder.asked == [3, 2, 1] and settled.steps == 3 + 2 * 3
+    assert adder.asked == [3, 2, 1] and settled.steps == settled.checked_steps == 3 + 2 * 3
     [twice] = revise([item], [first], 1, Adder())
     assert twice.value == {"a": 1, "b": 2, "c": 3, "d": 4}
 
@@ -99,11 +99,13 @@ def test_what_does_not_change_is_not_asked_again() -> None:
     adder = Adder()
     [same] = revise([item_of({"a": NUMBER, "b": NUMBER})], [answer_of({"a": 1, "b": 2})], 10, adder)
     assert adder.asked == [1] and same.value == {"a": 1, "b": 2}
+    assert same.steps == 1 + 2 and same.checked_steps == 1 + 1, "a value that stays could be checked in one step"
 
 
 def test_an_answer_that_a_limit_cut_stays() -> None:
     cut = answer_of(None)
-    assert revise([item_of({"a": NUMBER, "b": NUMBER})], [cut], 10, Adder()) == [cut]
+    [same] = revise([item_of({"a": NUMBER, "b": NUMBER})], [cut], 10, Adder())
+    assert replace(same, checked_steps=None) == cut
 
 
 def test_fields_before_are_given_as_they_were_said() -> None:

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 KEPT = {
     "model", "set", "id", "mode", "marks", "steps", "decoded_tokens", "forced_tokens", "critical_path", "finish_reason",
 }  # fmt: skip
-SOME = {"said", "code"}  # digests of the values, where no limit cut the answer; the commit, if not the first one
+SOME = {"said", "code", "checked_steps"}  # digests of values, where no limit cut them; the commit, if not the first
 
 
 @pytest.fixture(scope="module")

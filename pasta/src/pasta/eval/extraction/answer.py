@@ -23,6 +23,7 @@ class Answer:
     forced_tokens: int
     critical_path: int
     finish_reason: str
+    checked_steps: int | None = None  # looked at again, were a value that stays as it was checked in one step
 
     @classmethod
     def of(cls, result: StructuredResult) -> Answer:

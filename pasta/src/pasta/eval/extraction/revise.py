@@ -29,7 +29,11 @@ class Draft:
 def revise(items: Sequence[Item], answers: Sequence[Answer], rounds: int, decode: Decode) -> list[Answer]:
     """The answers, looked at again. Those that a limit cut stay as they are."""
     drafts = [
-        Draft(item, answer, list(range(1, len(item.schema["properties"]))) if answer.value is not None else [])
+        Draft(
+            item,
+            replace(answer, checked_steps=answer.steps),
+            list(range(1, len(item.schema["properties"]))) if answer.value is not None else [],
+        )
         for item, answer in zip(items, answers, strict=True)
     ]
     for _ in range(rounds):
@@ -68,8 +72,10 @@ def look(draft: Draft, said: Mapping[int, Answer]) -> None:
             if name in answer.value:
                 value[name] = answer.value[name]
     draft.stale = list(range(min(changed) + 1, len(names))) if changed else []
+    assert draft.answer.checked_steps is not None
     draft.answer = replace(
         draft.answer,
+        checked_steps=draft.answer.checked_steps + max((said[field].steps for field in changed), default=1),
         value={name: value[name] for name in names if name in value},
         steps=draft.answer.steps + max(each.steps for each in said.values()),
         decoded_tokens=draft.answer.decoded_tokens + sum(each.decoded_tokens for each in said.values()),

@@ -175,6 +175,7 @@ def row_of(item: Item, mode: str, answer: Answer, model: str) -> dict[str, Any]:
         "forced_tokens": answer.forced_tokens,
         "critical_path": answer.critical_path,
         "finish_reason": answer.finish_reason,
+        **({} if answer.checked_steps is None else {"checked_steps": answer.checked_steps}),
     }
 
 

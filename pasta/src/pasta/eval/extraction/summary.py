@@ -56,7 +56,8 @@ def of_mode(rows: Rows) -> dict[str, Any]:
         "cut": sum(row["finish_reason"] != "stop" for row in rows),
         **{
             name: float(np.mean([row[name] for row in rows]))
-            for name in ("steps", "decoded_tokens", "forced_tokens", "critical_path")
+            for name in ("steps", "decoded_tokens", "forced_tokens", "critical_path", "checked_steps")
+            if all(name in row for row in rows)
         },
     }
 
