@@ -73,6 +73,21 @@ def test_one_command_answers_marks_and_goes_on(tmp_path: Path, models: dict[str,
     assert "apart" not in stage("task", "chain", out, *who, "--data", data, *SMALL)
 
 
+def test_several_problems_have_room_for_their_steps(
+    tmp_path: Path, models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr("pasta.eval.marks.run_task", lambda *given, decoding, **rest: seen.append(decoding.max_tokens))
+    monkeypatch.setattr("pasta.eval.summary.summarise", lambda *given: {"tasks": {}})
+    data, who = write_problems(tmp_path, SUMS), ("--model", f"baseline={models['plain']}")
+    folder = RunFolder(tmp_path / "run")
+    run(["task", "several", str(folder.path), *who, "--data", str(data)])
+    folder.remember([], [], {"max_tokens": 9}, {"gpu": "x"})
+    run(["task", "several", str(folder.path), *who, "--data", str(data)])
+    run(["task", "several", str(folder.path), *who, "--data", str(data), "--max-tokens", "7"])
+    assert seen == [2560, 9, 7], "its own, then the folder's, then what is asked for"
+
+
 def test_marks_count_in_the_report(tmp_path: Path, models: dict[str, str], stage: Stage) -> None:
     data = write_problems(tmp_path, SUMS)
     out = tmp_path / "run"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS = 512
+TASK_TOKENS = 2560  # six problems, each solved step by step
 
 
 @dataclass(frozen=True, slots=True)

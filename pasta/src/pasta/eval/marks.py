@@ -80,6 +80,7 @@ def task_rows(summary: dict[str, Any], task: str) -> list[dict[str, Any]]:
                 "right": points(found["score"]),
                 "over reference": points(found["over_reference"]),
                 "end right": points(found["end"]),
+                "ended": percent(found["ended"]),
                 "forking": percent(found["forking"]),
                 "with syncs": percent(found["syncing"]),
                 "speedup": interval(found["theoretical_speedup"]),

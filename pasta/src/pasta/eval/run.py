@@ -12,7 +12,7 @@ from typing import Any
 
 from pasta.errors import PastaError, UsageError
 from pasta.eval.contestants import Contestant
-from pasta.eval.decoding import MAX_TOKENS, Decoding
+from pasta.eval.decoding import MAX_TOKENS, TASK_TOKENS, Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.questions import QuestionSet
 from pasta.eval.table import table
@@ -162,7 +162,7 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
 def decoding(options: argparse.Namespace, folder: RunFolder) -> Decoding:
     """As the options say; what they leave out, as the stages before decoded."""
     made = Decoding(minutes=options.minutes, device=options.device, dtype=options.dtype, base=options.base)
-    before = folder.record["settings"].get("max_tokens", MAX_TOKENS)
+    before = folder.record["settings"].get("max_tokens", options.usual_tokens)
     return replace(made, max_tokens=before if options.max_tokens is None else options.max_tokens)
 
 
@@ -185,7 +185,9 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--json", action="store_true", help="print JSON in place of a table")
         return made
 
-    def decodes(made: argparse.ArgumentParser, limit: int, limit_help: str, prompts: bool = True) -> None:
+    def decodes(
+        made: argparse.ArgumentParser, limit: int, limit_help: str, prompts: bool = True, tokens: int = MAX_TOKENS
+    ) -> None:
         made.add_argument("dir", metavar="DIR", help="folder of the evaluation; made if it is not there")
         repeated: dict[str, Any] = {"action": "append", "default": []}
         made.add_argument("--model", metavar="NAME=MODEL[@METHOD]", help=MODEL_HELP, **repeated)
@@ -193,8 +195,9 @@ def parser() -> argparse.ArgumentParser:
             made.add_argument("--prompts", metavar="[NAME=]FILE", help=PROMPTS_HELP, **repeated)
         made.add_argument("--limit", type=int, default=limit, help=limit_help)
         made.add_argument(
-            "--max-tokens", "--max-new-tokens", type=int, help=f"tokens an answer (the folder's, or {MAX_TOKENS})"
+            "--max-tokens", "--max-new-tokens", type=int, help=f"tokens an answer (the folder's, or {tokens})"
         )
+        made.set_defaults(usual_tokens=tokens)
         made.add_argument("--minutes", type=float, default=0.0, help="stop by itself after so long")
         made.add_argument("--base", metavar="MODEL", help="where the adapters' base lies now, if not where they say")
         made.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
@@ -206,7 +209,7 @@ def parser() -> argparse.ArgumentParser:
 
     made = stage("task", task, "Mark answers to problems with right answers, put together in one prompt.")
     made.add_argument("task", choices=TASKS, metavar="TASK", help=TASK_HELP)
-    decodes(made, 0, "the first so many prompts", prompts=False)
+    decodes(made, 0, "the first so many prompts", prompts=False, tokens=TASK_TOKENS)
     made.add_argument("--data", required=True, metavar="FILE", help="problems: rows as GSM8K's or MBPP's")
     made.add_argument("--size", type=int, default=0, help="problems in one prompt (2 to 6, in turn)")
     made.add_argument("--parts", type=int, default=1000, help="problems in all, at the least (%(default)s)")
