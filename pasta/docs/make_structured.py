@@ -458,27 +458,35 @@ def _ratios(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[lis
 
 
 def schemas() -> Iterator[str]:
-    for path in sorted(RESULTS.glob("structured-schemas-*.json")):
-        found = json.loads(path.read_text("utf-8"))
-        who = WORDS["who"].get(found["model"], f"`{found['model']}`")
-        limit = found.get("max_tokens", 800)
-        yield WORDS["schemas"].format(
-            **{**found, "file": f"benchmarks/results/{path.name}", "who": who, "limit": limit}
-        )
-        kinds = ("valid", "cut by the limit", "invalid", "exceptions", "threads")
-        seen = {name: own.get("seen", found["supported"]) for name, own in found["decoded"].items()}
-        rows = [
-            [name, f"{seen[name]} of {found['supported']}", *(str(own.get(kind, 0)) for kind in kinds)]
-            for name, own in found["decoded"].items()
-        ]
-        yield table(["decoded", "schemas", *kinds], rows)
-        if isinstance(parts := found["machine"].get("sampled"), list):
-            told = [f"{count} on {where if isinstance(where, str) else on_cpu(where)}" for count, where in parts]
-            yield f"Greedy on {found['machine']['greedy']}; of those sampled {', '.join(told)}.\n"
-        wrong = dict.fromkeys(line for own in found["decoded"].values() for line in own["wrong"])
-        yield from (f"- {line.partition(':')[0]}: `{line.partition(': ')[2][:160]}`" for line in wrong)
-        yield "" if wrong else "No answer was invalid, and nothing raised.\n"
-    yield WORDS["cut"]
+    files = {path.name: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("structured-schemas-*.json")}
+    if not files:
+        return
+    yield WORDS["schemas"].format(**next(iter(files.values())))
+    for closes in (True, False):
+        chosen = [name for name in sorted(files) if (files[name].get("at_limit") == "close") is closes]
+        if chosen:
+            yield WORDS["closed" if closes else "cut"].format(**{"max_tokens": 800, **files[chosen[0]]})
+        for name in chosen:
+            yield from _decoded(name, files[name], closes)
+
+
+def _decoded(name: str, found: dict[str, Any], closes: bool) -> Iterator[str]:
+    who = f"`{found['model']}`"
+    if found["model"] == "random":
+        who = WORDS["random"] + ("" if closes else WORDS["favoured"])
+    yield f"By {who} (`{name}`):\n"
+    kinds = ("valid", "cut by the limit", "invalid", "exceptions", "threads", *(("values", "closed") if closes else ()))
+    rows = []
+    for way, own in found["decoded"].items():
+        seen = f"{own.get('seen', found['supported'])} of {found['supported']}"
+        rows.append([way, seen, *(str(own.get(kind, 0)) for kind in kinds)])
+    yield table(["decoded", "schemas", *kinds], rows)
+    if isinstance(parts := found["machine"].get("sampled"), list):
+        told = [f"{count} on {where if isinstance(where, str) else on_cpu(where)}" for count, where in parts]
+        yield f"Greedy on {found['machine']['greedy']}; of those sampled {', '.join(told)}.\n"
+    wrong = dict.fromkeys(line for own in found["decoded"].values() for line in own["wrong"])
+    yield from (f"- {line.partition(':')[0]}: `{line.partition(': ')[2][:160]}`" for line in wrong)
+    yield "" if wrong else "No answer was invalid, and nothing raised.\n"
 
 
 def libraries() -> Iterator[str]:
