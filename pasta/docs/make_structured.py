@@ -17,6 +17,7 @@ from typing import Any
 
 from pasta.data.rows import read_rows
 from pasta.eval.extraction.summary import ALL, summarise
+from pasta.structured.trial import ALIKE, TRIAL
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -31,9 +32,7 @@ CODE = "16 November 2026 (commit 681e8bc)"  # that made the figures of speed
 ASKED = 3.0  # times over sequential, one object at a time
 
 MODES = ("parallel", "sequential")
-TRIAL = 10  # prompts of a set, to choose its mode by
 SLACK = 0.02  # of the fields, that parallel may have fewer right
-ALIKE = 0.7  # of the fields of a trial, that both ways must say the same of for parallel to be chosen
 MAIN = ("parallel", "after", "sequential")  # all other modes of the rows are ways between these
 
 

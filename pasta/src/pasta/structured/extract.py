@@ -22,6 +22,7 @@ from pasta.structured.planner import After
 from pasta.structured.request import Extraction, make_structured_request
 from pasta.structured.result import Field, StructuredResult
 from pasta.structured.threads import CUT
+from pasta.structured.trial import AUTO, run_auto
 
 if TYPE_CHECKING:
     from pasta.decoding.request import Request
@@ -172,7 +173,8 @@ def extract(
         schema: A pydantic model, or any type that pydantic knows: then the answer is an object of it. A JSON schema, as
             a mapping: then it is what JSON gives.
         params: How to decode; the options, fields of `SamplingParams` by name, override it.
-        mode: `parallel` decodes fields at the same time; `sequential` one after another, each seeing those before it.
+        mode: `parallel` decodes fields at the same time; `sequential` one after another, each seeing those before it;
+            `auto`, for many prompts, the first ten both ways and the rest by how far the two agree.
         after: By field: others that it needs, waits for and sees. `{"tax": ["total"]}`; or `x-after` in the schema.
         at_limit: What becomes of values that a limit leaves unfinished. `cut`: an error names them. `close`: they are
             completed, as shortly as the schema allows, and `result.closed` names them: there is always an object.
@@ -188,8 +190,12 @@ def extract(
     several = are_several(prompt)
     prompts = cast(Sequence[Prompt], prompt if several else [prompt])
     how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
-    requests = [_make_request(engine, each, shape, params, how, options) for each in prompts]
-    values = [shape.value(result) for result in run(engine, requests)]
+
+    def ask(each: Prompt, mode: str) -> Request:
+        return _make_request(engine, each, shape, params, {**how, "mode": mode}, options)
+
+    results = run_auto(engine, prompts, ask) if mode == AUTO else run(engine, [ask(each, mode) for each in prompts])
+    values = [shape.value(result) for result in results]
     return values if several else values[0]
 
 

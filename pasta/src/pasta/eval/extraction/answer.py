@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pasta.eval.extraction.marks import normal
+from pasta.structured.trial import plain
 
 if TYPE_CHECKING:
     from pasta.structured import StructuredResult
@@ -50,5 +49,4 @@ class Answer:
 
 def digest(value: Any) -> str:
     """Four digits that are the same where two answers are, without keeping their words."""
-    text = normal(value) if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return f"{zlib.crc32(text.encode()) & 0xFFFF:04x}"
+    return f"{zlib.crc32(plain(value).encode()) & 0xFFFF:04x}"
