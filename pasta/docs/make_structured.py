@@ -330,6 +330,8 @@ def speed() -> Iterator[str]:
             yield WORDS["vllm_notes"].format(**_of_vllm(ours, theirs))
         if phases and earlier:
             yield WORDS["speed_notes"].format(**_of_phases(ours, phases), **_of_earlier(ours, earlier))
+            yield from _of_first_step(phases)
+            yield from _of_many(phases)
 
 
 def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
@@ -370,8 +372,7 @@ def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
         "fixed": between(fixed, 0),
         "first": between([own["last"]["steps"][0] for own in parts], 1),
         "make": between([own["make_ms"] for own in parts], 1),
-        "has": f"{' and '.join(having)} {'has' if len(having) == 1 else 'have'}",
-        "lacks": ", ".join(lacking),
+        "has": ", ".join([f"{' and '.join(having)} {'has' if len(having) == 1 else 'have'} it", *lacking]),
         "same": " of ".join(map(str, phases["same_answers"])),
         "trial": "\n".join("  " + line for line in table(columns, lines).rstrip("\n").split("\n")),
     }
@@ -388,11 +389,46 @@ def _of_earlier(ours: dict[str, Any], earlier: dict[str, Any]) -> dict[str, str]
         if all(own["many_at_once"][mode]["objects_a_second"] < many[mode]["objects_a_second"] for mode in MODES):
             slower.append(f"`{name}`")
     columns = ["set", "one, ms: parallel / sequential", "over sequential", "32, objects/s: parallel / sequential"]
+    told = f"{' and '.join(slower)} {'gives' if len(slower) == 1 else 'give'}"
     return {
         "earlier_code": EARLIER,
         "earlier": table(columns, lines).rstrip("\n"),
-        "slower": f"{' and '.join(slower)} {'gives' if len(slower) == 1 else 'give'}",
+        "slower": WORDS["speed_slower"].format(sets=told) if slower else "",
     }
+
+
+def _of_first_step(phases: dict[str, Any]) -> Iterator[str]:
+    """What each part of the gain of steps with prompts is."""
+    found = phases.get("parts_of_the_first_step")
+    if found:
+        ways = dict.fromkeys(name.split(", ")[2] for name in found)
+        lines = [
+            [way, " / ".join(f"{statistics.fmean(found[f'arc, {mode}, {way}']):.1f}" for mode in MODES)] for way in ways
+        ]
+        yield WORDS["speed_parts"].format(parts=table(["steps", "`arc`"], lines).rstrip("\n"))
+
+
+def _of_many(phases: dict[str, Any]) -> Iterator[str]:
+    """Where the time of many objects goes, and what steps of many rows give them."""
+    own, rounds = phases.get("phases_at_once"), phases.get("at_once_in_steps")
+    if own and rounds:
+        lines = []
+        for name, each in own.items():
+            first, *others = each["last"]["steps"]
+            spent = (each["make_ms"], each["state_ms"], first, sum(others), each["last"]["result"])
+            lines.append([name.removesuffix(" at once"), *(f"{part:.0f}" for part in spent)])
+        told = table(["objects", "making requests", "their threads", "first step", "others", "results"], lines)
+        pairs = []
+        for name in dict.fromkeys(each.split(", ")[0] for each in rounds):
+            keys = {where: [f"{name}, {mode}, {where}" for mode in MODES] for where in ("in", "before")}
+            cells = [
+                " / ".join(f"{statistics.fmean(rounds[k]):.0f}" for k in each if k in rounds) for each in keys.values()
+            ]
+            pairs.append([f"`{name}`", *cells])
+        compared = table(["set", "with", "with neither"], pairs)
+        yield WORDS["speed_at_once"].format(
+            phases=told.rstrip("\n"), rounds=compared.rstrip("\n"), rows=phases["prompts_in_steps"]["rows"]
+        )
 
 
 def on_cpu(machine: dict[str, Any]) -> str:
