@@ -155,6 +155,9 @@ def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
                 mended += [("named by its question", named["modes"]["parallel"])]
                 mended += [("named, with `after`", named["modes"].get("after"))]
             told = [f"{how} {points(each['over_sequential'])}" for how, each in mended if each is not None]
+            tried_modes = {row["mode"] for row in quality_rows() if (row["model"], row["set"]) == (model, name)}
+            ways = sorted(tried_modes - {*MAIN})
+            told += [f"more in the table of ways: {', '.join(f'`{way}`' for way in ways)}"] if ways else []
             yield f"- {model}, `{name}`: {points(lost)}; {'; '.join(told) or 'nothing was tried'}."
 
 
@@ -309,7 +312,7 @@ def steps(modes: dict[str, Any]) -> str:
 
 
 def speed() -> Iterator[str]:
-    reports = sorted(RESULTS.glob("structured-speed-*.json"))
+    reports = [path for path in sorted(RESULTS.glob("structured-speed-*.json")) if "predictions" not in path.name]
     if not reports:
         return
     yield WORDS["speed"].format(code=CODE, earlier_code=EARLIER)
