@@ -19,6 +19,7 @@ from pasta.structured import StructuredResult
 from pasta.structured.errors import ConstraintError
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan
+from pasta.structured.scanner import Scanner
 
 TOLERANCE = 1e-4
 TAIL = tuple(bytes([letter]) for letter in b",}] \t\r\n\v\f")  # what may come after a value
@@ -55,6 +56,9 @@ def check_against_dense(engine: NativeEngine, plan: Plan, result: StructuredResu
             text += b"".join(vocabulary.octets[token] for token in forced)
             place += len(forced)
             row = rows[place - shift]
+            scanner = Scanner()
+            scanner.push(text)
+            matcher.in_long_number = scanner.in_long_number
             allowed = allowed_by(matcher, len(row))
             best = row.masked_fill(~allowed, -torch.inf).max()
             compared += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,7 @@ from pasta.structured import StructuredResult, make_structured_request
 from pasta.structured.endings import plain_ending, shortest_ending
 from pasta.structured.extract import extract, extract_stream
 from pasta.structured.matcher import STYLE
+from pasta.structured.samples import sample
 from support import Stepper, tiny_engine
 
 PERSON: dict[str, Any] = {
@@ -71,10 +73,11 @@ def is_valid(value: Any, schema: Any) -> bool:
         ('"20', {"type": "string", "format": "date-time"}, '11-11-11T11:11:11Z"', None),
         ('"4', {"type": "string", "format": "uuid"}, '1111111-1111-1111-1111-111111111111"', None),
         ('"x', {"type": "string", "format": "email"}, '@1"', None),
-        ('"x', {"type": "string", "pattern": "^x.{4,}[!?]$"}, '1111!"', None),
+        ('"x', {"type": "string", "pattern": "^x.{4,}[!?]$"}, 'aaaa!"', None),
         ('"11-', {"type": "string", "pattern": "^[0-9]+-[0-9]+-[0-9]+$"}, '1-1"', None),
         ('"a:b:', {"type": "string", "pattern": "^[a-z-]+:[a-z.-]+:([a-z-]+)?:[a-z-]+:[0-9]+$"}, ':a:1"', None),
-        ('"resp', {"type": "string", "pattern": "response"}, 'response"', None),  # anywhere in the text
+        ('"resp', {"type": "string", "pattern": "response"}, 'onse"', None),  # anywhere in the text
+        ('".lettersletters', {"type": "string", "pattern": r"^[a-z.]+\.[a-z.]{2,6}$"}, '.aa"', None),
         ('{"bo', PERSON, 'rn": "1111-11-11", "kind": "red"}', None),
         ('{"v": 1, "next": {"v"', LINKED, ': 1, "next": null}}', None),
         ('{"x-a": tr', {"type": "object", "patternProperties": {"^x-": {"type": "boolean"}}}, "ue}", None),
@@ -85,6 +88,25 @@ def test_what_ends_a_value(said: str, schema: Any, shortest: str, plain: str | N
     assert ending == shortest.encode()
     assert is_valid(json.loads(said + shortest), schema)
     assert plain_ending(schema, said.encode(), STYLE) == (None if plain is None else plain.encode())
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "abc",
+        "^a+b*c?$",
+        "[^a-z]x",
+        r"^\d{3}-(?:ab|c)\w\s$",
+        "^(https?://)?[^\\s/]+\\.com",
+        "x|yy",
+        "^.{2,5}?!",
+        "[^\\w]",
+    ],
+)
+def test_a_sample_matches_its_pattern(pattern: str) -> None:
+    text = sample(pattern)
+    assert text is not None and re.search(pattern, text)
+    assert sample("(") is None
 
 
 def test_a_character_that_is_cut_in_two_is_completed() -> None:
@@ -210,6 +232,36 @@ def test_a_stream_marks_what_was_closed() -> None:
         fields = {field.pointer: field for field in answer}
         assert {pointer for pointer, field in fields.items() if field.closed} == set(answer.result.closed)
         assert is_valid(answer.value, ORDER)
+
+
+NUMBERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "number"},
+        "integer": {"type": "integer"},
+        "list": {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": 3},
+        "least": {"enum": [10**30, 10**30 + 1]},
+        "text": {"type": "string", "pattern": "^[0-9]{40}$"},
+    },
+    "required": ["number", "integer", "list", "least", "text"],
+}
+
+
+def test_a_number_has_no_more_digits_than_a_program_can_hold() -> None:
+    """Unless the schema asks for them: a model that only ever wants digits is held to it by the mask."""
+    engine = tiny_engine("llama", tags=False)
+    vocabulary = engine.vocabulary
+    digits = [token for token in range(vocabulary.size) if vocabulary.octets[token].isdigit()]
+    bias = [(token, 50.0) for token in digits]
+    for seed in range(4):
+        options: dict[str, Any] = {"temperature": 1.0, "seed": seed, "max_tokens": 900, "logit_bias": bias}
+        [result] = run(engine, [make_structured_request(engine, "?", NUMBERS, **options)])
+        assert isinstance(result, StructuredResult) and result.complete and is_valid(result.value, NUMBERS)
+        number, integer, *listed, least, text = (str(field.text) for field in result.fields)
+        longest = 24 + max(len(vocabulary.octets[token]) for token in digits)
+        assert max(len(number), len(integer)) >= 24 and len(number) <= longest and len(integer) <= longest
+        assert all(len(str(each)) <= longest for each in result.value["list"]) and listed
+        assert len(least) >= 31 and len(text) == 42
 
 
 def test_at_limit_is_one_of_two() -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pasta.structured.samples import sample
 from pasta.structured.scanner import QUOTE, SPACES, Scanner
 from pasta.structured.schema import Schema, parts
 
@@ -25,7 +26,7 @@ MAX_TRIED = 4_000  # bytes for one text or number, each takes 10 to 50 us
 MAX_TRIED_IN_ALL = 20_000
 WIDE = 64  # so many bytes at one place are any text
 FEW = 4  # texts that can go on alike, where all is tried
-MAX_EXAMPLES = 16
+MAX_EXAMPLES, MAX_EXAMPLE = 8, 64  # patterns, and bytes of a text
 LETTERS = bytes(range(ord("a"), ord("z") + 1))
 LIKED = b"1234567890" + LETTERS.upper() + LETTERS  # in texts, in this order: there is no year 0, and T parts a date
 BYTES = bytes(range(256))
@@ -40,7 +41,7 @@ def shortest_ending(schema: Schema, written: bytes, style: Mapping[str, Any] | N
     is completed first; then thoroughly.
     """
     styled = {**(schema if isinstance(schema, Mapping) else {}), **({"x-guidance": style} if style else {})}
-    written, told = written.lstrip(SPACES), json.dumps(styled)
+    told, written = json.dumps(styled), written.lstrip(SPACES)
     matcher = _at_beginning(told).deep_copy()
     if matcher.is_error() or not all(matcher.consume_token(octet) for octet in written):
         return None
@@ -128,30 +129,33 @@ def _closing(scanner: Scanner, allowed: int) -> list[bytes]:
 
 
 def _candidates(place: _Place, allowed: int, examples: Sequence[bytes], thorough: bool) -> list[bytes]:
-    """What is worth a try: bytes, and where any text may stand, texts that a pattern wants."""
-    scanner = place.scanner
-    avoided = b"\\" if scanner.in_string else SPACES
-    every = [octet for octet in (ORDER if scanner.in_string else BYTES) if allowed >> octet & 1]
+    """What is worth a try: bytes, and texts that a pattern wants, or ends of these."""
+    in_string, matcher = place.scanner.in_string, place.matcher
+    avoided = b"\\" if in_string else SPACES
+    every = [octet for octet in (ORDER if in_string else BYTES) if allowed >> octet & 1]
     plain = [octet for octet in every if octet < 128 and octet not in avoided] or every
-    if len(plain) <= WIDE:
-        return [bytes([octet]) for octet in plain]
-    fresh = b"" if thorough else [octet for octet in plain if not place.before >> octet & 1]
-    plain = [octet for octet in plain if octet == plain[0] or octet in fresh or (thorough and octet not in LIKED)]
-    fitting = [text for text in examples if place.matcher.validate_tokens(list(text)) == len(text)]
+    texts = examples if in_string and (thorough or len(plain) > WIDE) else ()
+    if len(plain) > WIDE:
+        fresh = b"" if thorough else [octet for octet in plain if not place.before >> octet & 1]
+        plain = [octet for octet in plain if octet == plain[0] or octet in fresh or (thorough and octet not in LIKED)]
+    fitting = [text for text in texts if matcher.validate_tokens(list(text)) == len(text)]
     return [*fitting, *(bytes([octet]) for octet in plain)]
 
 
 @lru_cache(maxsize=256)
 def _examples(schema: str) -> tuple[bytes, ...]:
-    """A text for each of its patterns that may stand anywhere in a text: byte by byte nothing tells how far one is."""
+    """A text for each of its patterns, and what such texts end with.
+
+    Byte by byte nothing may tell how far one is, as in `x` anywhere or in `[a-z.]+[.]com`.
+    """
     patterns: list[str] = []
     for part in parts(json.loads(schema)):
         if isinstance(part, Mapping):
             patterns += [part.get("pattern", ""), *part.get("patternProperties", ())]
-    loose = [each for each in dict.fromkeys(patterns) if each and not (each[0] == "^" and each[-1] == "$")]
-    anchored = [f"^(?:{each.removeprefix('^').removesuffix('$')})$" for each in loose[:MAX_EXAMPLES]]
-    found = [shortest_ending({"type": "string", "pattern": each}, b'"') for each in anchored]
-    return tuple(text[:-1] for text in found if text and len(text) > 1)
+    known = [*dict.fromkeys(each for each in patterns if each)][:MAX_EXAMPLES]
+    texts = [text for pattern in known if (text := sample(pattern))]
+    told = [json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="ignore") for text in texts]
+    return tuple(text[start:] for text in told for start in range(len(text)) if len(text) <= MAX_EXAMPLE)
 
 
 @lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,25 +33,35 @@ MAX_KNOWN = 256  # grammars that are kept for the next request
 STYLE = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 TAIL = r"tail: TAIL" "\n" r'TAIL: /[,}\]\s][,}\]\s"{\[]*/'
 ENDS = r"start: /[,}\]\s](.|\n)*/"
+GOES_ON = r"start: /[-+.eE0-9](.|\n)*/"  # as a number does
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """Tokens of a vocabulary, as masks."""
+
+    ends: np.ndarray  # by which a complete value may end
+    goes_on: np.ndarray  # by which a number may go on
 
 
 class Matcher:
-    """One thread's constraint: what may follow what it wrote. `ends`: the tokens by which a complete value may end."""
+    """One thread's constraint: what may follow what it wrote."""
 
     style: Mapping[str, Any] | None = STYLE  # how a value is spaced: `x-guidance`
 
-    def __init__(self, inner: LLMatcher, asked: Mapping[str, Any] | None = None, ends: np.ndarray | None = None):
+    def __init__(self, inner: LLMatcher, asked: Mapping[str, Any] | None = None, marks: Marks | None = None):
         self._inner = inner
         self.asked = asked or {}
-        self._ends = ends
+        self._marks = marks
+        self.in_long_number = False  # which ends, as soon as the schema lets it
 
     def copy(self) -> Self:
-        return type(self)(self._inner.deep_copy(), self.asked, self._ends)
+        return type(self)(self._inner.deep_copy(), self.asked, self._marks)
 
     def look_ahead(self) -> None:
         """Makes the next mask now: copies have it, and need not."""
-        if self._ends is not None:
-            self.fill_all([self], np.zeros((1, len(self._ends)), dtype=np.int32))
+        if self._marks is not None:
+            self.fill_all([self], np.zeros((1, len(self._marks.ends)), dtype=np.int32))
 
     @property
     def error(self) -> str:
@@ -69,8 +80,12 @@ class Matcher:
         else:
             _executor().unsafe_compute_mask_ptr(matchers, masks.ctypes.data, masks.strides[0], len(masks))
         for mask, each in zip(masks, constraints, strict=True):
-            if isinstance(each, Matcher) and each._ends is not None and each._inner.is_accepting():
-                mask[: len(each._ends)] |= each._ends
+            if isinstance(each, Matcher) and (marks := each._marks) is not None:
+                own = mask[: len(marks.ends)]
+                if each._inner.is_accepting():
+                    own |= marks.ends
+                if each.in_long_number and (shorter := own & ~marks.goes_on).any():
+                    own[:] = shorter
 
     @property
     def accepts(self) -> bool:
@@ -132,9 +147,9 @@ class Grammars:
         self._tokenizer = _tokenizer(vocabulary, self._encode)
         self._known: dict[str, Matcher] = {}  # by grammar, at the beginning; the one that was asked for last is last
         self.programs: dict[str, Any] = {}  # by schema, of those that were asked for last
-        ends = np.zeros((1, -(-vocabulary.size // 32)), dtype=np.int32)
-        Matcher.fill_all([Matcher(self._build(ENDS))], ends)
-        self._ends = ends[0]  # the tokens by which a complete value may end
+        masks = np.zeros((2, -(-vocabulary.size // 32)), dtype=np.int32)
+        Matcher.fill_all([Matcher(self._build(ENDS)), Matcher(self._build(GOES_ON))], masks)
+        self._marks = Marks(*masks)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Grammars:
@@ -183,7 +198,7 @@ class Grammars:
         with _LOCK:
             known = self._known.pop(lark, None)
         if known is None:
-            known = Matcher(self._build(lark), ends=self._ends)
+            known = Matcher(self._build(lark), marks=self._marks)
         with _LOCK:
             self._known[lark] = known  # the latest last
             if len(self._known) > MAX_KNOWN:

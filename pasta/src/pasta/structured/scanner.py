@@ -4,14 +4,18 @@ from __future__ import annotations
 
 QUOTE, BACKSLASH = b'"\\'
 OPENING, CLOSING = b"{[", b"}]"
-DIGITS = b"0123456789"
-NUMBER = frozenset(b"-+.eE" + DIGITS)
+_NUMBER = b"-+.eE0123456789"
+NUMBER = frozenset(_NUMBER)
+MAX_NUMBER = 24  # bytes: what the longest float64 takes, -1.2345678901234567e-308, and any integer of 64 bits
+MAX_EXPONENT = 2  # digits
 WORDS = (b"true", b"false", b"null")
 SPACES = b" \t\r\n"
 
 
 class GateScanner:
     """Reads whether an object is there: its first byte says so."""
+
+    in_long_number = False
 
     def push(self, piece: bytes) -> int | None:
         return next((index + 1 for index, octet in enumerate(piece) if octet not in SPACES), None)
@@ -32,11 +36,12 @@ class Scanner:
         self._in_string = False
         self._escaped = False
         self._scalar = b""  # what was read of a number or a word that is the value itself
-        self._last = 0  # byte
+        self._number = b""  # that it is in, wherever that stands
 
     def push(self, piece: bytes) -> int | None:
         """How many bytes of the piece are the value's, if it ends here; None where it goes on."""
-        self._last = piece[-1] if piece else self._last
+        number = piece[len(piece.rstrip(_NUMBER)) :]
+        self._number = self._number + piece if number == piece else number
         for index, octet in enumerate(piece):
             if self._in_string:
                 if self._escaped:
@@ -82,11 +87,17 @@ class Scanner:
     @property
     def in_number(self) -> bool:
         """Whether it may go on, and would then be another."""
-        return not self._in_string and self._last in DIGITS
+        return not self._in_string and self._number[-1:].isdigit()
+
+    @property
+    def in_long_number(self) -> bool:
+        """Whether the number has all the bytes that one can want."""
+        exponent = self._number.lower().partition(b"e")[2].strip(b"+-")
+        return not self._in_string and (len(self._number) >= MAX_NUMBER or len(exponent) >= MAX_EXPONENT)
 
     def copy(self) -> Scanner:
         other = Scanner()
-        other._depth, other._in_string, other._escaped, other._scalar, other._last = (
-            self._depth, self._in_string, self._escaped, self._scalar, self._last,
+        other._depth, other._in_string, other._escaped, other._scalar, other._number = (
+            self._depth, self._in_string, self._escaped, self._scalar, self._number,
         )  # fmt: skip
         return other

@@ -276,6 +276,7 @@ class PlanInterpreter:
                 lane.scanner.push(self._octets[each])
             lane.write(self._octets[each])
             self._put(lane, each, out, decode=index == len(tokens))
+        lane.matcher.in_long_number = lane.scanner.in_long_number
 
     def _put(self, lane: Lane, token: int, out: list[Command], *, decode: bool, inserted: bool = False) -> None:
         thread = lane.thread

@@ -71,6 +71,15 @@ def test_what_waits_sees(remote: RemoteEngine, server: CompletionsServer) -> Non
     assert any(text.endswith(json.dumps({"name": value["name"]})[:-1] + ', "size":') for text in texts)
 
 
+@pytest.mark.parametrize("limits", [{"max_tokens": 6}, {"max_thread_tokens": 2}])
+def test_what_a_limit_leaves_unfinished_is_completed_here(remote: RemoteEngine, limits: dict[str, int]) -> None:
+    for seed in range(3):
+        options: dict[str, Any] = {"temperature": 1.0, "seed": seed, "max_tokens": 300, **limits}
+        answer = pasta.extract_stream(remote, "An order, please.", SCHEMA, at_limit="close", **options)
+        validate(answer.value, SCHEMA)
+        assert answer.result.closed
+
+
 def test_a_root_that_is_no_object(remote: RemoteEngine) -> None:
     assert pasta.extract(remote, "A mouse.", {"enum": ["small", "large"]}) in ("small", "large")
     assert isinstance(pasta.extract(remote, "How many?", {"type": "integer", "minimum": 0, "maximum": 500}), int)
