@@ -12,7 +12,6 @@ from typing import Any
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.program import Program
-from pasta.errors import UsageError
 from pasta.serve.course import Calls
 from pasta.serve.errors import ApiError
 from pasta.serve.history import Messages, settle
@@ -66,12 +65,8 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
 
 def _fitting(vocabulary: Vocabulary, given: Messages, shown: Messages) -> Messages:
     """What we say to the model in a system message; in the question, where its template takes no system message."""
-    if given[0]["role"] != "system":
-        try:
-            vocabulary.encode_chat(shown)
-        except UsageError:
-            return without_system(shown)
-    return shown
+    own = given[0]["role"] == "system"
+    return shown if own or vocabulary.takes(shown) else without_system(shown)
 
 
 def encode_messages(vocabulary: Vocabulary, messages: Messages) -> list[int]:
