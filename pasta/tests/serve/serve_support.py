@@ -89,7 +89,7 @@ def serving(engine: NativeEngine, **settings: Any) -> Iterator[Running]:
         settings["keys"] = Keys.of_one(settings.pop("api_key"))
     bound = bind("127.0.0.1", 0)
     started = threading.Event()
-    server = Server(engine, Settings(**{"grace_s": 30.0, "plain_when_full": False, **settings}), started.set)
+    server = Server(engine, Settings(**{"grace_s": 30.0, "slowdown": 2.0, **settings}), started.set)
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"
     thread = threading.Thread(target=server.run_on, args=(bound,), daemon=True)
     thread.start()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pasta.engine.base import Engine
 
 MAX_RUNNING, MAX_RUNNING_GPU = 16, 128
+SLOWDOWN = 2.0
 WARM_UP_TOKENS = 16  # of a prompt
 #: Ways to choose a token that have kernels of their own.
 WAYS: tuple[Options, ...] = ({"max_tokens": 2}, {"max_tokens": 2, "temperature": 1.0, "top_p": 0.9, "top_k": 20})
@@ -43,13 +44,13 @@ def command(
     max_running: Annotated[int | None, typer.Option(help="Requests that decode at once [on a GPU 128; 16].")] = None,
     queue: Annotated[int, typer.Option(help="Requests that wait; more are refused.")] = 64,
     slowdown: Annotated[
-        float,
-        typer.Option(help="How many times as long threads beyond one for each request may make a step; 1 is none."),
-    ] = 2.0,
+        float | None,
+        typer.Option(help="Times as long that threads beyond one for each request may make a step [any; on a CPU 2]."),
+    ] = None,
     plain_when_full: Annotated[
-        bool,
-        typer.Option(help="Begin answers without threads while many users share the machine and threads do not pay."),
-    ] = True,
+        bool | None,
+        typer.Option(help="Begin answers without threads while there are many and threads do not pay [on a CPU]."),
+    ] = None,
     drain: Annotated[float, typer.Option(help="Seconds that answers have to finish after SIGTERM.")] = 10.0,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
     slots: Annotated[
@@ -68,7 +69,7 @@ def command(
     check_least(max_tokens=max_tokens, max_connections=max_connections, queue=queue + 1)
     if max_running is not None:
         check_least(max_running=max_running)
-    if not 1 <= slowdown < float("inf"):
+    if slowdown is not None and not 1 <= slowdown < float("inf"):
         raise UsageError(f"--slowdown is {slowdown}, expected 1 or more")
     if not 0 <= drain < float("inf"):
         raise UsageError(f"--drain is {drain}, expected 0 or more")
@@ -103,6 +104,8 @@ def command(
         note_untagged(engine)
         warm_up(engine)
         collect_rarely()
+        plain_when_full = not on_gpu(engine) if plain_when_full is None else plain_when_full
+        bounded = plain_when_full or not on_gpu(engine)
         settings = Settings(
             host=host,
             keys=known,
@@ -110,7 +113,7 @@ def command(
             max_connections=max_connections,
             max_running=max_running or at_once(engine),
             max_queue=queue,
-            slowdown=slowdown,
+            slowdown=SLOWDOWN if slowdown is None and bounded else slowdown,
             plain_when_full=plain_when_full,
             grace_s=drain,
             max_tokens=max_tokens,
@@ -141,9 +144,13 @@ def warm_up(engine: Engine) -> None:
 
 
 def at_once(engine: Engine) -> int:
-    """On a GPU a step of many requests takes little longer than one of few."""
+    return MAX_RUNNING_GPU if on_gpu(engine) else MAX_RUNNING
+
+
+def on_gpu(engine: Engine) -> bool:
+    """Whether a step of many rows takes little longer than one of few. On a CPU each takes its time from the others."""
     device = getattr(engine.pool, "device", None)  # of another server's pool nothing is known
-    return MAX_RUNNING_GPU if device is not None and device.type == "cuda" else MAX_RUNNING
+    return device is not None and device.type == "cuda"
 
 
 def say(line: str) -> None:

@@ -16,8 +16,8 @@ class Settings:
     keys: Keys | None = None  # None: whoever reaches the server may use it
     max_running: int = 16  # requests that decode at once
     max_queue: int = 64  # requests that wait; more are refused
-    slowdown: float = 2.0  # how many times as long threads beyond one for each request may make a step
-    plain_when_full: bool = True  # answers begin without threads while these are not worth their tags
+    slowdown: float | None = None  # times as long that threads beyond one for each request may make a step; None: any
+    plain_when_full: bool = False  # answers begin without threads while these are not worth their tags: needs a bound
     max_tokens: int = 2048  # of the longest answer, in reading order, tags included
     max_body: int = 4 << 20  # bytes
     max_bodies: int = 64 << 20  # bytes of all bodies that are being read
