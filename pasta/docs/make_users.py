@@ -181,14 +181,15 @@ that threads could share.
 
 Two things were done about that. The server learned to reckon what threads are worth, and to begin answers plain,
 without tags, while that is less than 1.1 ([serve.md](serve.md#plain-answers-when-the-server-is-full)).
-And steps got cheaper: they come in sizes between the powers of two, a garbage collector that came too often comes rarely, and prompts of a
-new length no longer have kernels compiled for them in the midst of it. Predicted: with the rule, 128 users of the 1.5B
+And steps got cheaper: they come in sizes between the powers of two, a garbage collector that came too often comes
+rarely, and prompts of a new length no longer have kernels compiled for them in the midst of it.
+Predicted: with the rule, 128 users of the 1.5B
 shape have plain answers and lose nothing; up to 64 have their threads.
 
 What came, above: the steps settled it, and the rule made it worse. All threads at once cost
 {row_us(now["free"]):.0f} µs a row with 128 users, in place of {row_us(always["free"]):.0f}, and gave them
-{faster(now["free"]):.2f} and {max(now["free"]["faster_by_turn"]):.2f} times the speed in the two turns. Regulated it was
-{faster(now[BOUND]):.2f} and {max(now[BOUND]["faster_by_turn"]):.2f}, and with the default model
+{faster(now["free"]):.2f} and {max(now["free"]["faster_by_turn"]):.2f} times the speed in the two turns.
+Regulated it was {faster(now[BOUND]):.2f} and {max(now[BOUND]["faster_by_turn"]):.2f}, and with the default model
 {faster(small[BOUND]):.2f} and {max(small[BOUND]["faster_by_turn"]):.2f}, where some answers were plain and others not:
 those that fork make everybody's steps longer, and fewer of them share the cost. Nor did the rule reckon well: 64 users
 of the 1.5B shape had plain answers for
