@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pasta.core.params import SamplingParams
 from pasta.engine.base import uniform
-from pasta.engine.sampling import choose, distribution
+from pasta.engine.sampling import choose, distribution, masks_of
 from pasta.errors import UsageError
 
 LOGITS = [2.0, 1.5, 1.5, 0.0, -1.0, -3.0, -math.inf]
@@ -204,3 +204,7 @@ def test_the_largest_number_is_below_one(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_bad_values_are_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(UsageError, match=f"{name} is .*, expected"):
         SamplingParams(**{name: value})
+
+
+def test_a_step_in_which_nobody_is_held_to_a_grammar_has_no_masks():
+    assert masks_of([], 4).shape == (0, 4)  # keys of an object are put while others choose

@@ -92,7 +92,8 @@ def constrain(logits: torch.Tensor, constraints: Sequence[Constraint | None]) ->
 def masks_of(constraints: Sequence[Constraint], words: int) -> np.ndarray:
     """A row of so many 32-bit words for each, a bit for each token that may come next."""
     masks = np.zeros((len(constraints), words), dtype=np.int32)
-    constraints[0].fill_all(constraints, masks)
+    if constraints:  # a step may put an object's keys and choose for others alone
+        constraints[0].fill_all(constraints, masks)
     masks[~masks.any(axis=1)] = -1  # nothing fits: whoever takes the token sees that, and says why
     return masks
 
