@@ -56,6 +56,8 @@ def test_json_and_a_timeline(pasta, tiny, schema, tmp_path):
     assert one_by_one["critical_path"] > value["critical_path"]
     waiting = json.loads(pasta("extract", "Ada.", *ask, "--after", "old=name")[1])
     assert waiting["critical_path"] > value["critical_path"]
+    led = json.loads(pasta("extract", "Ada.", *ask, "--mode", "lead")[1])
+    assert one_by_one["critical_path"] > led["critical_path"] > value["critical_path"]
 
 
 def test_a_limit_is_an_error(pasta, tiny, schema):

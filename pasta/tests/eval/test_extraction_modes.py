@@ -33,8 +33,6 @@ def item_of(properties: dict[str, Any], required: Sequence[str] | None = None) -
     ("rule", "waits"),
     [
         ("optional", {"b": ["a", "d"], "c": ["a", "d"]}),
-        ("leftover", {"b": ["a", "d"], "c": ["a", "d", "b"]}),
-        ("lead", {"b": ["a"], "c": ["a"], "d": ["a"]}),
         ("doubling", {"b": ["a"], "c": ["a", "b"], "d": ["a", "b"]}),
         ("alike", {"c": ["a"]}),
         ("after", {"d": ["b"]}),
@@ -50,14 +48,9 @@ def test_waves_double() -> None:
     assert [len(RULES["doubling"](item).get(f"q{n}", [])) for n in range(10)] == [0, 1, 2, 2, 4, 4, 4, 4, 8, 8]
 
 
-@pytest.mark.parametrize("rule", ["optional", "leftover"])
-def test_where_nothing_is_optional_nothing_waits(rule: str) -> None:
-    assert RULES[rule](item_of({"a": NUMBER, "b": NUMBER})) == {}
-
-
-def test_optional_fields_alone_wait_for_each_other_or_for_none() -> None:
-    item = item_of({"a": NUMBER, "b": NUMBER}, [])
-    assert RULES["optional"](item) == {} and RULES["leftover"](item) == {"b": ["a"]}
+@pytest.mark.parametrize("required", [["a", "b"], []])
+def test_where_all_or_none_are_optional_nothing_waits(required: list[str]) -> None:
+    assert RULES["optional"](item_of({"a": NUMBER, "b": NUMBER}, required)) == {}
 
 
 # -- a second look -------------------------------------------------------------------------------------------

@@ -79,9 +79,10 @@ def test_an_answer_and_its_stream_are_the_same(tiny, options):
 def test_the_same_object_as_in_python(tiny):
     content = tiny.chat(response_format=FORMAT, max_tokens=100).json()["choices"][0]["message"]["content"]
     assert json.loads(content) == pasta.extract(tiny.engine, "Why?", SCHEMA, max_tokens=100)
-    one_by_one = tiny.chat(response_format=FORMAT, max_tokens=100, pasta={"mode": "sequential"}).json()
-    expected = pasta.extract(tiny.engine, "Why?", SCHEMA, max_tokens=100, mode="sequential")
-    assert json.loads(one_by_one["choices"][0]["message"]["content"]) == expected
+    for mode in ("lead", "sequential"):
+        other = tiny.chat(response_format=FORMAT, max_tokens=100, pasta={"mode": mode}).json()
+        expected = pasta.extract(tiny.engine, "Why?", SCHEMA, max_tokens=100, mode=mode)
+        assert json.loads(other["choices"][0]["message"]["content"]) == expected
     hidden = tiny.chat(response_format=FORMAT, max_tokens=100, pasta={"show_schema": False}).json()
     assert json.loads(hidden["choices"][0]["message"]["content"]) == pasta.extract(
         tiny.engine, "Why?", SCHEMA, max_tokens=100, show=False
@@ -180,6 +181,17 @@ def test_a_call_and_its_stream_are_the_same(client):
 
 def _strict() -> list[dict[str, Any]]:
     return [{**one, "function": {**one["function"], "strict": False}} for one in TOOLS]
+
+
+def test_optional_arguments_wait_for_the_others_unless_asked(tiny):
+    loose = {"type": "object", "properties": {f"a{n}": {"type": "boolean"} for n in range(8)}}
+
+    def call(**extension: str) -> str:
+        ask = {"tools": [tool("add", loose)], "tool_choice": "required", "temperature": 1.0, "seed": 3}
+        answer = tiny.chat(**ask, max_tokens=100, pasta=extension).json()
+        return answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+
+    assert call() == call(mode="leftover") != call(mode="parallel")
 
 
 def test_a_call_that_is_cut_is_announced_all_the_same(tiny):

@@ -14,6 +14,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import run
 from pasta.engine.native import NativeEngine
 from pasta.structured import StructuredResult, compile_schema, make_structured_request
+from pasta.structured.planner import MODES
 from support import FAMILIES, SIZES, tiny_engine
 from toy_tokenizers import toy_tokenizer
 
@@ -104,7 +105,7 @@ def watched(engine: NativeEngine, schema: Any, mode: str, **options: Any) -> Str
     return result
 
 
-@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_threads_equal_one_dense_pass(name: str, mode: str) -> None:
     engine = tiny_engine("llama", tags=False)
@@ -151,6 +152,26 @@ def test_a_value_sees_its_path_and_what_it_waits_for() -> None:
     assert seen["/tax"] == before
     assert seen["/last"] == f'{before} {said["tax"]}, "last":'
     assert seen["/alone"] == '{"alone":'
+
+
+def test_all_but_the_first_see_it() -> None:
+    engine = tiny_engine("llama", tags=False)
+    result = watched(engine, NESTED, "lead")
+    said, seen = result.value, contexts(result, engine.vocabulary)
+    assert seen["/name"] == '{"name":'
+    assert seen["/home/flat/lift"] == f'{{"name": "{said["name"]}", "home": {{"flat": {{"lift":'
+    assert seen["/mood"] == f'{{"name": "{said["name"]}", "mood":'
+
+
+def test_optional_values_see_the_required_and_those_before_them() -> None:
+    engine = tiny_engine("llama", tags=False)
+    schema = {"type": "object", "properties": {"a": FLAG, "b": FLAG, "c": FLAG, "d": FLAG}, "required": ["b", "d"]}
+    result = watched(engine, schema, "leftover")
+    said, seen = {field.pointer: field.text for field in result.fields}, contexts(result, engine.vocabulary)
+    required = f'{{"b": {said["/b"]}, "d": {said["/d"]}, '
+    assert seen["/b"] == '{"b":' and seen["/d"] == '{"d":'
+    assert seen["/a"] == f'{required}"a":'
+    assert seen["/c"] == f'{required}"a": {said.get("/a", "null")}, "c":'
 
 
 def test_sequentially_a_value_sees_all_before_it() -> None:

@@ -54,7 +54,11 @@ def command(
     engine_url: EngineUrl = None,
     system: Annotated[str | None, typer.Option(help="A system message before the text.")] = None,
     mode: Annotated[
-        str, typer.Option(help="parallel: fields at once; sequential: one after another, each seeing those before it.")
+        str,
+        typer.Option(
+            help="parallel: fields at once; lead: the first, then the others at once, seeing it; leftover: optional "
+            "ones after the required, one by one; sequential: one after another, each seeing those before it."
+        ),
     ] = "parallel",
     after: Annotated[
         list[str] | None, typer.Option(metavar="FIELD=FIELD", help="The first needs the second; may be repeated.")

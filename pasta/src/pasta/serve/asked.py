@@ -20,8 +20,9 @@ from pasta.structured.errors import SchemaError
 from pasta.structured.instructions import show_schema, show_tools, without_system
 
 OPENING = ('{"name": ', ', "arguments": ')  # of a call, where the model's template has no way of its own
+ARGUMENTS = "leftover"  # the mode of a call's arguments: in parallel, optional ones are filled where nobody gave them
 
-MakeProgram = Callable[[Mapping[str, Any], str], Program]  # of a schema, and of the spaces that come before the answer
+MakeProgram = Callable[[Mapping[str, Any], str, str], Program]  # of a schema, the spaces before the answer, the mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
     program = None
     if schema is not None:
         place = "response_format.json_schema.schema" if isinstance(body, ChatBody) else "text.format.schema"
-        program = _program(schema, vocabulary.lead(prompt), place, make_program)
+        program = _program(schema, vocabulary.lead(prompt), "parallel", place, make_program)
     calls = None
     if isinstance(body, ChatBody) and body.callable:
         calls = _calls(body, opening or OPENING, vocabulary, make_program)
@@ -84,8 +85,11 @@ def _calls(body: ChatBody, opening: tuple[str, str], vocabulary: Vocabulary, mak
         tuple(encode(before)),
         before,
         {name: tuple(encode(f"{before}{name_lead}{json.dumps(name)}{between}")) for name in names},
-        make_program({"enum": names}, name_lead),
-        {tool.name: _program(tool.schema_of, lead, places[tool.name], make_program) for tool in body.callable},
+        make_program({"enum": names}, name_lead, "parallel"),
+        {
+            tool.name: _program(tool.schema_of, lead, ARGUMENTS, places[tool.name], make_program)
+            for tool in body.callable
+        },
     )
 
 
@@ -95,8 +99,8 @@ def _without_spaces(text: str) -> tuple[str, str]:
     return kept, text[len(kept) :]
 
 
-def _program(schema: Mapping[str, Any], lead: str, place: str, make_program: MakeProgram) -> Program:
+def _program(schema: Mapping[str, Any], lead: str, mode: str, place: str, make_program: MakeProgram) -> Program:
     try:
-        return make_program(schema, lead)
+        return make_program(schema, lead, mode)
     except SchemaError as error:
         raise ApiError(400, f"{place}: {error}", param=place, code="invalid_schema") from None

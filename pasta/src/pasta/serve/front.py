@@ -236,10 +236,10 @@ class Front:
 
     def _program_maker(self, body: ChatBody | ResponsesBody) -> MakeProgram:
         """Compiles schemas. The grammars are the engine's own, which the worker asks too, and take a moment to make."""
-        vocabulary, mode = self.engine.vocabulary, body.extension.mode or "parallel"
+        vocabulary, asked = self.engine.vocabulary, body.extension.mode
         handed, at_limit = handed_by(self.engine), body.extension.at_limit
-        return lambda schema, lead: replace(
-            make_program(vocabulary, schema, mode=mode, lead=lead, handed=handed), at_limit=at_limit
+        return lambda schema, lead, mode: replace(
+            make_program(vocabulary, schema, mode=asked or mode, lead=lead, handed=handed), at_limit=at_limit
         )
 
     def _biases(self, body: Options) -> list[tuple[int, float]]:

@@ -12,8 +12,10 @@ from pasta.structured.errors import SchemaError
 from pasta.structured.objects import QUIET, Shape, shape_of
 from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, Value
 from pasta.structured.schema import AFTER, Document, Schema, as_schema, escape
+from pasta.structured.ways import WAYS, Fields
 
-MODES = ("parallel", "sequential")  # of values, and of the elements of arrays whose length is not known
+MODES = ("parallel", *WAYS, "sequential")  # of values
+ARRAYS = ("parallel", "sequential")  # of the elements of arrays whose length is not known
 MAX_VALUES = 200  # that are decoded in one answer; engines tell about 500 segments apart
 MAX_DEPTH = 8  # of objects that are taken apart; deeper ones are one value each
 MAX_NOTE = 240  # characters of a description that a value sees
@@ -31,17 +33,17 @@ def compile_schema(
     `arrays`: elements come one after another, in one thread; or `parallel`, the count first and then all at once, at
     most 16 of them.
     """
-    for name, given in (("mode", mode), ("arrays", arrays)):
-        if given not in MODES:
-            raise UsageError(f"unknown {name} {given!r}", hint=f"use one of {', '.join(MODES)}")
-    counted = mode == arrays == "parallel"
+    for name, given, known in (("mode", mode, MODES), ("arrays", arrays, ARRAYS)):
+        if given not in known:
+            raise UsageError(f"unknown {name} {given!r}", hint=f"use one of {', '.join(known)}")
+    counted = mode != "sequential" and arrays == "parallel"
     document = Document(as_schema(schema))
     for depth in range(MAX_DEPTH, -1, -1):
         planner = _Planner(document, depth, counted)
         root = planner.node(document.root, "", "")
         if sum(value.kind is not Kind.KNOWN for value in planner.values) <= MAX_VALUES:
             break
-    return arrange(Plan(root, tuple(planner.values), (), mode), planner.waits(after or {}))
+    return arrange(Plan(root, tuple(planner.values), (), mode), planner.waits(after or {}, mode))
 
 
 class _Planner:
@@ -58,6 +60,7 @@ class _Planner:
         self._below: dict[str, range] = {}  # by pointer: the values of a node
         self._after: list[tuple[str, tuple[str, ...]]] = []  # (pointer, what it waits for)
         self._rows: list[tuple[range, range]] = []  # values of an element, and of the one before it
+        self._fields: Fields = ()  # of the outermost object that has several: those to decode, whether required
 
     def node(self, schema: Schema, pointer: str, lead: str, *, optional: bool = False) -> Node:
         first = len(self.values)
@@ -94,6 +97,9 @@ class _Planner:
             for each in shape.properties
         ]
         self._gates, self._references = around
+        fields = [(f"{pointer}/{escape(each.name)}", each.required) for each in shape.properties]
+        fields = [field for field in fields if self._is_open(field[0])]
+        self._fields = fields if len(fields) > 1 else self._fields  # outer ones come later
         return Record(tuple(members), gate)
 
     def _row(self, schema: Schema, pointer: str, lead: str) -> Row | None:
@@ -151,14 +157,16 @@ class _Planner:
 
     # -- who waits for whom ------------------------------------------------------------------------------
 
-    def waits(self, after: After) -> dict[int, set[int]]:
+    def waits(self, after: After, mode: str) -> dict[int, set[int]]:
         """By value: those that it waits for and sees."""
         out: dict[int, set[int]] = {}
         for own, before in self._rows:
             for value in own:
                 out.setdefault(value, set()).update(before)
         asked = [(name if name.startswith("/") else f"/{escape(name)}", tuple(names)) for name, names in after.items()]
-        for place, names in [*self._after, *asked]:
+        said = [*self._after, *asked]
+        implied = WAYS[mode](self._fields, {place for place, _ in said}) if mode in WAYS else ()
+        for place, names in [*said, *implied]:
             around = place.rpartition("/")[0]
             for name in names:
                 other = name if name.startswith("/") else f"{around}/{escape(name)}"
@@ -166,6 +174,9 @@ class _Planner:
                 for value in self._values_at(place, place):
                     out.setdefault(value, set()).update(found)
         return out
+
+    def _is_open(self, pointer: str) -> bool:
+        return any(self.values[value].kind is not Kind.KNOWN for value in self._below[pointer])
 
     def _values_at(self, pointer: str, asked: str) -> range:
         if pointer not in self._below:

@@ -79,7 +79,7 @@ def context(plan: Plan, target: int, said: Texts, order: Callable[[int], int]) -
                 if isinstance(own.node, Row) and own.node.count == target:
                     return f"{{{texts}{own.node.question}:"
                 inner = up_to(own.node)
-                note = f"/* {own.note} */ " if own.note and not said and plan.mode == "parallel" else ""
+                note = f"/* {own.note} */ " if own.note and not said and plan.mode != "sequential" else ""
                 return f"{{{texts}{note}{own.key}:{' ' if inner else ''}{inner}"
             case Row(items, count) if count is not None:
                 place = next(index for index, item in enumerate(items) if target in values_below(item))

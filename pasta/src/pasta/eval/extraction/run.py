@@ -16,6 +16,7 @@ from pasta.eval.extraction.item import Item, modes_of, read_items, write_items
 from pasta.eval.extraction.marks import MARKINGS
 from pasta.eval.extraction.revise import ROUNDS, revise
 from pasta.eval.extraction.waits import RULES
+from pasta.structured.planner import MODES as OWN
 
 if TYPE_CHECKING:
     from pasta.decoding.request import Request
@@ -25,7 +26,7 @@ PROGRAM = "python -m pasta.eval.extraction"
 MAX_TOKENS = 2048  # of an object
 MAX_VALUE_TOKENS = 256  # of one value
 AT_ONCE = 64
-MODES = ("parallel", "sequential", *RULES, *ROUNDS)
+MODES = (*OWN, *RULES, *ROUNDS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,7 +154,7 @@ def request_of(engine: Engine, item: Item, mode: str) -> Request:
         engine,
         item.prompt,
         item.schema,
-        mode="sequential" if mode == "sequential" else "parallel",
+        mode=mode if mode in OWN else "parallel",
         after=RULES[mode](item) if mode in RULES else None,
         cache_salt="extraction",
         max_tokens=MAX_TOKENS,

@@ -1,6 +1,7 @@
 """Which fields of an item wait for which, by rules that know the schema and no right answer.
 
-Each rule is a mode of the evaluation: values are decoded at the same time, but for those that wait.
+Each rule is a mode of the evaluation, beside those of `extract`: values are decoded at the same time, but for those that
+wait.
 """
 
 from __future__ import annotations
@@ -24,20 +25,6 @@ def optional(item: Item) -> Waits:
     return {name: required for name in fields if name not in required} if required else {}
 
 
-def leftover(item: Item) -> Waits:
-    """The same, and also for the optional ones before it."""
-    fields, required = list(_fields(item)), item.schema.get("required", ())
-    loose = [name for name in fields if name not in required]
-    waits = {name: [each for each in fields if each in required] + loose[:n] for n, name in enumerate(loose)}
-    return {name: others for name, others in waits.items() if others}
-
-
-def lead(item: Item) -> Waits:
-    """All wait for the first."""
-    first, *rest = _fields(item)
-    return {name: [first] for name in rest}
-
-
 def doubling(item: Item) -> Waits:
     """In waves of 1, 1, 2, 4, …: each as many as there are before it, which it sees."""
     fields = list(_fields(item))
@@ -55,8 +42,6 @@ def alike(item: Item) -> Waits:
 RULES: dict[str, Callable[[Item], Waits]] = {
     "after": given,
     "optional": optional,
-    "leftover": leftover,
-    "lead": lead,
     "doubling": doubling,
     "alike": alike,
 }
