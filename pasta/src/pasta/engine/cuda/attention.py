@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+MERGED = 16_384  # numbers that a program of the attention merges at once, where it merges its tile's splits itself
 TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
 NOTHING = tl.constexpr(-1e30)  # the score of what is not seen; finite, because infinities have no difference
 
@@ -51,12 +52,17 @@ def _build_mask(
 
 @triton.jit(do_not_specialize=["tile_count"])
 def _attend(
-    query, keys, values, partial, peaks, sums, tiles, block_tables, mask, scale, query_stride, tile_count,
-    MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
+    query, keys, values, partial, peaks, sums, done, out, tiles, block_tables, mask, scale, query_stride, tile_count,
+    MERGE: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
     GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
+    HEADS_MERGED: tl.constexpr,
 ):  # fmt: skip
-    """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots."""
+    """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots.
+
+    With MERGE, not 0, a tile has one row, and the last of its programs to be done merges the stretches into `out`, so
+    many at once; `done` counts them, from 0 and back to 0. Nobody waits: whoever is not the last ends.
+    """
     tile = tl.program_id(0)
     head = tl.program_id(1)
     split = tl.program_id(2)
@@ -77,9 +83,10 @@ def _attend(
     column = tl.arange(0, WIDTH)
     inside = column < SIZE
     q_head = head * GROUP + lane % GROUP
-    out = ((row * HEADS + q_head) * SPLITS + split).to(tl.int64)  # (row, query head, split)
+    own = ((row * HEADS + q_head) * SPLITS + split).to(tl.int64)  # (row, query head, split)
     if begin >= length:  # a short answer leaves splits without work
-        tl.store(peaks + out, tl.full([LANES], NOTHING, tl.float32), mask=real)
+        if MERGE == 0:
+            tl.store(peaks + own, tl.full([LANES], NOTHING, tl.float32), mask=real)
         return
     q = tl.load(
         query + (row * query_stride + q_head * SIZE)[:, None] + column[None, :],
@@ -118,9 +125,52 @@ def _attend(
         total = total * shrink + tl.sum(weight, 1)
         peak = new_peak
 
-    tl.store(peaks + out, peak, mask=real)
-    tl.store(sums + out, total, mask=real)
-    tl.store(partial + out[:, None] * SIZE + column[None, :], sum_, mask=real[:, None] & inside[None, :])
+    tl.store(peaks + own, peak, mask=real)
+    tl.store(sums + own, total, mask=real)
+    tl.store(partial + own[:, None] * SIZE + column[None, :], sum_, mask=real[:, None] & inside[None, :])
+    if MERGE > 0:
+        working = tl.cdiv(length, stretch)
+        tl.debug_barrier()  # all warps have stored; the atomic releases that, and acquires what the others released
+        if tl.atomic_add(done + tile * KV_HEADS + head, 1, sem="acq_rel", scope="gpu") == working - 1:
+            tl.store(done + tile * KV_HEADS + head, 0)  # for the next launch
+            target = first * HEADS + head * GROUP
+            _merge_row(partial, peaks, sums, out, target, working, GROUP, SIZE, WIDTH, SPLITS, HEADS_MERGED, MERGE)
+
+
+@triton.jit
+def _merge_row(
+    partial, peaks, sums, out, first, working,
+    GROUP: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr,
+    PARTS: tl.constexpr,
+):  # fmt: skip
+    """Merges the splits that have worked, of a group of heads from the first on; reads past the nearest cache."""
+    lane = tl.arange(0, LANES)
+    column = tl.arange(0, WIDTH)
+    real = lane < GROUP
+    inside = column < SIZE
+    top = tl.full([LANES], NOTHING, tl.float32)
+    total = tl.zeros([LANES], tl.float32)
+    value = tl.zeros([LANES, WIDTH], tl.float32)
+    for start in range(0, working, PARTS):
+        split = start + tl.arange(0, PARTS)
+        held = real[:, None] & (split < working)[None, :]
+        place = ((first + lane)[:, None] * SPLITS + split[None, :]).to(tl.int64)
+        peak = tl.load(peaks + place, mask=held, other=NOTHING, cache_modifier=".cg")
+        sum_ = tl.load(sums + place, mask=held, other=0.0, cache_modifier=".cg")
+        part = tl.load(
+            partial + place[:, :, None] * SIZE + column[None, None, :],
+            mask=held[:, :, None] & inside[None, None, :],
+            other=0.0,
+            cache_modifier=".cg",
+        )
+        new_top = tl.maximum(top, tl.max(peak, 1))
+        shrink = tl.exp(top - new_top)
+        weight = tl.exp(peak - new_top[:, None])
+        total = total * shrink + tl.sum(sum_ * weight, 1)
+        value = value * shrink[:, None] + tl.sum(part * weight[:, :, None], 1)
+        top = new_top
+    target = out + (first + lane).to(tl.int64)[:, None] * SIZE + column[None, :]
+    tl.store(target, (value / total[:, None]).to(out.dtype.element_ty), mask=real[:, None] & inside[None, :])
 
 
 @triton.jit
@@ -169,6 +219,10 @@ class Attention:
         self.partial = torch.zeros(places * size, dtype=torch.float32, device=device)
         self.peaks = torch.zeros(places, dtype=torch.float32, device=device)
         self.sums = torch.ones(places, dtype=torch.float32, device=device)
+        self.done = torch.zeros(tiles * kv_heads, dtype=torch.int32, device=device)  # programs of a tile and key head
+        self.heads_merged = triton.next_power_of_2(self.group)
+        # One row is merged by the last of its programs, which takes less time than another kernel; several are not.
+        self.merge = min(self.splits, max(1, MERGED // (self.heads_merged * self.width))) if rows == 1 else 0
 
     def build_mask(
         self,
@@ -214,13 +268,16 @@ class Attention:
         A query's rows may lie apart, and so may the heads of keys and values, all of them alike.
         """
         _attend[(self.tiles, self.kv_heads, self.splits)](
-            query, keys, values, self.partial, self.peaks, self.sums, *self._step,
+            query, keys, values, self.partial, self.peaks, self.sums, self.done, out, *self._step,
             self.near_mask if near else self.mask, scale, query.stride(0), self.tiles,
+            MERGE=self.merge, HEADS_MERGED=self.heads_merged,
             MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
             PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
         )  # fmt: skip
+        if self.merge:
+            return
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
             SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2,
