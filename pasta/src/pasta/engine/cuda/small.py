@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 MAX_WIDTH = 2048  # of the input
-MAX_ROWS = 64  # of a step
+MAX_ROWS = 192  # of a step
 MAX_BLOCK_ROWS = 64  # of a program
 
 
