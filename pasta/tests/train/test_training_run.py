@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.data.rows import read_rows
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
+from pasta.engine.native import IMPLEMENTATION
 from pasta.errors import PastaError, StorageError, UsageError
 from pasta.models import load_model
 from pasta.models.tags import add_tags
 from pasta.train import sft
+from pasta.train.answers import WatchfulEngine
 from pasta.train.config import SftConfig
 from pasta.train.model import load_trainable
 from pasta.train.trainer import SegmentTrainer
@@ -229,6 +232,25 @@ def test_ctrl_c_saves_and_resume_goes_on(
     assert sft.train(replace(config, resume=True)).steps == 4
     one, other = (load_model(folder, device="cpu").model for folder in (config.output, usual.output + "-whole"))
     torch.testing.assert_close(logits(one), logits(other), rtol=1e-3, atol=1e-3)
+
+
+def test_ctrl_c_in_the_last_evaluation_costs_only_that(usual: SftConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real signal, while held-out prompts are answered; no step runs after the model is the training's again."""
+    real, calls, attention = WatchfulEngine._choose, iter(range(100)), []
+
+    def interrupted(self: WatchfulEngine, *args: Any) -> Any:
+        if next(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)  # in which the main thread ends what it waits for
+        attention.append(self.model.config._attn_implementation)
+        return real(self, *args)
+
+    monkeypatch.setattr(WatchfulEngine, "_choose", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sft.train(replace(usual, eval_data=usual.data))
+    assert attention == [IMPLEMENTATION] * 2
+    assert load_model(usual.output, device="cpu").vocabulary.tags is not None
+    assert json.loads((Path(usual.output) / "training.json").read_text())["steps"] == 2
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from pasta.core.layout import IGNORE, Layout
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate_all
+from pasta.decoding.runner import runner_of
 from pasta.engine.native import NativeEngine
 from pasta.engine.request import Request, Row
 
@@ -52,7 +53,10 @@ def measure_answers(
     slots = sum(-(-(len(prompt) + 2 * max_tokens) // 16) * 16 for prompt in prompts)
     try:
         engine = WatchfulEngine(model, vocabulary, slots=slots)
-        results = generate_all(engine, prompts, max_tokens=max_tokens)
+        try:
+            results = generate_all(engine, prompts, max_tokens=max_tokens)
+        finally:
+            runner_of(engine).stop()  # no step may run with the attention of a training
     finally:
         model.set_attn_implementation(before)
         model.train(training)

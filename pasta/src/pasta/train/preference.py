@@ -124,6 +124,7 @@ class Learner:
         set_seed(self.config.seed)
         trainer = self.trainer(pairs, held_out, folder, minutes)
         trainer.run(resume=True)
+        trainer.evaluate_at_end()
         log = trainer.state.log_history
         held: dict[str, Any] = next((entry for entry in reversed(log) if "eval_loss" in entry), {})
         if trainer.is_world_process_zero():

@@ -111,23 +111,26 @@ def train(config: SftConfig) -> Summary:
     plan = DataPlan.of(config.data, examples, vocabulary)
     announce(trainer, plan, rows, config)
     loss = trainer.run(resume=config.resume)
-    loaded.model.config.use_cache = True
-    summary = Summary(
-        output=config.output,
-        examples=plan.examples,
-        tagged=plan.tagged,
-        refused=plan.refused,
-        rows=len(rows),
-        fill=plan.tokens / (len(rows) * max(sum(len(layout.ids) for layout in row) for row in rows)),
-        tokens=plan.tokens,
-        steps=trainer.state.global_step,
-        seconds=time.monotonic() - begun,
-        loss=loss,
-        log=trainer.state.log_history,
-    )
-    if trainer.is_world_process_zero():
-        record = {"config": config.to_dict(), **summary.to_dict()}
-        (Path(config.output) / RECORD).write_text(json.dumps(record, indent=2, default=str) + "\n", "utf-8")
+    try:
+        trainer.evaluate_at_end()
+    finally:  # what was trained is told, however the evaluation ends
+        loaded.model.config.use_cache = True
+        summary = Summary(
+            output=config.output,
+            examples=plan.examples,
+            tagged=plan.tagged,
+            refused=plan.refused,
+            rows=len(rows),
+            fill=plan.tokens / (len(rows) * max(sum(len(layout.ids) for layout in row) for row in rows)),
+            tokens=plan.tokens,
+            steps=trainer.state.global_step,
+            seconds=time.monotonic() - begun,
+            loss=loss,
+            log=trainer.state.log_history,
+        )
+        if trainer.is_world_process_zero():
+            record = {"config": config.to_dict(), **summary.to_dict()}
+            (Path(config.output) / RECORD).write_text(json.dumps(record, indent=2, default=str) + "\n", "utf-8")
     return summary
 
 

@@ -112,10 +112,14 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
                 done = f"step {self.state.global_step} of {self.state.max_steps}"
                 self.say(f"interrupted at {done}: {saved} is saved, and loads as a model; --resume goes on from it")
                 raise KeyboardInterrupt
-            if self.eval_dataset is not None and not self._evaluated:
-                self.evaluate()
             self.save_model(folder)
         return float(result.training_loss)
+
+    def evaluate_at_end(self) -> None:
+        """Evaluates the model unless that was done; once it is saved, for this may take long and be interrupted."""
+        if self.eval_dataset is not None and not self._evaluated:
+            with quiet():
+                self.evaluate()
 
     @property
     def _evaluated(self) -> bool:
