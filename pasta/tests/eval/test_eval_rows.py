@@ -64,9 +64,13 @@ def test_what_a_model_lacks_counts_as_wrong_at_worst() -> None:
     found = on_task(own, other)
     assert found is not None and found["prompts"] == 3
     assert found["over_reference"].value == pytest.approx(1 / 4) and found["over_reference"].prompts == 2
-    assert found["over_reference_at_worst"].value == pytest.approx((1 - 3) / 8)
+    assert found["over_reference_at_worst"] is None, "a model that lacks a third was not asked"
     assert found["end_over_reference"].value == 0 and found["end_over_reference"].prompts == 2
     assert found["end"].value == pytest.approx(2 / 3)
+    asked = {f"more {number}": row([1, 1], end=1) for number in range(7)}
+    found = on_task(own | asked, other | asked)
+    assert found is not None and found["over_reference"].value == pytest.approx(1 / 18)
+    assert found["over_reference_at_worst"].value == pytest.approx((1 - 3) / 22)
 
 
 def test_a_ratio_weighs_prompts_by_their_parts() -> None:

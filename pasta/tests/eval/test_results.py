@@ -149,3 +149,46 @@ def test_a_saved_evaluation_says_how_its_models_were_trained(
     assert list(found) == ["pasta"]
     page = "\n".join(results.training(found))
     assert "| `pasta` | 3,215 | 2,400 | 2,813,977 | 233 | 8 | 0.0005 | 1 | 0 | 81 |" in page
+
+
+def test_rivals_stand_beside_each_other_with_their_budgets(results: ModuleType) -> None:
+    def figure(value: float) -> dict:
+        return {"value": value, "low": value - 0.01, "high": value + 0.01, "prompts": 9}
+
+    def told(over: float) -> dict:
+        return {"over_reference": figure(over), "end_over_reference": None, "theoretical_speedup": figure(2.5)}
+
+    specs = {"baseline": "baseline=baseline", "pasta": "pasta=pasta", "split": "split=baseline@separate"}
+    summary = {
+        "against": "baseline", "specs": specs, "trained": {"baseline": {"steps": 237, "seconds": 214.6}},
+        "tasks": {"several4-gsm8k_dev": {"baseline": told(0.0), "pasta": told(0.02), "split": told(-0.03)}},
+    }  # fmt: skip
+    page = "\n".join(results.rivals(summary))
+    assert "| `pasta` | `pasta` | as trained | – | 2.0 [1.0, 3.0] (9) | – |" in page
+    assert "| `split` | `baseline` | separate | 237 in 215 s | -3.0 [-4.0, -2.0] (9) | – |" in page
+    assert "| `baseline` | `baseline` | as trained | 237 in 215 s | – | – |" in page
+    assert not list(results.rivals({**summary, "specs": {"baseline": "", "pasta": ""}})), "two are no field"
+
+
+def test_lengths_that_a_decoder_could_promise_are_told_set_by_set(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    assert not list(results.probed("x"))
+    rows = [["a", 4, 5, 5.5, 6], ["a", 4, 6, 6.5, 8], ["b", 9, 9, 9.0, 9]]
+    columns = ["set", "likeliest", "median", "mean", "written"]
+    saved = {"command": "python it.py", "unit": 10, "columns": columns, "rows": rows}
+    (tmp_path / "promised-lengths-x.json").write_text(json.dumps(saved), "utf-8")
+    page = "\n".join(results.probed("x"))
+    assert "| `a` | 2 | –; 3.00; 100% | 1.00; 1.50; 100% | 1.00; 1.00; 100% | 1.00 |" in page
+    assert "| `b` | 1 | –; 0.00; 0% |" in page and "| all | 3 |" in page and "`python it.py`" in page
+
+
+def test_the_middle_of_a_distribution_over_lengths() -> None:
+    spec = spec_from_file_location("promised_lengths", DOCS.parent / "benchmarks" / "promised_lengths.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    odds = [(3, 0.3), (4, 0.1), (9, 0.4)]  # of twenty tokens, with less than all the mass
+    assert module.median(odds) == 4 and module.mean(odds) == pytest.approx(4.9 / 0.8)
+    assert module.median([(7, 0.01)]) == 7

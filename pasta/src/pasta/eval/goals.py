@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 LEARNED = ("pasta", "bon-pasta", "new")  # the models of which something is asked
 TODAY, UNTAGGED = "today", "untagged"  # the model that a new one replaces, and the new one without tags
 WITHIN = 2  # points
-SPEEDS = {"several4": 2.0, "gather": 1.7}  # by the beginning of a task's name
+SPEEDS = {"several4": (2.0, 3.0), "gather": (1.7,)}  # by the beginning of a task's name: asked for, hoped for
 FACTOR = 0.05  # by which a length factor may be off one
 CORRELATION = 0.7
 SYNCING = 90  # per cent of the answers
@@ -64,8 +64,8 @@ def of_task(task: str, told: Figures) -> Iterator[Goal]:
     if over:
         asked = f"right parts within {WITHIN} points of the reference, the whole interval"
         yield Goal.of(asked, over, 100 * over["low"] >= -WITHIN, scale=100, digits=1)
-    for kind, least in SPEEDS.items():
-        if task.startswith(kind) and clock:
+    for kind, speeds in SPEEDS.items():
+        for least in speeds if task.startswith(kind) and clock else ():
             yield Goal.of(f"realised speedup of {least} or more", clock, clock["value"] >= least)
         if task.startswith(kind) and factor:
             near = abs(factor["value"] - 1) <= FACTOR

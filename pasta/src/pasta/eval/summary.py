@@ -16,6 +16,8 @@ from pasta.eval.rows import Rows, answered, collect
 from pasta.eval.speed import of_concurrency, realised, theoretical
 from pasta.eval.winrate import win_rates
 
+LACKING = 0.1  # the share of the reference's prompts that a model may lack for the clock's sake
+
 
 def summarise(
     folder: RunFolder, against: str = "baseline", questions: str | None = None, beside: str = "sft"
@@ -175,7 +177,8 @@ def on_task(own: Mapping[str, Row], other: Mapping[str, Row]) -> dict[str, Any] 
 
     A prompt counts as much as it has parts, and prompts are drawn whole: `score` is over parts. Differences are over
     the prompts that both have answered; `over_reference_at_worst` adds those that the reference alone has, as if
-    nothing of them were right here: an evaluation that ends by the clock lacks the longest answers first.
+    nothing of them were right here: an evaluation that ends by the clock lacks the longest answers first. It is None
+    for a model that lacks more than a tenth of them: it was asked fewer.
     """
     marked = {id: row for id, row in own.items() if "marks" in row or "score" in row}
     if not marked:
@@ -186,6 +189,7 @@ def on_task(own: Mapping[str, Row], other: Mapping[str, Row]) -> dict[str, Any] 
     ends = {id: float(end) for id, row in marked.items() if (end := end_of(row)) is not None}
     paired_ends = [ends[id] - float(other_end) for id in ends if (other_end := end_of(answers.get(id, {}))) is not None]
     over = [(sum(right_of(own[id])) - sum(right_of(other[id])), len(right_of(own[id]))) for id in both]
+    worst = over + [(-sum(right_of(row)), len(right_of(row))) for row in lacking]
     return {
         "prompts": len(marked),
         "parts": sum(len(right_of(row)) for row in marked.values()),
@@ -193,7 +197,7 @@ def on_task(own: Mapping[str, Row], other: Mapping[str, Row]) -> dict[str, Any] 
         "all_right": mean_of([float(all(part == 1 for part in right_of(row))) for row in marked.values()]),
         "end": mean_of(list(ends.values())),
         "over_reference": ratio_of(over),
-        "over_reference_at_worst": ratio_of(over + [(-sum(right_of(row)), len(right_of(row))) for row in lacking]),
+        "over_reference_at_worst": ratio_of(worst) if len(lacking) <= LACKING * len(worst) else None,
         "end_over_reference": mean_of(paired_ends),
         "forking": mean_of([float(row["threads"] > 1) for row in marked.values()]),
         "syncing": mean_of([float(row["syncs"] > 0) for row in marked.values()]),

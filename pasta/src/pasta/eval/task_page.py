@@ -97,6 +97,38 @@ def headline(summary: dict[str, Any], model: str) -> str:
 
 
 HEADLINE = "one prompt asks for"  # how the short table begins
+RIVALS = (  # of which tasks the models stand beside each other, by what
+    ("several4-gsm8k_dev", "over_reference", "four sums"),
+    ("several4-mbpp_dev", "over_reference", "four functions"),
+    ("gather-gsm8k_dev", "end_over_reference", "the total or largest of all"),
+    ("gather-mbpp_dev", "end_over_reference", "a `main` of all"),
+    ("chain-gsm8k_dev", "over_reference", "a sum that needs another"),
+    ("chain4-gsm8k_dev", "over_reference", "four, the last needs the third"),
+)
+
+
+def rivals(summary: dict[str, Any]) -> Iterator[str]:
+    """All models beside each other: what they are, what their training had, and how right they are."""
+    found = summary.get("tasks", {})
+    models = [name for name in summary.get("specs", {}) if any(name in found.get(task, {}) for task, _, _ in RIVALS)]
+    if len(models) < 3:
+        return
+    rows = []
+    for name in models:
+        spec = summary["specs"][name].partition("=")[2]
+        weights, _, method = spec.partition("@")
+        trained = summary.get("trained", {}).get(weights)
+        cells = []
+        for task, key, _ in RIVALS:
+            figure = found.get(task, {}).get(name, {}).get(key)
+            cells.append(f"{points(figure)} ({figure['prompts']})" if figure and name != summary["against"] else "–")
+        steps = f"{trained['steps']} in {trained['seconds']:.0f} s" if trained else "–"
+        speed = found.get(RIVALS[0][0], {}).get(name, {}).get("theoretical_speedup")
+        rows.append([f"`{name}`", f"`{weights}`", method or "as trained", steps, *cells, interval(speed)])
+    yield "### Rivals\n"
+    yield f"Points over `{summary['against']}`, of right parts or of what needs all (prompts).\n"
+    asked = [words for _, _, words in RIVALS]
+    yield table(["model", "weights", "decoded", "their steps", *asked, "theoretical, four sums"], rows)
 
 
 def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
