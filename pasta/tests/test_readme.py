@@ -81,17 +81,20 @@ def test_figures_are_those_of_their_reports() -> None:
     """The README's tables, cell by cell, against the JSON that they name."""
     readme = (ROOT / "README.md").read_text("utf-8")
     results = ROOT / "pasta" / "benchmarks" / "results"
-    gpu = json.loads((results / "gpu-h200.json").read_text())["shapes"]
+    gpu = json.loads((results / "table-h200.json").read_text())["rows"]
+    inside = json.loads((results / "inside-vllm-h200-4.json").read_text())
     models = json.loads((results / "eval-alpaca.json").read_text())["models"]
     cells = []
-    for shape in gpu.values():
-        step = {(row["context"], row["threads"]): row for row in shape["steps"]}
+    for shape, name in (("8B", "shape llama-3-8b"), ("135M", "the default model")):
+        step, sampled = gpu[f"{shape} answer"], gpu[f"{shape} sampled answer"]["of greedy"]
+        stock = inside[name]["vLLM by itself"]["step_ms"]
         cells += [
-            f"{1e3 * step[1000, 1]['step_s']:.2f} ({1e3 * shape['transformers_s']:.1f})",
-            f"{step[1000, 16]['ratio']:.2f} / {step[1000, 32]['ratio']:.2f}",
-            f"| {shape['replays']['share']:.2f} |",
-            f"| {shape['many_answers'][-1]['ratio']:.1f} |",
+            *(" / ".join(f"{each[threads]:.2f}" for threads in ("1", "4", "16", "32")) for each in (step, stock)),
+            f"{sampled['1']:.2f} / {sampled['32']:.2f}",
+            f"| {gpu[f'{shape} replays']['share']:.2f} |",
+            f"| {gpu[f'{shape} 32 answers']['tokens_per_s']:,} |",
         ]
+    cells += [f"| {gpu['8B fp8']['1']:.2f} |"]
     cpu = json.loads((results / "cpu-xeon.json").read_text())
     cells += [f"| {cpu['baseline']['speedup']:.2f} |"]
     for weights in ("float32", "int8"):
