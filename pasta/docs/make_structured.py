@@ -28,7 +28,8 @@ WORDS = tomllib.loads((DOCS / "structured-results.toml").read_text("utf-8"))
 SETS: dict[str, str] = WORDS["sets"]
 
 EARLIER = "16 November 2026 (commit adc7849)"  # that made vLLM's figures, and those of quality whose rows name no code
-CODE = "16 November 2026 (commit 681e8bc)"  # that made the figures of speed
+CODE = "16 November 2026 (commit 92368e5, with engine/cuda of e673075)"  # that made the figures of speed
+NEWER = "commit 92368e5"  # that made those beside another process
 ASKED = 3.0  # times over sequential, one object at a time
 
 MODES = ("parallel", "sequential")
@@ -273,7 +274,7 @@ def guide() -> str:
         own = [models[first][name]["modes"] for name in line["sets"]]
         lost = sorted(modes["parallel"]["over_sequential"]["value"] for modes in own)
         cell = f"{lost[0]:+.1f}" + (f" to {lost[-1]:+.1f}" if len(lost) > 1 else "")
-        mended = {**tried.get(line["sets"][0], {"modes": {}})["modes"], **own[0], **_waiting(first, line)}
+        mended = {**tried.get(line["sets"][0], {"modes": {}})["modes"], **own[0], **_ways(first, line["sets"][0])}
         for mode in line.get("mended", ()):
             if mode in mended:
                 cell += f"; {WORDS['mended'][mode]} {mended[mode]['over_sequential']['value']:+.1f}"
@@ -286,12 +287,14 @@ def guide() -> str:
     return made
 
 
-def _waiting(model: str, line: dict[str, Any]) -> dict[str, Any]:
-    """Modes of a line's set in which optional fields wait, if there are rows of them."""
-    name, kept = line["sets"][0], (*MODES, "optional")
-    own = [row for row in quality_rows() if row["model"] == model and row["set"] == name and row["mode"] in kept]
-    modes: dict[str, Any] = summarise(own)["models"][model][name]["modes"]
-    return {"optional": modes["optional"]} if "optional" in modes else {}
+def _ways(model: str, name: str) -> dict[str, Any]:
+    """The ways of a set between parallel and sequential, each over the prompts it has."""
+    own = [row for row in quality_rows() if (row["model"], row["set"]) == (model, name)]
+    out = {}
+    for mode in dict.fromkeys(row["mode"] for row in own if row["mode"] not in MAIN):
+        kept = [row for row in own if row["mode"] in (*MODES, mode)]
+        out[mode] = summarise(kept)["models"][model][name]["modes"][mode]
+    return out
 
 
 def percent(figures: dict[str, Any]) -> str:
@@ -333,7 +336,7 @@ def speed() -> Iterator[str]:
             yield WORDS["vllm_notes"].format(**_of_vllm(ours, theirs))
         if phases and earlier:
             yield WORDS["speed_notes"].format(**_of_phases(ours, phases), **_of_earlier(ours, earlier))
-            yield from _of_first_step(phases)
+            yield from _of_newer(phases)
             yield from _of_many(phases)
 
 
@@ -400,38 +403,60 @@ def _of_earlier(ours: dict[str, Any], earlier: dict[str, Any]) -> dict[str, str]
     }
 
 
-def _of_first_step(phases: dict[str, Any]) -> Iterator[str]:
-    """What each part of the gain of steps with prompts is."""
-    found = phases.get("parts_of_the_first_step")
-    if found:
-        ways = dict.fromkeys(name.split(", ")[2] for name in found)
-        lines = [
-            [way, " / ".join(f"{statistics.fmean(found[f'arc, {mode}, {way}']):.1f}" for mode in MODES)] for way in ways
-        ]
-        yield WORDS["speed_parts"].format(parts=table(["steps", "`arc`"], lines).rstrip("\n"))
-
-
 def _of_many(phases: dict[str, Any]) -> Iterator[str]:
-    """Where the time of many objects goes, and what steps of many rows give them."""
-    own, rounds = phases.get("phases_at_once"), phases.get("at_once_in_steps")
-    if own and rounds:
+    """Where the time of many objects goes."""
+    if own := phases.get("phases_at_once"):
         lines = []
         for name, each in own.items():
             first, *others = each["last"]["steps"]
             spent = (each["make_ms"], each["state_ms"], first, sum(others), each["last"]["result"])
             lines.append([name.removesuffix(" at once"), *(f"{part:.0f}" for part in spent)])
         told = table(["objects", "making requests", "their threads", "first step", "others", "results"], lines)
-        pairs = []
-        for name in dict.fromkeys(each.split(", ")[0] for each in rounds):
-            keys = {where: [f"{name}, {mode}, {where}" for mode in MODES] for where in ("in", "before")}
-            cells = [
-                " / ".join(f"{statistics.fmean(rounds[k]):.0f}" for k in each if k in rounds) for each in keys.values()
+        prompts = [each["last"]["prompt's pass, host"][0] for each in own.values()]
+        yield WORDS["speed_at_once"].format(phases=told.rstrip("\n"), prompts=statistics.fmean(prompts))
+
+
+def _of_newer(phases: dict[str, Any]) -> Iterator[str]:
+    """The step that came after the one of the figures: by a run beside another process, and what was predicted."""
+    newer, its_phases = load("structured-newer-qwen15.json"), load("structured-newer-phases-qwen15.json")
+    predicted = load("structured-predictions-speed.json")
+    if newer is None or its_phases is None or predicted is None:
+        return
+    lines = []
+    for name, own in newer["sets"].items():
+        one, many = own["one_at_a_time"], own["many_at_once"]
+        kinds = ("one_at_a_time_ms", "over_sequential", "many_at_once_objects_a_second")
+        said = [predicted[kind][name] for kind in kinds]
+        lines.append(
+            [
+                f"`{name}`",
+                " / ".join(f"{one[mode]['ms_an_object']:.1f}" for mode in MODES),
+                " / ".join(f"{each:g}" for each in said[0]),
+                f"{one['speedup']['value']:.2f}",
+                f"{said[1]:g}",
+                " / ".join(f"{many[mode]['objects_a_second']:.0f}" for mode in MODES),
+                " / ".join(f"{each:g}" for each in said[2]),
             ]
-            pairs.append([f"`{name}`", *cells])
-        compared = table(["set", "with", "with neither"], pairs)
-        yield WORDS["speed_at_once"].format(
-            phases=told.rstrip("\n"), rounds=compared.rstrip("\n"), rows=phases["prompts_in_steps"]["rows"]
         )
+    columns = ["set", "one, ms: parallel / sequential", "predicted", "over sequential", "predicted"]
+    told = table([*columns, "32, objects/s: parallel / sequential", "predicted"], lines)
+    parts, waits = [], []
+    for which, found in (("of the figures above", phases), ("newer", its_phases)):
+        for mode in MODES:
+            own = found["phases"][f"arc, {mode}"]
+            last = own["last"]
+            first, *others = last["steps"]
+            spent = (own["make_ms"], own["state_ms"], first, sum(others), last["result"])
+            parts.append([f"{which}, {mode}", *(f"{each:.1f}" for each in spent), f"{sum(spent):.1f}"])
+            if mode == "parallel":
+                busy = sum(last[each][0] for each in ("graph fill", "launches", "masks"))
+                waits.append(last["engine.step"][0] - busy)
+    columns = ["`arc`", "making the request", "its threads", "first step", "others", "result", "in all"]
+    yield WORDS["speed_newer"].format(
+        code=NEWER, newer=told.rstrip("\n"), parts=table(columns, parts).rstrip("\n"),
+        missing=(predicted["over_sequential"]["arc"], newer["sets"]["arc"]["one_at_a_time"]["speedup"]["value"]),
+        waits=between(waits, 1), first=predicted["arc_first_step_ms"], make=predicted["arc_making_the_request_ms"],
+    )  # fmt: skip
 
 
 def on_cpu(machine: dict[str, Any]) -> str:

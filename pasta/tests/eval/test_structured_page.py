@@ -83,3 +83,18 @@ def test_the_speeds_of_the_guide_are_those_of_the_reports(script: ModuleType) ->
     assert f"with 32 at once PASTA makes {between(many_over_vllm, 1)} times as many" in guide
     assert f"{between(alone, 0)} ms, {between(gains, 1)} times less" in readme
     assert f"{between(over_vllm, 0)} times less than vLLM's structured output" in readme
+
+
+def test_the_steps_of_the_guide_are_those_of_the_rows(script: ModuleType) -> None:
+    guide = " ".join((DOCS / "structured.md").read_text("utf-8").split())
+    first = next(iter(script.quality_models()))
+
+    def steps(name: str, mode: str) -> str:
+        rows = [r for r in script.quality_rows() if (r["model"], r["set"], r["mode"]) == (first, name, mode)]
+        return f"{sum(row['steps'] for row in rows) / len(rows):.1f}"
+
+    lead, parallel, sequential = (steps("drop", mode) for mode in ("lead", "parallel", "sequential"))
+    assert f"`lead` took {lead} steps" in guide
+    assert f"`parallel` took {parallel} and `sequential` {sequential}" in guide
+    leftover, parallel, sequential = (steps("tools-live", mode) for mode in ("leftover", "parallel", "sequential"))
+    assert f"`leftover` took {leftover} for the arguments from users ({parallel} and {sequential})" in guide

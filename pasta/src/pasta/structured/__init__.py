@@ -11,8 +11,8 @@ The schema names the parts that do not depend on each other, so no model has to 
 `compile_schema(schema, mode=, after=)` gives the `Plan` alone, which stands for the schema wherever one is taken.
 Fields are independent unless the schema (`"x-after": ["total"]`) or `after={"tax": ["total"]}` says otherwise; names
 are of the same object, or JSON pointers. `mode="sequential"` lets every value see those before it; `lead` and
-`leftover` are between the two (`ways.py`). An array whose length is not known is one value; with `arrays="parallel"` its
-count comes first, and then all elements at once.
+`leftover` are between the two (`ways.py`). An array whose length is not known is one value; with `arrays="parallel"`
+its count comes first, and then all elements at once.
 
 A request steps, streams and is cancelled like any other. Of each step, `StepOutput.text` is the JSON that became
 certain, in reading order; the events are `Forked(0, thread, pointer, 0)` for each value, `TextWritten(thread, text)`

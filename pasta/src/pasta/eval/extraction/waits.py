@@ -1,7 +1,7 @@
 """Which fields of an item wait for which, by rules that know the schema and no right answer.
 
-Each rule is a mode of the evaluation, beside those of `extract`: values are decoded at the same time, but for those that
-wait.
+Each rule is a mode of the evaluation, beside those of `extract`: values are decoded at the same time, but for those
+that wait.
 """
 
 from __future__ import annotations
