@@ -121,8 +121,32 @@ def test_requests_share_steps_with_others(engine: PilotedEngine) -> None:
             },
             "/a -> /b -> /a",
         ),
+        ({"type": "object", "minProperties": 2}, "minProperties asks for 2 keys"),
+        (
+            {"type": "object", "patternProperties": {"^a": True}, "required": ["b"], "minProperties": 3},
+            "asks for 2 keys",
+        ),
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(engine: PilotedEngine, schema: Any, says: str) -> None:
     with pytest.raises(SchemaError, match=says):
         make_structured_request(engine, "Who?", schema)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_map_has_the_one_key_that_it_must_have(engine: PilotedEngine, seed: int) -> None:
+    """Beside those that are required: of two, both might be the same."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}},
+        "required": ["a"],
+        "additionalProperties": {"type": "boolean"},
+        "minProperties": 2,
+        "maxProperties": 3,
+    }
+    request = make_structured_request(
+        engine, "Who?", schema, temperature=1.0, seed=seed, max_tokens=60, at_limit="close"
+    )
+    [result] = run(engine, [request])
+    assert isinstance(result, StructuredResult)
+    jsonschema.validate(result.value, schema)

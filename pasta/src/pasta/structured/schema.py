@@ -217,6 +217,7 @@ def _check_keywords(part: Mapping[str, Any], pointer: str) -> None:
         least = part.get(keyword)
         if isinstance(least, int | float) and least > MAX_LEAST:
             raise SchemaError(f"{keyword} is {least}, {MAX_LEAST} at most", pointer, keyword)
+    _check_free_keys(part, pointer)
     pattern = part.get("pattern")
     if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
         raise SchemaError(f"pattern has {len(pattern)} characters, {MAX_PATTERN} at most", pointer, "pattern")
@@ -225,3 +226,17 @@ def _check_keywords(part: Mapping[str, Any], pointer: str) -> None:
         digits = json.dumps(step).replace(".", "").replace("-", "").partition("e")[0].strip("0")
         if int(digits or "0") > MAX_MULTIPLE:
             raise SchemaError(f"multipleOf is {step}, with more digits than can be enforced", pointer, "multipleOf")
+
+
+def _check_free_keys(part: Mapping[str, Any], pointer: str) -> None:
+    """A grammar knows no key that the schema does not name: the same one twice would count as two."""
+    least, required = part.get("minProperties"), part.get("required")
+    if isinstance(least, int | float) and (
+        "patternProperties" in part or part.get("additionalProperties") is not False
+    ):
+        free = least - len(set(map(str, required)) if isinstance(required, list) else ())
+        if free > 1:
+            raise SchemaError(
+                f"minProperties asks for {free} keys that required does not name, and those may come twice",
+                pointer, "minProperties", "name them, or leave it out and check it afterwards",
+            )  # fmt: skip
