@@ -143,22 +143,22 @@ def told_ways(rows: Rows, predicted: dict[str, Any]) -> Iterator[str]:
 
 
 def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
-    """The sets that lose more than `SLACK`, and what of it is left where fields are named, described or wait."""
+    """The sets that lose more than `SLACK`, and what of it is left where fields are named, described, or see others."""
     for model, sets in models.items():
         for name, own in sets.items():
             lost = own["modes"]["parallel"]["over_sequential"]
             if name == ALL or lost["value"] >= -100 * SLACK or name.endswith("-named"):
                 continue
+            ways = _ways(model, name)
             mended = [("with `after`", own["modes"].get("after"))]
+            mended += [(WORDS["mended"][way], ways.get(way)) for way in ("lead", "leftover", "twice")]
             if model == next(iter(models)) and name in tried:
                 mended += [("described", tried[name]["modes"]["described"])]
             if (named := sets.get(f"{name}-named")) is not None:
                 mended += [("named by its question", named["modes"]["parallel"])]
                 mended += [("named, with `after`", named["modes"].get("after"))]
+                mended += [("named, looked at twice", _ways(model, f"{name}-named").get("twice"))]
             told = [f"{how} {points(each['over_sequential'])}" for how, each in mended if each is not None]
-            tried_modes = {row["mode"] for row in quality_rows() if (row["model"], row["set"]) == (model, name)}
-            ways = sorted(tried_modes - {*MAIN})
-            told += [f"more in the table of ways: {', '.join(f'`{way}`' for way in ways)}"] if ways else []
             yield f"- {model}, `{name}`: {points(lost)}; {'; '.join(told) or 'nothing was tried'}."
 
 
