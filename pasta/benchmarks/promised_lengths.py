@@ -43,7 +43,7 @@ def main(source: str, target: str, model: str, base: str = "", prompts: str = "2
     rows: list[list[Any]] = []
     for key, state in as_completed(engine, requests, 96, until=until):
         main_thread = state.result().threads[0]
-        choices = zip(main_thread.token_ids, main_thread.logprobs, strict=True)
+        choices = zip(main_thread.token_ids, main_thread.logprobs, strict=False)  # one more, of the end
         promised = [(token, told.top) for token, told in choices if told is not None and token in length_of]
         written = [-(-thread["tokens"] // UNIT) for thread in asked[key]["threads"][1:]]
         for (token, top), length in zip(promised, written, strict=False):
