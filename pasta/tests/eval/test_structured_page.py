@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -19,12 +20,15 @@ SOME = {"said", "code", "checked_steps"}  # digests of values, where no limit cu
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = spec_from_file_location("make_structured", DOCS / "make_structured.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        yield import_module("make_structured")
+
+
+def quality() -> ModuleType:
+    """The script's part of that name."""
+    return import_module("structured_quality")
 
 
 def test_the_page_is_what_its_script_makes(script: ModuleType) -> None:
@@ -39,7 +43,7 @@ def test_the_table_of_the_guide_is_made_too(script: ModuleType) -> None:
 
 def test_every_set_is_told_of(script: ModuleType) -> None:
     rows = list(read_rows(str(script.RESULTS / "structured-quality.rows.jsonl.xz")))
-    assert {row["set"] for row in rows} <= set(script.SETS)
+    assert {row["set"] for row in rows} <= set(quality().SETS)
     assert sum(len(row["marks"]) for row in rows if row["mode"] == "parallel") >= 1000
     assert all(KEPT <= set(row) <= KEPT | SOME for row in rows), "marks, tokens and steps, and no words"
     said = [row["said"].split() for row in rows if "said" in row]
@@ -77,7 +81,7 @@ def test_the_speeds_of_the_guide_are_those_of_the_reports(script: ModuleType) ->
         gains.append(one["speedup"]["value"])
         over_vllm.append(vllm[name]["ms_an_object"] / times[0])
         many_over_vllm.append(many["parallel"]["objects_a_second"] / vllm[name]["many_objects_a_second"])
-    between = script.between
+    between = import_module("structured_speed").between
     theirs = between([own["ms_an_object"] for own in vllm.values()], 0)
     assert f"took {theirs} ms alone for the same objects, {between(over_vllm, 0)} times" in guide
     assert f"with 32 at once PASTA makes {between(many_over_vllm, 1)} times as many" in guide
@@ -87,10 +91,10 @@ def test_the_speeds_of_the_guide_are_those_of_the_reports(script: ModuleType) ->
 
 def test_the_steps_of_the_guide_are_those_of_the_rows(script: ModuleType) -> None:
     guide = " ".join((DOCS / "structured.md").read_text("utf-8").split())
-    first = next(iter(script.quality_models()))
+    first = next(iter(quality().quality_models()))
 
     def steps(name: str, mode: str) -> str:
-        rows = [r for r in script.quality_rows() if (r["model"], r["set"], r["mode"]) == (first, name, mode)]
+        rows = [r for r in quality().quality_rows() if (r["model"], r["set"], r["mode"]) == (first, name, mode)]
         return f"{sum(row['steps'] for row in rows) / len(rows):.1f}"
 
     lead, parallel, sequential = (steps("drop", mode) for mode in ("lead", "parallel", "sequential"))
