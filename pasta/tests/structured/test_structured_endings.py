@@ -80,7 +80,7 @@ def is_valid(value: Any, schema: Any) -> bool:
         ('".lettersletters', {"type": "string", "pattern": r"^[a-z.]+\.[a-z.]{2,6}$"}, '.aa"', None),
         ('{"bo', PERSON, 'rn": "1111-11-11", "kind": "red"}', None),
         ('{"v": 1, "next": {"v"', LINKED, ': 1, "next": null}}', None),
-        ('{"x-a": tr', {"type": "object", "patternProperties": {"^x-": {"type": "boolean"}}}, "ue}", None),
+        ('{"x-a": t', {"type": "object", "patternProperties": {"^x-": {"type": "boolean"}}}, "rue}", None),
     ],
 )
 def test_what_ends_a_value(said: str, schema: Any, shortest: str, plain: str | None) -> None:
@@ -265,5 +265,5 @@ def test_a_number_has_no_more_digits_than_a_program_can_hold() -> None:
 
 
 def test_at_limit_is_one_of_two() -> None:
-    with pytest.raises(UsageError, match=r"unknown at_limit 'clsoe' .use one of cut, close"):
-        extract(tiny_engine("llama", tags=False), "?", MAIL, at_limit="clsoe")
+    with pytest.raises(UsageError, match=r"unknown at_limit 'shut' .use one of cut, close"):
+        extract(tiny_engine("llama", tags=False), "?", MAIL, at_limit="shut")
