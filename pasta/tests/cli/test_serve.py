@@ -14,7 +14,7 @@ import pytest
 from cli_support import PASTA, refused
 
 from chat_server import quiet_port
-from pasta.cli.serve import warm_up
+from pasta.cli.serve import regulation, warm_up
 from support import tiny_engine
 
 
@@ -128,3 +128,18 @@ def test_an_engine_is_prepared_before_it_is_served():
     warm_up(engine)
     assert len(steps) == 1 and steps[0] > 0
     assert engine.pool.free_slots == engine.pool.slots
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "plain", "gpu", "expected"),
+    [
+        (None, None, True, (None, False)),  # every answer has all its threads
+        (None, None, False, (2.0, True)),
+        (3.0, None, True, (3.0, False)),
+        (3.0, None, False, (3.0, True)),
+        (None, True, True, (2.0, True)),
+        (None, False, False, (2.0, False)),
+    ],
+)
+def test_threads_give_way_on_a_cpu_and_where_it_is_asked_for(slowdown, plain, gpu, expected):
+    assert regulation(slowdown, plain, gpu) == expected

@@ -104,8 +104,7 @@ def command(
         note_untagged(engine)
         warm_up(engine)
         collect_rarely()
-        plain_when_full = not on_gpu(engine) if plain_when_full is None else plain_when_full
-        bounded = plain_when_full or not on_gpu(engine)
+        slowdown, plain_when_full = regulation(slowdown, plain_when_full, on_gpu(engine))
         settings = Settings(
             host=host,
             keys=known,
@@ -113,7 +112,7 @@ def command(
             max_connections=max_connections,
             max_running=max_running or at_once(engine),
             max_queue=queue,
-            slowdown=SLOWDOWN if slowdown is None and bounded else slowdown,
+            slowdown=slowdown,
             plain_when_full=plain_when_full,
             grace_s=drain,
             max_tokens=max_tokens,
@@ -145,6 +144,15 @@ def warm_up(engine: Engine) -> None:
 
 def at_once(engine: Engine) -> int:
     return MAX_RUNNING_GPU if on_gpu(engine) else MAX_RUNNING
+
+
+def regulation(slowdown: float | None, plain_when_full: bool | None, gpu: bool) -> tuple[float | None, bool]:
+    """Whether threads give way to other users, and how much, where an operator has not said it all.
+
+    Plain answers when the server is full need a bound: by it the server learns what steps cost.
+    """
+    plain = not gpu if plain_when_full is None else plain_when_full
+    return SLOWDOWN if slowdown is None and (plain or not gpu) else slowdown, plain
 
 
 def on_gpu(engine: Engine) -> bool:
