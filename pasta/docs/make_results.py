@@ -22,11 +22,10 @@ from pasta.data.lines import write_json
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.goals import COLUMNS, LEARNED, goal_rows
-from pasta.eval.lengths import of_promises
 from pasta.eval.report import interval, make_report, percent, points, whole
 from pasta.eval.rows import collect, read, write
 from pasta.eval.summary import of_rows
-from pasta.eval.task_page import HEADLINE, headline, promises, rivals, share, table, tasks
+from pasta.eval.task_page import HEADLINE, headline, promisable, promises, rivals, share, table, tasks
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -252,32 +251,9 @@ def names(models: list[str]) -> str:
 
 
 def probed(name: str) -> Iterator[str]:
-    """Lengths that a decoder could promise, from the distribution over the length tokens."""
     path = RESULTS / f"promised-lengths-{name}.json"
-    if not path.exists():
-        return
-    saved = json.loads(path.read_text("utf-8"))
-    sets = sorted({row[0] for row in saved["rows"]})
-    lines = []
-    for kind in [*sets, None]:
-        rows = [dict(zip(saved["columns"], row, strict=True)) for row in saved["rows"] if kind in (None, row[0])]
-        found = {
-            way: of_promises((row[way], row["written"]) for row in rows) for way in ("likeliest", "median", "mean")
-        }
-        cells = [
-            f"{'–' if told['correlation'] is None else format(told['correlation'], '.2f')}; {told['mean_error']:.2f}; "
-            f"{100 * sum(row['written'] > row[way] for row in rows) / len(rows):.0f}%"
-            for way, told in found.items()
-            if told
-        ]
-        constant = next(told["mean_error_constant"] for told in found.values() if told)
-        lines.append([f"`{kind}`" if kind else "all", str(len(rows)), *cells, f"{constant:.2f}"])
-    yield "### Promised lengths: what the length tokens' distribution knows\n"
-    yield (
-        f"`benchmarks/results/{path.name}` (`{saved['command']}`): of each way to promise, correlation with what "
-        f"was written, mean error in units of {saved['unit']} tokens, and share of blocks longer than promised.\n"
-    )
-    yield table(["set", "blocks", "likeliest", "median", "mean", "mean error of the best constant"], lines)
+    if path.exists():
+        yield from promisable(json.loads(path.read_text("utf-8")), path.name)
 
 
 def stage_two(summary: dict[str, Any]) -> Iterator[str]:

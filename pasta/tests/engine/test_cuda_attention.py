@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 import torch
@@ -50,35 +51,15 @@ def test_attention(
     slot_segments[own] = 7
     sees[:, 0] |= 1 << 7
 
-    probe = Attention(
-        rows,
-        1,
-        heads,
-        kv_heads,
-        size,
-        block_size=block_size,
-        max_blocks=most,
-        words=words,
-        device=device,
-        processors=132,
-    )
+    sizes: dict[str, Any] = {"block_size": block_size, "max_blocks": most, "words": words}
+    sizes |= {"device": device, "processors": 132}
+    probe = Attention(rows, 1, heads, kv_heads, size, **sizes)
     tiles = [
         (answer * threads + first, min(probe.tile_rows, threads - first), answer, lengths[answer])
         for answer in range(answers)
         for first in range(0, threads, probe.tile_rows)
     ] + [(0, 0, 0, 0)]  # an empty one, as a rounded-up step has
-    attention = Attention(
-        rows,
-        len(tiles),
-        heads,
-        kv_heads,
-        size,
-        block_size=block_size,
-        max_blocks=most,
-        words=words,
-        device=device,
-        processors=132,
-    )
+    attention = Attention(rows, len(tiles), heads, kv_heads, size, **sizes)
     out = torch.full_like(query, torch.nan)
     attention.build_mask(
         tiles=torch.tensor(tiles, device=device).int().T.contiguous(),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pasta.engine.base import Engine
 
 MAX_RUNNING, MAX_RUNNING_GPU = 16, 128
-SLOWDOWN = 2.0
+SLOWDOWN = 2.0  # times as long that threads may make a step, where they give way
 WARM_UP_TOKENS = 16  # of a prompt
 #: Ways to choose a token that have kernels of their own.
 WAYS: tuple[Options, ...] = ({"max_tokens": 2}, {"max_tokens": 2, "temperature": 1.0, "top_p": 0.9, "top_k": 20})

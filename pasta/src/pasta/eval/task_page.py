@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pasta.eval.lengths import of_promises
 from pasta.eval.report import interval, percent, points
 
 
@@ -151,6 +152,31 @@ def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
             "model", "blocks", "correlation", "within one", "… the best constant", "mean error", "… the best constant",
         ]  # fmt: skip
         yield table(columns, rows)
+
+
+def promisable(saved: dict[str, Any], file: str) -> Iterator[str]:
+    """Lengths that a decoder could promise, from the distribution over the length tokens, as this file saves them."""
+    sets = sorted({row[0] for row in saved["rows"]})
+    lines = []
+    for kind in [*sets, None]:
+        rows = [dict(zip(saved["columns"], row, strict=True)) for row in saved["rows"] if kind in (None, row[0])]
+        found = {
+            way: of_promises((row[way], row["written"]) for row in rows) for way in ("likeliest", "median", "mean")
+        }
+        cells = [
+            f"{'–' if told['correlation'] is None else format(told['correlation'], '.2f')}; {told['mean_error']:.2f}; "
+            f"{100 * sum(row['written'] > row[way] for row in rows) / len(rows):.0f}%"
+            for way, told in found.items()
+            if told
+        ]
+        constant = next(told["mean_error_constant"] for told in found.values() if told)
+        lines.append([f"`{kind}`" if kind else "all", str(len(rows)), *cells, f"{constant:.2f}"])
+    yield "### Promised lengths: what the length tokens' distribution knows\n"
+    yield (
+        f"`benchmarks/results/{file}` (`{saved['command']}`): of each way to promise, correlation with what "
+        f"was written, mean error in units of {saved['unit']} tokens, and share of blocks longer than promised.\n"
+    )
+    yield table(["set", "blocks", "likeliest", "median", "mean", "mean error of the best constant"], lines)
 
 
 def table(columns: list[str], rows: Iterator[list[str]] | list[list[str]]) -> str:

@@ -6,8 +6,8 @@ QUOTE, BACKSLASH = b'"\\'
 OPENING, CLOSING = b"{[", b"}]"
 _NUMBER = b"-+.eE0123456789"
 NUMBER = frozenset(_NUMBER)
-MAX_NUMBER = 24  # bytes: what the longest float64 takes, -1.2345678901234567e-308, and any integer of 64 bits
-MAX_EXPONENT = 2  # digits
+MAX_NUMBER = 24  # bytes: what a float64 takes with all its digits, and any integer of 64 bits
+MAX_EXPONENT = 2  # digits: most exponents of three are beyond float64
 WORDS = (b"true", b"false", b"null")
 SPACES = b" \t\r\n"
 
