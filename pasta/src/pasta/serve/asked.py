@@ -17,7 +17,7 @@ from pasta.serve.errors import ApiError
 from pasta.serve.history import Messages, settle
 from pasta.serve.protocol import ChatBody, ResponsesBody
 from pasta.structured.errors import SchemaError
-from pasta.structured.instructions import show_schema, show_tools, without_system
+from pasta.structured.instructions import fitting, show_schema, show_tools
 
 OPENING = ('{"name": ', ', "arguments": ')  # of a call, where the model's template has no way of its own
 ARGUMENTS = "leftover"  # the mode of a call's arguments: in parallel, optional ones are filled where nobody gave them
@@ -42,12 +42,12 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
     given = settle(vocabulary, body.conversation())
     schema, messages = body.schema_of, given
     if schema is not None and body.extension.show_schema:
-        messages = _fitting(vocabulary, given, show_schema(given, schema))
+        messages = fitting(vocabulary, given, show_schema(given, schema))
     opening, tools = None, None
     if isinstance(body, ChatBody) and body.tools:
         tools = [tool.model_dump(exclude_none=True) for tool in body.tools]
         if vocabulary.encode_chat(messages, tools) == vocabulary.encode_chat(messages):  # the template leaves them out
-            messages, tools = _fitting(vocabulary, given, show_tools(messages, tools)), None
+            messages, tools = fitting(vocabulary, given, show_tools(messages, tools)), None
         else:
             opening = vocabulary.opening_of_a_call(messages, tools)
     prompt = vocabulary.encode_chat(messages, tools)
@@ -62,12 +62,6 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
             why = "the model's template does not tell a call of a tool from an answer in JSON: set tool_choice"
             raise ApiError(400, why, param="response_format", code="unsupported_parameter")
     return Asked(prompt, program, calls)
-
-
-def _fitting(vocabulary: Vocabulary, given: Messages, shown: Messages) -> Messages:
-    """What we say to the model in a system message; in the question, where its template takes no system message."""
-    own = given[0]["role"] == "system"
-    return shown if own or vocabulary.takes(shown) else without_system(shown)
 
 
 def encode_messages(vocabulary: Vocabulary, messages: Messages) -> list[int]:

@@ -16,7 +16,7 @@ from pasta.decoding.api import HasEngine, Several, Stream, arun, engine_of, run
 from pasta.decoding.events import Ended, Forked, TextWritten
 from pasta.decoding.prompts import Prompt, are_several, make_params
 from pasta.errors import PastaError, UsageError
-from pasta.structured.instructions import show_schema, without_system
+from pasta.structured.instructions import fitting, show_schema
 from pasta.structured.plan import Kind
 from pasta.structured.planner import After
 from pasta.structured.request import Extraction, make_structured_request
@@ -179,7 +179,8 @@ def extract(
             sequentially, and the rest by how far the two agree.
         after: By field: others that it needs, waits for and sees. `{"tax": ["total"]}`; or `x-after` in the schema.
         at_limit: What becomes of values that a limit leaves unfinished. `cut`: an error names them. `close`: they are
-            completed, as shortly as the schema allows, and `result.closed` names them: there is always an object.
+            completed, as shortly as the schema allows, and `result.closed` names them. What no text is found for is
+            missing.
         show: Tell the model the schema, in a system message. Token ids and raw text are taken as they stand.
         raw: Take a text to the letter, without the model's chat template.
         cache_salt: Requests of one salt share the keys and values of what their prompts begin with.
@@ -349,7 +350,5 @@ def _shown(engine: Engine, prompt: Prompt, shape: Shape[Any], show: bool) -> Pro
         prompt = [{"role": "user", "content": prompt}]
     if not show or not prompt or not isinstance(prompt[0], Mapping):
         return prompt
-    messages = show_schema(cast(Sequence[Mapping[str, Any]], prompt), shape.schema)
-    if prompt[0]["role"] != "system" and not engine.vocabulary.takes(messages):
-        return without_system(messages)
-    return messages
+    given = cast(Sequence[Mapping[str, Any]], prompt)
+    return fitting(engine.vocabulary, given, show_schema(given, shape.schema))

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pasta.core.vocabulary import Vocabulary
+
+Messages = Sequence[Mapping[str, Any]]
 
 DEFINITIONS = ("$defs", "definitions")
 NOTES = {"title", "description", "default", "examples", "$schema", "x-after"}
@@ -25,7 +30,7 @@ TOOLS = (
 )
 
 
-def show_schema(messages: Sequence[Mapping[str, Any]], schema: Any) -> list[dict[str, Any]]:
+def show_schema(messages: Messages, schema: Any) -> list[dict[str, Any]]:
     """The conversation, with the schema in its system message.
 
     An object is told field by field: its types are enforced anyway, and small models follow a list of names better than
@@ -36,12 +41,18 @@ def show_schema(messages: Sequence[Mapping[str, Any]], schema: Any) -> list[dict
     return _tell(messages, told)
 
 
-def show_tools(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def show_tools(messages: Messages, tools: Messages) -> list[dict[str, Any]]:
     """The conversation, with functions in its system message: for templates that have no place for them."""
     return _tell(messages, TOOLS.format(tools="\n".join(_write(tool) for tool in tools)))
 
 
-def without_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def fitting(vocabulary: Vocabulary, given: Messages, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is said in a system message before `given`; in the question, where the template takes no such message."""
+    own = given[0]["role"] == "system"
+    return shown if own or vocabulary.takes(shown) else without_system(shown)
+
+
+def without_system(messages: Messages) -> list[dict[str, Any]]:
     """The system message's text before the first question's: some templates refuse a system message."""
     first, *others = ({**message} for message in messages)
     if first["role"] != "system" or not others or others[0]["role"] != "user":
@@ -95,7 +106,7 @@ def _kind(schema: Mapping[str, Any]) -> str | None:
     return kind if isinstance(kind, str) and kind not in ("object", "array") else None
 
 
-def _tell(messages: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+def _tell(messages: Messages, text: str) -> list[dict[str, Any]]:
     given = [{**message} for message in messages]
     if given and given[0]["role"] == "system":
         before = given[0]["content"]

@@ -70,7 +70,7 @@ def make_structured_request(
 
     `schema` is a JSON schema, a pydantic model, or a plan that was compiled from one. `at_limit`: what becomes of a
     value that a limit leaves unfinished. `cut`: it is missing. `close`: it is completed, as shortly as the schema lets
-    it, so that the answer is always whole; then `max_tokens` counts all that is decoded.
+    it, unless no such text is found; then `max_tokens` counts all that is decoded.
     """
     request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
     if request.params.stop or request.params.stop_token_ids:
