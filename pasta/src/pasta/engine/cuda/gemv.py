@@ -19,11 +19,11 @@ ROWS = (1, 2)
 
 @triton.jit
 def _gemv(
-    x, weight, scales, out, columns, width,
-    ROWS: tl.constexpr, PAIRS: tl.constexpr, BITS: tl.constexpr,
+    x, weight, scales, bias, out, columns, width,
+    ROWS: tl.constexpr, PAIRS: tl.constexpr, BITS: tl.constexpr, BIASED: tl.constexpr,
     COLUMNS: tl.constexpr, WIDTH: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """out = x @ weight.T; with PAIRS, silu of it times the same of the weight's second half.
+    """out = x @ weight.T, with BIASED + bias; with PAIRS, silu of it times the same of the weight's second half.
 
     `columns` is a multiple of COLUMNS, `width` of WIDTH. The numbers 0 and 1 are rows of x.
     """
@@ -51,9 +51,12 @@ def _gemv(
         scale = tl.load(scales + column)
         if PAIRS:
             up_scale = tl.load(scales + columns + column)
-    _finish(a0, b0, scale, up_scale, out + column, PAIRS)
+    added = tl.zeros([COLUMNS], tl.float32)
+    if BIASED:
+        added = tl.load(bias + column).to(tl.float32)
+    _finish(a0, b0, scale, up_scale, added, out + column, PAIRS)
     if ROWS > 1:
-        _finish(a1, b1, scale, up_scale, out + columns + column, PAIRS)
+        _finish(a1, b1, scale, up_scale, added, out + columns + column, PAIRS)
 
 
 @triton.jit
@@ -64,8 +67,8 @@ def _widened(w, BITS: tl.constexpr):
 
 
 @triton.jit
-def _finish(a, b, scale, up_scale, target, PAIRS: tl.constexpr):
-    result = (tl.sum(a, 1) * scale).to(target.dtype.element_ty)
+def _finish(a, b, scale, up_scale, added, target, PAIRS: tl.constexpr):
+    result = (tl.sum(a, 1) * scale + added).to(target.dtype.element_ty)
     if PAIRS:  # rounded where separate kernels would store
         gate = result.to(tl.float32)
         up = (tl.sum(b, 1) * up_scale).to(target.dtype.element_ty)
@@ -97,16 +100,17 @@ def gemv(
     how: Cut,
     *,
     pairs: bool = False,
+    bias: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """x @ weight.T; with `pairs`, silu(x @ gate.T) * (x @ up.T), where gate and up are the weight's halves."""
+    """x @ weight.T + bias; with `pairs`, silu(x @ gate.T) * (x @ up.T), where gate and up are the weight's halves."""
     rows, width = x.shape
     columns = weight.data.shape[0] // (2 if pairs else 1)
     if out is None:
         out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
     _gemv[(columns // how.columns,)](
-        x, weight.data, x if weight.scales is None else weight.scales, out, columns, width,
-        ROWS=rows, PAIRS=pairs, BITS=8 * weight.data.element_size(), COLUMNS=how.columns, WIDTH=how.width,
-        STAGES=how.stages, num_warps=how.warps,
+        x, weight.data, x if weight.scales is None else weight.scales, x if bias is None else bias, out, columns, width,
+        ROWS=rows, PAIRS=pairs, BITS=8 * weight.data.element_size(), BIASED=bias is not None, COLUMNS=how.columns,
+        WIDTH=how.width, STAGES=how.stages, num_warps=how.warps,
     )  # fmt: skip
     return out

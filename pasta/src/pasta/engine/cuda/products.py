@@ -15,15 +15,13 @@ WIDE_ROWS = 64  # up to which 16-bit gates are streamed: cuBLAS is as fast, but 
 
 def product(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None = None) -> torch.Tensor:
     """x @ weight.T + bias."""
-    result = _special(x, weight, pairs=False)
-    if result is None:
-        return linear(x, weight.widened(x.dtype), bias)
-    return result if bias is None else result.add_(bias)
+    result = _special(x, weight, bias, pairs=False)
+    return linear(x, weight.widened(x.dtype), bias) if result is None else result
 
 
 def gated(x: torch.Tensor, weight: Weight) -> torch.Tensor:
     """silu(x @ gate.T) * (x @ up.T), where gate and up are the halves of `weight`."""
-    result = _special(x, weight, pairs=True)
+    result = _special(x, weight, None, pairs=True)
     if result is None:
         both = linear(x, weight.widened(x.dtype))
         result = torch.empty(x.shape[0], both.shape[1] // 2, dtype=x.dtype, device=x.device)
@@ -31,12 +29,15 @@ def gated(x: torch.Tensor, weight: Weight) -> torch.Tensor:
     return result
 
 
-def _special(x: torch.Tensor, weight: Weight, *, pairs: bool) -> torch.Tensor | None:
+def _special(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None, *, pairs: bool) -> torch.Tensor | None:
     """By a kernel of our own, where one is faster than cuBLAS."""
     rows = x.shape[0]
     if weight.data.dtype == torch.float32:
         return None
     if (how := cut(weight, rows, pairs=pairs)) is not None:
-        return gemv(x, weight, how, pairs=pairs)
+        return gemv(x, weight, how, pairs=pairs, bias=bias)
     most = MAX_ROWS if weight.scales is not None else WIDE_ROWS if pairs else 0
-    return stream(x, weight, pairs=pairs) if rows <= most else None
+    if rows > most:
+        return None
+    result = stream(x, weight, pairs=pairs)
+    return result if bias is None else result.add_(bias)
