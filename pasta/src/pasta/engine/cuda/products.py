@@ -37,7 +37,4 @@ def _special(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None, *, pair
     if (how := cut(weight, rows, pairs=pairs)) is not None:
         return gemv(x, weight, how, pairs=pairs, bias=bias)
     most = MAX_ROWS if weight.scales is not None else WIDE_ROWS if pairs else 0
-    if rows > most:
-        return None
-    result = stream(x, weight, pairs=pairs)
-    return result if bias is None else result.add_(bias)
+    return stream(x, weight, pairs=pairs, bias=bias) if rows <= most else None

@@ -18,12 +18,12 @@ HOPPER = 227 << 10  # bytes of shared memory that a program can have
 
 @triton.jit(do_not_specialize=["rows"])
 def _stream(
-    x, weight, scales, out, rows, columns, width,
-    PAIRS: tl.constexpr, SCALED: tl.constexpr, SWAP: tl.constexpr,
+    x, weight, scales, bias, out, rows, columns, width,
+    PAIRS: tl.constexpr, SCALED: tl.constexpr, BIASED: tl.constexpr, SWAP: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """out = x @ weight.T; with PAIRS, silu of it times the same of the weight's second half.
+    """out = x @ weight.T, with BIASED + bias; with PAIRS, silu of it times the same of the weight's second half.
 
     `width` is a multiple of BLOCK_WIDTH.
     """
@@ -65,6 +65,9 @@ def _stream(
         if PAIRS:
             scale = tl.load(scales + columns + column, mask=column < columns, other=0.0)
             second *= scale[:, None] if SWAP else scale[None, :]
+    if BIASED:
+        added = tl.load(bias + column, mask=column < columns, other=0.0).to(tl.float32)
+        first += added[:, None] if SWAP else added[None, :]
     result = first.to(out.dtype.element_ty)
     if PAIRS:  # rounded where separate kernels would store
         gate = result.to(tl.float32)
@@ -129,10 +132,11 @@ def stream(
     weight: Weight,
     *,
     pairs: bool = False,
+    bias: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     cut: Tiling | None = None,
 ) -> torch.Tensor:
-    """x @ weight.T; with `pairs`, silu(x @ gate.T) * (x @ up.T), where gate and up are the weight's halves."""
+    """x @ weight.T + bias; with `pairs`, silu(x @ gate.T) * (x @ up.T), where gate and up are the weight's halves."""
     rows, width = x.shape
     columns = weight.data.shape[0] // (2 if pairs else 1)
     if out is None:
@@ -142,9 +146,10 @@ def stream(
         wanted, limit = tiling(weight, rows, pairs=pairs), shared_memory(x.device)
         cut = within(limit, wanted, block_rows, size=weight.data.element_size(), pairs=pairs)
     _stream[(triton.cdiv(rows, block_rows), triton.cdiv(columns, cut.columns))](
-        x, weight.data, weight.scales if weight.scales is not None else x, out, rows, columns, width,
-        PAIRS=pairs, SCALED=weight.scales is not None, SWAP=cut.swap, BLOCK_ROWS=block_rows, BLOCK_COLUMNS=cut.columns,
-        BLOCK_WIDTH=cut.width, PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
+        x, weight.data, x if weight.scales is None else weight.scales, x if bias is None else bias, out,
+        rows, columns, width, PAIRS=pairs, SCALED=weight.scales is not None, BIASED=bias is not None, SWAP=cut.swap,
+        BLOCK_ROWS=block_rows, BLOCK_COLUMNS=cut.columns, BLOCK_WIDTH=cut.width,
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
         num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
     return out
