@@ -24,6 +24,7 @@ from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import byte_tokenizer
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.tree import Block, Item, Tree, threads_of
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.vllm.burst import STEPS, Burst
@@ -43,7 +44,7 @@ class Worker:
         assert self.vocabulary.tags is not None
         self.tags = self.vocabulary.tags
         self.words = self.vocabulary.encode("abcdefghijklmnopqrstuvwxyz")
-        self.sampler = LaneSampler(self.vocabulary, SIZE, torch.device("cpu"))
+        self.sampler = LaneSampler(self.vocabulary, SIZE, torch.device("cpu"), Taught())
         self.plans: dict[int, Plan] = {}
         self.rows = self.rounds = 0
 

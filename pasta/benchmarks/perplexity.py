@@ -20,7 +20,7 @@ from pasta.data.batch import collate, model_inputs
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows
 from pasta.models import load_model
-from pasta.models.positions import trained_positions
+from pasta.models.taught import taught_of
 from pasta.train.examples import make_examples
 from pasta.train.loss import Meter, token_losses
 
@@ -39,7 +39,7 @@ def main() -> None:
 def measure(folder: str, rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     loaded = load_model(folder, device="cpu")
     model, vocabulary = loaded.model, loaded.vocabulary
-    scheme = trained_positions(model)
+    scheme = taught_of(model).positions
     model.set_attn_implementation("sdpa")
     figures = {}
     for way in ("plain", "apart") if vocabulary.tags else ("plain",):

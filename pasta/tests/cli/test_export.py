@@ -9,6 +9,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from adapters import make_adapter
+from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
 from pasta.models import load_model
@@ -22,7 +24,8 @@ def adapter(tiny, tmp_path):
     loaded = load_model(tiny, device="cpu")
     tags, base = loaded.vocabulary.tags, Base.of(loaded.folder)
     rows = {name: row + 0.5 for name, row in tag_rows(loaded.model, tags.all).items()}
-    save_adapter(tmp_path / "adapter", rows, base=base, positions="stitched", alpha=1.0, ranks={}, rows=tags.all)
+    taught = Taught(Positions.parse("stitched"), 1)
+    save_adapter(tmp_path / "adapter", rows, base=base, taught=taught, alpha=1.0, ranks={}, rows=tags.all)
     return str(tmp_path / "adapter")
 
 
@@ -33,7 +36,7 @@ def test_an_adapter_is_merged(pasta, adapter, tmp_path):
         file.name for file in out.iterdir()
     }
     assert (out / "model.safetensors").stat().st_mode == (out / "config.json").stat().st_mode
-    assert json.loads((out / "config.json").read_text())["pasta"] == {"positions": "stitched"}
+    assert json.loads((out / "config.json").read_text())["pasta"] == {"positions": "stitched", "depth": 1}
     merged, beside = load_engine(str(out), device="cpu"), load_engine(adapter, device="cpu")
     assert merged.positions.stitched
     options = {"max_tokens": 60, "parallelism": 4.0}

@@ -12,7 +12,7 @@ from pasta.core.grammar import Expect, Grammar
 from pasta.core.interpreter import Interpreter
 from pasta.core.positions import Positions
 from pasta.core.thread import Limits
-from pasta.core.tree import read
+from pasta.core.tree import depth_of, read
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError
 from pasta.lang import check, parse, plain, print_response, topic_problem
@@ -138,6 +138,17 @@ def walk(vocabulary: Vocabulary, grammar: Grammar, seed: int, limits: Limits) ->
                 if isinstance(command, Put) and command.expect is not None:
                     expect[command.thread] = command.expect
     return interpreter
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, None])
+def test_no_block_lies_deeper_than_was_taught(depth: int | None) -> None:
+    vocabulary, grammar = BYTES
+    if depth is not None:
+        grammar = Grammar.of(vocabulary, len(vocabulary) + PADDING, depth)
+    walks = [walk(vocabulary, grammar, seed, Limits(max_tokens=400)) for seed in range(12)]
+    deepest = max(depth_of(interpreter.tree()) for interpreter in walks)
+    assert deepest == depth if depth is not None else deepest > 2
+    assert all(depth_of(each.tree()) == max(len(thread.path) for thread in each.threads) for each in walks)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -15,8 +15,11 @@ from test_cuda import tiny_trained_model
 
 from pasta.bench.responses import make_responses
 from pasta.core.grammar import MAX_TOPIC_TOKENS, Expect, Grammar
+from pasta.core.taught import Taught
+from pasta.core.tree import depth_of
 from pasta.decoding.api import generate_all, replay
 from pasta.engine.native import NativeEngine
+from pasta.models.taught import mark
 
 pytest.importorskip("triton")
 CUDA = torch.cuda.is_available()
@@ -50,6 +53,26 @@ def make() -> Iterator[Make]:
 
     with cuda_twin.twins_without_a_gpu():
         yield make_engine
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_blocks_lie_as_deep_as_the_model_was_taught(make: Make, depth: int) -> None:
+    """With a device that goes ahead, and on the CPU; a script may say more than that."""
+    from pasta.engine.cuda.engine import CudaEngine
+
+    deep = generate_all(make(), PROMPTS, parallelism=4.0, max_tokens=90)
+    assert max(depth_of(answer.tree) for answer in deep) > 2
+    model, vocabulary = tiny_trained_model("llama", 10)
+    mark(model, Taught(depth=depth))
+    native = generate_all(NativeEngine(model, vocabulary, slots=4096), PROMPTS, parallelism=4.0, max_tokens=90)
+    engine: Any = CudaEngine(model.cuda() if CUDA else model, vocabulary, slots=4096)
+    found = generate_all(engine, PROMPTS, parallelism=4.0, max_tokens=90)
+    assert max(depth_of(answer.tree) for answer in found) == depth
+    if not CUDA:
+        assert [answer.tree for answer in found] == [answer.tree for answer in native]
+    for prompt, answer in zip(PROMPTS, deep, strict=True):
+        if answer.finish_reason == "stop":
+            assert replay(engine, prompt, answer.tree).tree == answer.tree
 
 
 @pytest.mark.parametrize(
@@ -193,12 +216,13 @@ def test_states_are_those_of_the_interpreter() -> None:
     kinds, tags = kinds_of(grammar, size), grammar.tags
     random = np.random.default_rng(0)
     seen: Counter[int] = Counter()
-    for child in (False, True):
+    for child, deepest in ((False, False), (True, False), (True, True)):
+        thread = {"child": child, "promise": not deepest}  # a script may promise where the grammar does not
         for length in [*range(1, 12), MAX_TOPIC_TOKENS]:
-            before, topic = Expect.text(child=child, promise=True, sync=False), []
+            before, topic = Expect.text(**thread, sync=False), []
             token = tags.promise
             for _ in range(length + 1):
-                after = state_after(packed(before, child=child, topic=len(topic)), token, kinds)
+                after = state_after(packed(before, **thread, topic=len(topic)), token, kinds)
                 if token != tags.promise:
                     topic.append(token)
                 assert after == grammar.topic(topic)
@@ -207,8 +231,8 @@ def test_states_are_those_of_the_interpreter() -> None:
                 token = int(random.choice(np.flatnonzero(grammar.allowed[Expect.TOPIC_SPACE])))
                 if before is Expect.TOPIC_START:
                     token = int(random.choice(np.flatnonzero(grammar.allowed[before])))
-            after = state_after(packed(before, child=child, topic=len(topic)), tags.of_tens(3), kinds)
-            assert after == Expect.text(child=child, promise=True, sync=True)
+            after = state_after(packed(before, **thread, topic=len(topic)), tags.of_tens(3), kinds)
+            assert after == Expect.text(**thread, sync=True)
             assert state_after(after, 7, kinds) == after
     assert set(seen) == {Expect.TOPIC_START, Expect.TOPIC_SPACE, Expect.TOPIC, Expect.LENGTH}
 
@@ -232,7 +256,12 @@ def test_the_kernel_follows_as_its_twin(rows: int) -> None:
     tokens = np.where(told, random.integers(0, size, rows), -1 - sources).astype(np.int32)
     states = np.array(
         [
-            packed(Expect(int(random.integers(12))), child=bool(random.integers(2)), topic=int(random.integers(33)))
+            packed(
+                Expect(int(random.integers(12))),
+                child=bool(random.integers(2)),
+                promise=bool(random.integers(2)),
+                topic=int(random.integers(33)),
+            )
             for _ in range(rows)
         ],
         dtype=np.int32,

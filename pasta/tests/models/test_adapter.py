@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from adapters import make_adapter
 from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel, UnknownModel
 from pasta.models import load_model
@@ -19,8 +20,8 @@ from pasta.models.adapter import WEIGHTS, Base, base_of, is_adapter, weights_che
 from pasta.models.extract import extract_adapter
 from pasta.models.lora import new_adapter
 from pasta.models.merge import apply_adapter
-from pasta.models.positions import mark
 from pasta.models.tags import add_tags
+from pasta.models.taught import mark
 from pasta.train import sft
 from pasta.train.config import SftConfig
 from support import byte_tokenizer, tiny_model
@@ -49,7 +50,7 @@ def test_lora_round_trip(tmp_path: Path, base: str, positions: str) -> None:
     loaded = load_model(base, device="cpu")
     scheme = Positions.parse(positions)
     add_tags(loaded.model, loaded.vocabulary, scheme.unit)
-    mark(loaded.model, scheme)
+    mark(loaded.model, Taught(scheme, 2))
     before = logits(loaded.model)
     adapted = make_adapter(loaded, tmp_path / "adapter", std=0.1, rows=0.5)
     assert not torch.allclose(logits(adapted), before, atol=0.1)
@@ -57,7 +58,7 @@ def test_lora_round_trip(tmp_path: Path, base: str, positions: str) -> None:
     assert base_of(tmp_path / "adapter") == Base.of(loaded.folder)
     again = load_model(str(tmp_path / "adapter"), device="cpu")
     assert again.vocabulary.tags == loaded.vocabulary.tags
-    assert again.model.config.pasta == {"positions": positions}
+    assert again.model.config.pasta == {"positions": positions, "depth": 2}
     torch.testing.assert_close(logits(again.model), logits(adapted), rtol=1e-2, atol=2e-2)  # kept in 16 bits
 
 

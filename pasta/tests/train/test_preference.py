@@ -15,14 +15,14 @@ import torch
 
 from adapters import make_adapter
 from pasta.core.layout import IGNORE, Layout
-from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.tree import spell
 from pasta.data.lines import read_lines
 from pasta.engine.load import load_engine
 from pasta.errors import UsageError
 from pasta.lang import parse
 from pasta.models import load_model
-from pasta.models.positions import mark
+from pasta.models.taught import mark
 from pasta.train.preference import Learner, PairTrainer, log_probs
 from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of, make_pair_batch, make_response_batch
 from pasta.train.preference_config import PreferenceConfig
@@ -38,7 +38,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, base: str) -> str:
     """A tiny adapter that does something, the same whatever ran before."""
     torch.manual_seed(0)
     loaded = load_model(base, device="cpu", tags=True)
-    mark(loaded.model, Positions())
+    mark(loaded.model, Taught(depth=3))
     folder = tmp_path_factory.mktemp("adapter")
     make_adapter(loaded, folder)
     return str(folder)
@@ -174,7 +174,8 @@ def test_it_learns_to_prefer_the_best(tmp_path: Path, adapter: str) -> None:
     assert record["held_out"]["margin"] == pytest.approx(6.0, abs=1.0)
     again = Learner(str(tmp_path / "out"), config)
     assert margins(again, pairs, tmp_path)["margin"] == pytest.approx(record["held_out"]["margin"], abs=0.2)
-    assert json.loads((tmp_path / "out" / "pasta.json").read_text())["positions"] == "predicted"
+    record = json.loads((tmp_path / "out" / "pasta.json").read_text())
+    assert Taught.read(record) == Taught(depth=3)
 
 
 def test_full_weights(tmp_path: Path, adapter: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import torch
 from pasta.clock import Clock
 from pasta.core.layout import lay_out
 from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.tree import spell, threads_of
 from pasta.data.batch import collate, model_inputs
 from pasta.data.rows import read_rows
@@ -24,9 +26,10 @@ from pasta.engine.native import NativeEngine
 from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
 from pasta.models import load_model
+from pasta.models.taught import taught_of
 from pasta.train import sft
 from pasta.train.config import Method, SftConfig
-from pasta.train.examples import end_of_turn, make_example, measure
+from pasta.train.examples import end_of_turn, make_example, make_examples, measure
 from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
 from pasta.train.model import train_rows
@@ -164,6 +167,7 @@ def test_round_trip(tmp_path: Path, base: str, data: str) -> None:
 
     engine = load_engine(config.output, device="cpu")
     assert str(engine.positions) == "fixed:40"
+    assert engine.grammar is not None and engine.grammar.depth == 2
     assert engine.vocabulary.tags is not None
     model = load_model(config.output, device="cpu").model
     assert model.config.use_cache is True
@@ -178,6 +182,29 @@ def test_round_trip(tmp_path: Path, base: str, data: str) -> None:
     record = json.loads((tmp_path / "out" / "training.json").read_text())
     assert record["config"]["positions"] == "fixed:40"
     assert record["steps"] == 2
+
+
+NESTS = 'x<promise topic="a" tokens=4/><async>b<promise topic="c" tokens=1/><async>d</async></async>'
+
+
+@pytest.mark.parametrize(
+    "known, answer, depth",
+    [
+        (None, "plain", 0),
+        (None, 'x<promise topic="a" tokens=1/><async>b</async>', 1),
+        (None, NESTS, 2),
+        ({"positions": "predicted", "depth": 3}, NESTS, 3),  # it keeps what it was taught before
+        ({"positions": "predicted", "depth": 1}, NESTS, 2),
+        ({"positions": "predicted"}, NESTS, None),  # it has tags, and nobody wrote down how deep it learned them
+    ],
+)
+def test_how_deep_blocks_lay_is_written_down(base: str, known: Any, answer: str, depth: int | None) -> None:
+    loaded = load_model(base, device="cpu", tags=known is not None)
+    loaded.model.config.pasta = known
+    sft.give_tags(loaded, Positions())
+    examples = make_examples([{"prompt": "Why?", "response": answer}], loaded.vocabulary, Positions())
+    sft.note_depth(loaded, examples.depth)
+    assert taught_of(loaded.model) == Taught(Positions(), depth)
 
 
 def test_stripped_model_has_no_tags(tmp_path: Path, base: str, data: str) -> None:

@@ -1,7 +1,7 @@
 """Which tokens may come next, so that a malformed tag cannot be decoded.
 
-The grammar knows the language and nothing else. A thread is always in one of a dozen states; an engine keeps one row
-over the vocabulary for each, and masks a thread's logits with the row of its state.
+The grammar knows the language, and how deep the model was taught to nest its blocks. A thread is always in one of a
+dozen states; an engine keeps one row over the vocabulary for each, and masks a thread's logits with that of its state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from pasta.core.tree import require_tags
 from pasta.core.vocabulary import Tags, Vocabulary
-from pasta.lang import is_topic_character
+from pasta.lang import MAX_DEPTH, is_topic_character
 
 MAX_TOPIC_TOKENS = 32  # a topic names a part; one that does not end by itself ends here
 
@@ -54,9 +54,10 @@ class Grammar:
     tags: Tags
     allowed: np.ndarray  # a row for each Expect: True where a token may come next
     ends_in_space: np.ndarray  # by token
+    depth: int  # how deep blocks may lie in each other; the main thread's are 1 deep
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, size: int) -> Grammar:
+    def of(cls, vocabulary: Vocabulary, size: int, depth: int = MAX_DEPTH) -> Grammar:
         """`size` is the number of logits, which may exceed the tokenizer's."""
         tags = require_tags(vocabulary)
         ordinary = np.zeros(size, dtype=bool)
@@ -75,7 +76,7 @@ class Grammar:
         table[Expect.TOPIC_START] = topic & ~begins_in_space
         table[Expect.TOPIC_SPACE] = table[Expect.TOPIC] = topic
         table[Expect.TOPIC, list(tags.lengths)] = table[Expect.LENGTH, list(tags.lengths)] = True
-        return cls(tags, table, ends_in_space)
+        return cls(tags, table, ends_in_space, depth)
 
     def topic(self, tokens: Sequence[int]) -> Expect:
         """What may follow these tokens of a topic."""

@@ -22,7 +22,6 @@ from pasta.core.positions import Positions
 from pasta.core.reading import above, expected_to_be_read
 from pasta.core.thread import DECODES, WANTS_TURN, Limits, Status, Thread
 from pasta.core.tree import Tree
-from pasta.lang import MAX_DEPTH
 
 RUNNING = Status.RUNNING  # each token asks, and a member of an enumeration is looked up slowly
 
@@ -52,7 +51,7 @@ class Interpreter:
         self.threads: list[Thread] = []
         self.sampled = 0  # tokens decoded in all threads
         self.finish_reason: str | None = None
-        self._promises = promises and grammar is not None
+        self._depth = grammar.depth if promises and grammar is not None else 0  # of the threads that may be promised
         self._ends = ends
         self._special = eos | ends | (self.tags.all if self.tags is not None else frozenset())
         self._budget, self._context = limits.max_tokens, limits.context
@@ -278,7 +277,7 @@ class Interpreter:
 
     def _text(self, thread: Thread) -> Expect:
         """The same, where no promise is being written."""
-        promise = self._promises and len(thread.path) < MAX_DEPTH
+        promise = len(thread.path) < self._depth
         return Expect.text(child=thread.parent is not None, promise=promise, sync=bool(thread.open))
 
     # -- turns ------------------------------------------------------------------------------------------

@@ -31,6 +31,11 @@ def flatten(tree: Tree) -> Iterator[int]:
             yield item
 
 
+def depth_of(tree: Tree) -> int:
+    """How deep blocks lie in each other: 0 without any, 1 where none lies in another."""
+    return max((1 + depth_of(item.items) for item in tree if isinstance(item, Block)), default=0)
+
+
 def threads_of(tree: Tree) -> dict[tuple[int, ...], Sequence[int]]:
     """Each thread's own tokens by its path: what a replay feeds."""
     out: dict[tuple[int, ...], list[int]] = {}

@@ -9,7 +9,7 @@ from typing import Any
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import SYNC
-from pasta.engine.exported import HINT_MODEL, read_json, read_positions, read_vocabulary
+from pasta.engine.exported import HINT_MODEL, read_json, read_taught, read_vocabulary
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client, Refused, ServerError
 from pasta.errors import PastaError, UnknownModel, UsageError
@@ -40,7 +40,7 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
             model=str(served["id"]),
             name=folder.name,
             context=min(int(known), context or 1 << 30),
-            trained=read_positions(folder),
+            taught=read_taught(folder),
         )
         check(engine)
         engine.penalises = knows_penalty(engine)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError
 from pasta.models.checkpoint import quiet, read_tokenizer
@@ -25,9 +25,9 @@ def read_vocabulary(folder: Path, *, tagged: bool = True) -> Vocabulary:
     return vocabulary
 
 
-def read_positions(folder: Path) -> Positions:
-    """The scheme that the model was trained with."""
-    return Positions.parse((read_json(folder / "config.json").get("pasta") or {}).get("positions", "predicted"))
+def read_taught(folder: Path) -> Taught:
+    """How the model was trained."""
+    return Taught.read(read_json(folder / "config.json").get("pasta"))
 
 
 def read_json(path: Path) -> dict[str, Any]:

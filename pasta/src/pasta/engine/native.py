@@ -19,8 +19,8 @@ from transformers import PreTrainedModel
 from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
-from pasta.core.positions import Positions
 from pasta.core.segments import Thread
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.attention import IMPLEMENTATION, Group, Step, running
 from pasta.engine.base import UNLIMITED, Decoded, OutOfSlots, Script, uniform
@@ -69,7 +69,8 @@ class NativeEngine:
         self.vocabulary = vocabulary
         self.name = name
         self.runner: Any = None
-        self.positions = Positions.parse((getattr(model.config, "pasta", None) or {}).get("positions", "predicted"))
+        taught = Taught.read(getattr(model.config, "pasta", None))
+        self.positions = taught.positions
         self.reach = shortest_reach(self.calls, self.context)
         self.near = () if self.reach is None else tuple(call.near for call in self.calls)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
@@ -80,7 +81,7 @@ class NativeEngine:
         tags = vocabulary.tags.all if vocabulary.tags else frozenset()
         self._repetition = RepetitionPenalty(vocabulary.eos | tags, model.device)
         size = int(model.get_output_embeddings().weight.shape[0])
-        self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
+        self.grammar = Grammar.of(vocabulary, size, taught.deepest) if vocabulary.tags else None
         self._forbidden = torch.from_numpy(~self.grammar.allowed).to(model.device) if self.grammar is not None else None
 
     def look_within(self, calls: tuple[Call, ...]) -> None:

@@ -23,6 +23,7 @@ from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import UNLIMITED, Decoded, Script, uniform
 from pasta.engine.remote_client import Client, Refused, ServerError, Stream, Unavailable, read_logprobs
@@ -83,16 +84,14 @@ class RemoteEngine:
     pool = Elsewhere()
     retries_s = (0.2, 1.0, 5.0)  # a request that fails is sent again, after so long each time
 
-    def __init__(
-        self, client: Client, vocabulary: Vocabulary, *, model: str, name: str, context: int, trained: Positions
-    ):
+    def __init__(self, client: Client, vocabulary: Vocabulary, *, model: str, name: str, context: int, taught: Taught):
         self.client = client
         self.vocabulary = vocabulary
-        self.grammar = Grammar.of(vocabulary, len(vocabulary.pieces)) if vocabulary.tags else None
+        self.grammar = Grammar.of(vocabulary, len(vocabulary.pieces), taught.deepest) if vocabulary.tags else None
         self.context = context
         self.name = name
         self.runner: Any = None
-        self.trained = trained  # the scheme that the model knows: another than `stitched` may cost quality
+        self.trained = taught.positions  # the scheme that the model knows: another than `stitched` may cost quality
         self.model = model
         self.penalises = False  # whether the server knows `repetition_penalty`
         self._logprobs: bool | None = None  # whether the server returns them; None: not asked yet

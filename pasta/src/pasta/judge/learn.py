@@ -17,6 +17,7 @@ from transformers.modeling_layers import GenericForSequenceClassification
 from transformers.utils import logging
 
 from pasta.clock import Clock
+from pasta.core.taught import Taught
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair, batches, padded
 from pasta.judge.groups import Group, Preference, epoch
@@ -225,7 +226,7 @@ def save_updates(model: PreTrainedModel, folder: Path, base: str) -> None:
         folder,
         tensors,
         base=Base.of(resolve(base).whole),
-        positions="predicted",
+        taught=Taught(),
         alpha=alpha,
         ranks=ranks,
         whole=["score"],

@@ -2,7 +2,7 @@
 
 The files are PEFT's (`adapter_model.safetensors`, `adapter_config.json`), with the tokenizer that has the tags, so
 that the peft library reads them; reading them here needs no peft. `pasta.json` beside them says what PASTA must know:
-the position scheme, which model is the base, and the base's checksum.
+how the model was taught, which model is the base, and the base's checksum.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pasta.core.taught import Taught
 from pasta.errors import CorruptModel
 from pasta.models.checkpoint import weight_files
 from pasta.models.checksum import checksum
@@ -60,8 +61,8 @@ def base_of(folder: str | os.PathLike[str]) -> Base:
     return Base(str(name), record.get("checksum"), None if place == name else place)
 
 
-def write_record(folder: str | os.PathLike[str], base: Base, positions: str) -> None:
-    record = {"base": base.name, "checksum": base.checksum, "positions": positions}
+def write_record(folder: str | os.PathLike[str], base: Base, taught: Taught) -> None:
+    record = {"base": base.name, "checksum": base.checksum, **taught.record()}
     known = {key: value for key, value in record.items() if value is not None}
     (Path(folder) / RECORD).write_text(json.dumps(known, indent=2) + "\n", "utf-8")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import UsageError
 from pasta.models.adapter import CONFIG, WEIGHTS, A, B, Base, read_json, read_record, write_record
@@ -52,7 +53,7 @@ def write_parts(name: str | None, base: str | None, folder: Path, dtype: str) ->
     (lora / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     loaded.tokenizer.save_pretrained(lora)
     origin = Base.of(ModelFolder("base", place, "folder", str(place)))
-    write_record(lora, origin, read_record(adapter.path).get("positions") or "predicted")
+    write_record(lora, origin, Taught.read(read_record(adapter.path)))
 
 
 def check_parts(adapter: ModelFolder) -> ModelFolder:

@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.models.adapter import WEIGHTS, A, B, Base
-from pasta.models.positions import trained_positions
 from pasta.models.save import DTYPE, save_adapter, tag_rows, usual_rank
+from pasta.models.taught import taught_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,9 @@ def extract_adapter(
             tensors[key + A], tensors[key + B] = root[:, None] * v[:rank], u[:, :rank] * root
     ranks = {key: rank for key, rank in ranks.items() if rank}
     usual = usual_rank(list(ranks.values()))
-    positions = str(trained_positions(tuned))
     path = save_adapter(
-        folder, tensors, base=origin, positions=positions, alpha=usual, ranks=ranks, rows=tags, whole=whole
-    )  # fmt: skip
+        folder, tensors, base=origin, taught=taught_of(tuned), alpha=usual, ranks=ranks, rows=tags, whole=whole
+    )
     vocabulary.tokenizer.save_pretrained(path)
     moved = _moved(tuned, base, tags)
     return Extraction(

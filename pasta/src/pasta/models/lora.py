@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import PreTrainedModel
 
-from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import UsageError
 from pasta.models.adapter import CONFIG, read_json, read_record
-from pasta.models.positions import mark
 from pasta.models.tags import add_tags
+from pasta.models.taught import mark
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -61,9 +61,9 @@ def open_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | o
     if settings.get("modules_to_save"):
         raise UsageError(f"the adapter in {folder} holds whole layers", hint="train it further with method full")
     if settings.get("trainable_token_indices"):  # else it was trained without tags
-        positions = Positions.parse(read_record(folder).get("positions") or "predicted")
-        add_tags(model, vocabulary, positions.unit)
-        mark(model, positions)
+        taught = Taught.read(read_record(folder))
+        add_tags(model, vocabulary, taught.positions.unit)
+        mark(model, taught)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return in_float32(PeftModel.from_pretrained(model, str(folder), is_trainable=True))

@@ -13,13 +13,13 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.tree import require_tags
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel
 from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, read_json, read_record
-from pasta.models.positions import mark
 from pasta.models.tags import add_tags
+from pasta.models.taught import mark
 
 
 @torch.no_grad()
@@ -36,10 +36,11 @@ def apply_adapter(
     except (OSError, SafetensorError) as error:
         raise CorruptModel(f"the adapter in {folder} does not read: {error}") from error
     names = {key.removeprefix(PREFIX) for key in tensors}
-    positions = read_record(folder).get("positions")
+    record = read_record(folder)
+    taught = Taught.read(record)
     tables = [name.removesuffix(ROWS) for name in names if name.endswith(ROWS)]
     if tables:
-        add_tags(model, vocabulary, Positions.parse(positions or "predicted").unit)
+        add_tags(model, vocabulary, taught.positions.unit)
         own_tables(model, tables)
     if not updates:
         names = {name for name in names if not name.endswith((A, B))}
@@ -67,8 +68,8 @@ def apply_adapter(
             weight = _weight(model, name.removesuffix(".weight"), folder)
             _fits(weight, value, name, folder)
             weight.copy_(value.to(weight.device))
-    if positions:
-        mark(model, Positions.parse(positions))
+    if record.get("positions"):
+        mark(model, taught)
 
 
 def own_tables(model: PreTrainedModel, wanted: Sequence[str]) -> None:

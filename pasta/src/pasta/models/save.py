@@ -12,10 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel
 from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, Base, write_record
-from pasta.models.positions import trained_positions
+from pasta.models.taught import taught_of
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -28,7 +29,7 @@ def save_adapter(
     tensors: dict[str, torch.Tensor],
     *,
     base: Base,
-    positions: str,
+    taught: Taught,
     alpha: float,
     ranks: dict[str, int],
     rows: Iterable[int] = (),
@@ -58,7 +59,7 @@ def save_adapter(
         "trainable_token_indices": {table: sorted(rows) for table in tables} or None,
     }
     (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
-    write_record(path, base, positions)
+    write_record(path, base, taught)
     return path
 
 
@@ -84,7 +85,7 @@ def save_peft(
         save_file({name: tensor.to(dtype) for name, tensor in tensors.items()}, path / WEIGHTS, {"format": "pt"})
     (path / "README.md").unlink(missing_ok=True)  # a form to be filled in
     vocabulary.tokenizer.save_pretrained(path)
-    write_record(path, base, str(trained_positions(model.get_base_model())))
+    write_record(path, base, taught_of(model.get_base_model()))
     return path
 
 

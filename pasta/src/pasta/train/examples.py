@@ -9,7 +9,7 @@ from typing import Any
 
 from pasta.core.layout import Layout, lay_out
 from pasta.core.positions import Positions
-from pasta.core.tree import Block, Item, Tree, flatten, spell
+from pasta.core.tree import Block, Item, Tree, depth_of, flatten, spell
 from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.data.fields import read_example
 from pasta.errors import PastaError, UsageError
@@ -20,9 +20,10 @@ MARK = "@answer@"
 
 @dataclass(slots=True)
 class Examples:
-    """Laid-out examples, and why the other rows were refused."""
+    """Laid-out examples, how deep their blocks lie in each other, and why the other rows were refused."""
 
     layouts: list[Layout] = field(default_factory=list)
+    depth: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
 
@@ -38,11 +39,13 @@ def make_examples(
     """Lays out every row that can be; the others are counted by reason, since one bad row is no reason to stop."""
     examples = Examples()
     end = end_of_turn(vocabulary)
+    tags = None if strip_tags else vocabulary.tags
     for row in rows:
         if limit and len(examples.layouts) >= limit:
             break
         try:
-            layout = make_example(row, vocabulary, scheme, end, strip_tags=strip_tags)
+            prompt, tree = spell_row(row, vocabulary, scheme, strip_tags=strip_tags)
+            layout = lay_out(prompt, tree, tags, scheme, end)
         except LangError as error:
             examples.refused[f"not PASTA-LANG ({error.code})"] += 1
             continue
@@ -56,12 +59,21 @@ def make_examples(
             examples.refused[f"longer than {max_length} positions"] += 1
             continue
         examples.layouts.append(layout)
+        examples.depth = max(examples.depth, depth_of(tree))
     return examples
 
 
 def make_example(
     row: Mapping[str, Any], vocabulary: Vocabulary, scheme: Positions, end: int, *, strip_tags: bool = False
 ) -> Layout:
+    prompt, tree = spell_row(row, vocabulary, scheme, strip_tags=strip_tags)
+    return lay_out(prompt, tree, None if strip_tags else vocabulary.tags, scheme, end)
+
+
+def spell_row(
+    row: Mapping[str, Any], vocabulary: Vocabulary, scheme: Positions, *, strip_tags: bool = False
+) -> tuple[list[int], Tree]:
+    """The tokens of a row's prompt, and of its answer."""
     messages, answer = split_row(row)
     response = parse(answer)
     prompt = vocabulary.encode_chat(messages)
@@ -72,8 +84,7 @@ def make_example(
         tree = spell(response, vocabulary, prompt)
         assert vocabulary.tags is not None  # or spell would have refused
         tree = measure(tree, vocabulary.tags, scheme)
-    tags = None if strip_tags else vocabulary.tags
-    return lay_out(prompt, tree, tags, scheme, end)
+    return prompt, tree
 
 
 def split_row(row: Mapping[str, Any]) -> tuple[list[dict[str, str]], str]:

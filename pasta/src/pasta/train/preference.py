@@ -21,7 +21,7 @@ from pasta.data.batch import Shape, model_inputs, pack_by_length
 from pasta.models.adapter import Base, base_of
 from pasta.models.catalogue import resolve
 from pasta.models.lora import check_peft, new_adapter, open_adapter
-from pasta.models.positions import trained_positions
+from pasta.models.taught import taught_of
 from pasta.train.attention import choose_attention
 from pasta.train.head import target_logits
 from pasta.train.model import load_trainable, reading_device
@@ -67,7 +67,7 @@ class Learner:
             tags = self.vocabulary.tags.all if self.vocabulary.tags else ()
             self.model = new_adapter(loaded.model, tags, LORA_RANK, LORA_ALPHA)
         without_dropout(self.model)
-        self.positions = trained_positions(loaded.model)
+        self.positions = taught_of(loaded.model).positions
         self.flex = choose_attention(loaded.model, config.attention, self.device.type)
         loaded.model.config.use_cache = False
         self.shape: Shape | None = None  # of every batch, where attention is compiled

@@ -22,6 +22,7 @@ from transformers import TrainingArguments, set_seed
 from pasta.clock import Clock
 from pasta.core.layout import Layout
 from pasta.core.positions import Positions, check_unit
+from pasta.core.taught import Taught
 from pasta.data.batch import BLOCK, Shape, collate, pack
 from pasta.data.rows import read_rows
 from pasta.engine.support import context_length
@@ -30,8 +31,8 @@ from pasta.models.adapter import Base
 from pasta.models.catalogue import resolve
 from pasta.models.load import LoadedModel
 from pasta.models.lora import check_peft, new_adapter
-from pasta.models.positions import mark
 from pasta.models.tags import add_tags
+from pasta.models.taught import mark, taught_of
 from pasta.train.answers import measure_answers
 from pasta.train.attention import choose_attention
 from pasta.train.config import SftConfig
@@ -82,6 +83,8 @@ def train(config: SftConfig) -> Summary:
     loaded = load(config, arguments)
     vocabulary = loaded.vocabulary
     examples = load_examples(config.data, config.split, loaded, config)
+    if not config.strip_tags:
+        note_depth(loaded, examples.depth)
     rows = make_rows(examples.layouts, config)
     held_out = load_examples(config.eval_data, config.eval_split, loaded, config).layouts if config.eval_data else []
     eval_rows = make_rows(held_out, config)
@@ -139,12 +142,26 @@ def load(config: SftConfig, arguments: TrainingArguments) -> LoadedModel:
     on_gpu = arguments.device.type == "cuda"
     weights = choose_weights(config.weights, resolve(config.model, config.base), frozen=config.lora, on_gpu=on_gpu)
     loaded = load_trainable(config.model, config.max_length, config.base, weights, reading_device(arguments))
-    positions = Positions.parse(config.positions)
     if not config.strip_tags:
-        add_tags(loaded.model, loaded.vocabulary, positions.unit)
-        check_unit(positions, loaded.vocabulary)
-        mark(loaded.model, positions)
+        give_tags(loaded, Positions.parse(config.positions))
     return loaded
+
+
+def give_tags(loaded: LoadedModel, positions: Positions) -> None:
+    before = Taught(depth=0) if loaded.vocabulary.tags is None else taught_of(loaded.model)
+    add_tags(loaded.model, loaded.vocabulary, positions.unit)
+    check_unit(positions, loaded.vocabulary)
+    mark(loaded.model, replace(before, positions=positions))
+
+
+def note_depth(loaded: LoadedModel, depth: int) -> None:
+    """Writes down how deep blocks lie in what the model reads now, unless they lay deeper in what it read before.
+
+    A model that had tags without a word on their depth may know more than the examples here show.
+    """
+    before = taught_of(loaded.model)
+    if before.depth is not None:
+        mark(loaded.model, replace(before, depth=max(before.depth, depth)))
 
 
 def announce(trainer: SegmentTrainer, plan: DataPlan, rows: Sequence[Sequence[Layout]], config: SftConfig) -> None:

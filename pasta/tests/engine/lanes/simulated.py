@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.cuda import reference
 from pasta.engine.vllm.engine import Output, VllmEngine
 from pasta.engine.vllm.plan import Plan, Rows, Span, deciding_rows
 from pasta.engine.vllm.sampler import Answer, Choice, LaneSampler
 from pasta.engine.vllm.terms import Terms
+from pasta.models.taught import taught_of
 
 BLOCK = 16
 NAME = "pasta-simulated-vllm"
@@ -57,7 +57,8 @@ class Simulated:
         model.set_attn_implementation(NAME)
         self.model, self.budget, self.preempts, self.room = model.eval(), budget, preempts, room
         self.max_model_len = room
-        self.sampler = LaneSampler(vocabulary, int(model.get_output_embeddings().weight.shape[0]), torch.device("cpu"))
+        size = int(model.get_output_embeddings().weight.shape[0])
+        self.sampler = LaneSampler(vocabulary, size, torch.device("cpu"), taught_of(model))
         self.random = random.Random(seed)
         self.free = list(range(blocks))
         self.random.shuffle(self.free)
@@ -209,4 +210,5 @@ def simulated_engine(model: PreTrainedModel, vocabulary: Vocabulary, **options: 
     core = Simulated(model, vocabulary, **options)
     size = int(model.get_output_embeddings().weight.shape[0])
     context = int(model.config.max_position_embeddings)
-    return VllmEngine(core, vocabulary, size=size, context=context, positions=Positions(), name="simulated"), core
+    taught = taught_of(model)
+    return VllmEngine(core, vocabulary, size=size, context=context, taught=taught, name="simulated"), core

@@ -11,6 +11,7 @@ import torch
 
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.vllm.burst import Burst
 from pasta.engine.vllm.plan import PLACE, REQUEST, Plan, Rows, Span, cut_into_tiles
@@ -27,7 +28,7 @@ class Twins:
     def __init__(self, seed: int, count: int, room: int = 4096, **params: Any):
         vocabulary = Vocabulary(byte_tokenizer())
         vocabulary.add_tags()
-        self.sampler = LaneSampler(vocabulary, SIZE, torch.device("cpu"))
+        self.sampler = LaneSampler(vocabulary, SIZE, torch.device("cpu"), Taught())
         self.draw = random.Random(seed)
         assert vocabulary.tags is not None and self.sampler.grammar is not None
         self.allowed = self.sampler.grammar.allowed

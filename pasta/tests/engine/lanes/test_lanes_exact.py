@@ -12,12 +12,16 @@ from dense import TOLERANCE, dense, rows_by_thread, script
 from pasta.core.layout import lay_out
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
+from pasta.core.taught import Taught
+from pasta.core.tree import depth_of
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate, generate_all, replay
 from pasta.decoding.prompts import make_request
 from pasta.decoding.runner import runner_of
+from pasta.engine.native import NativeEngine
 from pasta.errors import UsageError
 from pasta.models.tags import add_tags
+from pasta.models.taught import mark
 from support import byte_tokenizer, tiny_engine, tiny_model
 
 PROMPTS = ["Compare cats and dogs.", "Hello!", "Why is the sky blue?"]
@@ -68,6 +72,24 @@ def test_answers_are_those_of_the_native_engine(options: dict[str, Any], stress:
     assert nested >= 1
     assert len(core.free) == core.blocks and not core.running
     assert (core.preempted > 5) == ("preempts" in stress)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_both_ends_let_blocks_lie_as_deep_as_the_model_was_taught(depth: int) -> None:
+    model, vocabulary = tiny_model(), Vocabulary(byte_tokenizer())
+    add_tags(model, vocabulary)
+    mark(model, Taught(depth=depth))
+    engine, _ = simulated_engine(model, vocabulary)
+    native = tiny_engine()
+    mark(native.model, Taught(depth=depth))
+    native = NativeEngine(native.model, native.vocabulary, slots=4096)
+    found = []
+    for seed in (0, 3):
+        params = lively(seed=seed, parallelism=5.0)
+        ours, theirs = generate_all(engine, PROMPTS, params), generate_all(native, PROMPTS, params)
+        assert [one.annotated for one in ours] == [other.annotated for other in theirs]
+        found += [depth_of(one.tree) for one in ours]
+    assert max(found) == depth
 
 
 @pytest.mark.parametrize("length,body", [(2, 12), (1, 30)], ids=["right", "too-short"])

@@ -14,7 +14,7 @@ vllm = pytest.importorskip("vllm", reason="vLLM is not installed")
 from simulated import BLOCK, NAME, Output, Running, Simulated  # noqa: E402
 
 from pasta.core.params import SamplingParams  # noqa: E402
-from pasta.core.positions import Positions  # noqa: E402
+from pasta.core.taught import Taught  # noqa: E402
 from pasta.core.vocabulary import Vocabulary  # noqa: E402
 from pasta.decoding.api import generate_all  # noqa: E402
 from pasta.engine.vllm import plugin  # noqa: E402
@@ -183,7 +183,7 @@ def test_answers_are_those_of_the_native_engine(folder: Path, blocks: int, budge
     core = Scheduled(folder, model, vocabulary, blocks=blocks, budget=budget)
     core.burst = burst
     size = int(model.get_output_embeddings().weight.shape[0])
-    engine = VllmEngine(core, vocabulary, size=size, context=4096, positions=Positions())
+    engine = VllmEngine(core, vocabulary, size=size, context=4096, taught=Taught())
     tags = vocabulary.tags
     assert tags is not None and model.config._attn_implementation == NAME
     bias = ((tags.sync, 4.0), (tags.close, 3.0), *((length, 3.0) for length in tags.lengths[:4]))

@@ -14,6 +14,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
+from pasta.core.taught import Taught
+from pasta.core.tree import depth_of
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate, generate_all, stream
 from pasta.decoding.prompts import encode_prompt, make_request
@@ -23,6 +25,7 @@ from pasta.engine.remote import RemoteEngine
 from pasta.errors import UsageError
 from pasta.lang import parse, plain
 from pasta.models.tags import add_tags
+from pasta.models.taught import mark
 from support import SIZES, Stepper, byte_tokenizer, tiny_model
 
 
@@ -64,11 +67,12 @@ def test_servers_differ_and_answers_do_not(native: NativeEngine, folder: str, qu
             assert generate(engine, row["prompt"]).tree == generate(native, row["prompt"]).tree
 
 
-@pytest.mark.parametrize("dial", [0.0, 4.0])
-def test_the_grammar_holds_though_the_server_does_not_know_it(tmp_path: Path, dial: float) -> None:
+@pytest.mark.parametrize("dial, depth", [(0.0, None), (4.0, None), (4.0, 1)])
+def test_the_grammar_holds_though_the_server_does_not_know_it(tmp_path: Path, dial: float, depth: int | None) -> None:
     """Random weights put tags anywhere."""
     model, vocabulary = tiny_model(seed=3), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
+    mark(model, Taught(depth=depth))
     model.save_pretrained(tmp_path)
     vocabulary.tokenizer.save_pretrained(tmp_path)
     native = native_of(str(tmp_path))
@@ -79,6 +83,8 @@ def test_the_grammar_holds_though_the_server_does_not_know_it(tmp_path: Path, di
         assert answer.tree == generate(native, "Why?", **options, positions="stitched").tree
         corrections = [seen for seen in server.seen if seen.body["max_tokens"] == 1 and "logit_bias" in seen.body]
         assert (len(corrections) > 5) == (dial > 0)
+        if dial:
+            assert depth_of(answer.tree) == 1 if depth else depth_of(answer.tree) > 1
 
 
 def test_no_bias_is_longer_than_vllm_bears(tmp_path: Path) -> None:

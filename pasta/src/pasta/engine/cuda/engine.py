@@ -304,7 +304,7 @@ class CudaEngine(NativeEngine):
     def _follow(self, flight: Flight) -> None:
         """Gives the threads that a step decides places for the tokens that it will choose."""
         assert flight.batch is not None and flight.launched is not None
-        lengths, context = self._lengths, self.context
+        lengths, context, depth = self._lengths, self.context, self.grammar.depth if self.grammar is not None else 0
         places, following = flight.launched.places, list[Follower | None]([None]) * len(flight.batch.rows)
         number = -1  # of a row
         for request, chunk in zip(flight.requests, flight.chunks, strict=True):
@@ -331,7 +331,9 @@ class CudaEngine(NativeEngine):
                     request.blocks.reserve(place + 1)
                     room = len(request.blocks.slots)
                 if expect >= TOPIC_START:
-                    expect = packed(expect, child=bool(handle.path), topic=request.topics.get(handle, 0))
+                    level = len(handle.path)
+                    topic = request.topics.get(handle, 0)
+                    expect = packed(expect, child=level > 0, promise=level < depth, topic=topic)
                 segment = handle.thread.segment
                 following[number] = followers[handle] = own = Follower(handle, expect, place, source, position, segment)
                 rows.append(own)

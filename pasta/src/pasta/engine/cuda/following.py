@@ -56,11 +56,11 @@ def kinds_of(grammar: Grammar | None, tokens: int) -> np.ndarray:
     return kinds
 
 
-def packed(before: int, *, child: bool, topic: int) -> int:
-    """What the device must know to say what comes after a token: what the token was chosen under, and its topic."""
+def packed(before: int, *, child: bool, promise: bool, topic: int) -> int:
+    """What the device must know to say what comes after a token: what it was chosen under, its topic and thread."""
     if before < Expect.TOPIC_START:
         return before
-    home = Expect.text(child=child, promise=True, sync=True)
+    home = Expect.text(child=child, promise=promise, sync=True)
     return before | home << 4 | (topic + 1 >= MAX_TOPIC_TOKENS) << 8
 
 

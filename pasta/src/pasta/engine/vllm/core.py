@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from pasta.engine.exported import read_json, read_positions, read_vocabulary
+from pasta.engine.exported import read_json, read_taught, read_vocabulary
 from pasta.engine.vllm import plugin, refusals, tether
 from pasta.engine.vllm.engine import Output, VllmEngine
 from pasta.engine.vllm.terms import KEY
@@ -153,7 +153,7 @@ def start_engine(folder: Path, *, context: int | None = None, **options: Any) ->
         vocabulary,
         size=int(core.llm.model_config.get_vocab_size()),
         context=min(known, context or known),
-        positions=read_positions(folder),
+        taught=read_taught(folder),
         name=folder.name,
     )
 

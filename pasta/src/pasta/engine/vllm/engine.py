@@ -16,6 +16,7 @@ from pasta.core.constraint import Constraint
 from pasta.core.grammar import Expect, Grammar
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import UNLIMITED, Decoded, NoRoom, Script
 from pasta.engine.vllm.lanes import WORDS, is_own
@@ -93,15 +94,13 @@ class VllmEngine:
     max_requests = UNLIMITED
     max_segments = 32 * WORDS - 1  # one is nobody's
 
-    def __init__(
-        self, core: Core, vocabulary: Vocabulary, *, size: int, context: int, positions: Positions, name: str = ""
-    ):
+    def __init__(self, core: Core, vocabulary: Vocabulary, *, size: int, context: int, taught: Taught, name: str = ""):
         self.core = core
         self.pool = Within(core.max_model_len - STREAM_END)
         self.vocabulary = vocabulary
-        self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
+        self.grammar = Grammar.of(vocabulary, size, taught.deepest) if vocabulary.tags else None
         self.context = context
-        self.positions = positions
+        self.positions = taught.positions
         self.name = name
         self.runner: Any = None
         self._names = (f"pasta-{number}" for number in itertools.count())

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from pasta.core.grammar import Grammar
+from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import uniform
 from pasta.engine.sampling import add_biases, choose
@@ -81,9 +82,9 @@ class Choice(NamedTuple):
 class LaneSampler:
     """Chooses as the native engine does: penalties, biases, grammar, temperature, each thread by its own parameters."""
 
-    def __init__(self, vocabulary: Vocabulary, size: int, device: torch.device):
+    def __init__(self, vocabulary: Vocabulary, size: int, device: torch.device, taught: Taught):
         self.vocabulary = vocabulary
-        self.grammar = Grammar.of(vocabulary, size) if vocabulary.tags else None
+        self.grammar = Grammar.of(vocabulary, size, taught.deepest) if vocabulary.tags else None
         self.device = device
         self._forbidden = None if self.grammar is None else torch.from_numpy(~self.grammar.allowed).to(device)
         tags = vocabulary.tags.all if vocabulary.tags else frozenset()

@@ -13,7 +13,7 @@ from vllm.config.compilation import CUDAGraphMode
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
-from pasta.engine.exported import read_vocabulary
+from pasta.engine.exported import read_taught, read_vocabulary
 from pasta.engine.vllm import kernels
 from pasta.engine.vllm.burst import STEPS, Burst, ahead
 from pasta.engine.vllm.graph import StepGraph
@@ -31,7 +31,8 @@ class PastaModelState(DefaultModelState):
     def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device):
         super().__init__(vllm_config, model, encoder_cache, device)
         config, parallel = self.model_config, vllm_config.parallel_config
-        self.sampler = LaneSampler(read_vocabulary(Path(config.tokenizer)), config.get_vocab_size(), device)
+        folder = Path(config.tokenizer)
+        self.sampler = LaneSampler(read_vocabulary(folder), config.get_vocab_size(), device, read_taught(folder))
         self.heads = config.get_num_attention_heads(parallel)
         self.kv_heads = config.get_num_kv_heads(parallel)
         self.head_size = config.get_head_size()
