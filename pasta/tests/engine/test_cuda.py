@@ -52,6 +52,16 @@ def test_small_kernels(dtype: torch.dtype, bound: float, rows: int, size: int) -
         layer = torch.randn(80, size, device="cuda").to(dtype) / size**0.5
         result = x.double() @ layer.double().T
         assert error(small.linear(x, layer), result) < bound
+        if rows == 1:
+            square = torch.randn(size, size, device="cuda").to(dtype) / size**0.5
+            done = torch.zeros(1, dtype=torch.int32, device="cuda")
+            for _ in range(20):  # what a launch counts, the next one counts anew
+                before, out = residual.clone(), torch.full_like(x, torch.nan)
+                small.linear_norm(x, square, before, weight, 1e-5, out, done)
+                added = (x.double() @ square.double().T).to(dtype).double()
+                expected_residual, expected = reference.add_norm(added, residual.double(), weight.double(), 1e-5)
+                assert error(before, expected_residual) < bound and error(out, expected) < bound
+            assert not done.any()
         gate, up = result.chunk(2, 1)
         assert error(small.gate_up(x, layer), torch.nn.functional.silu(gate) * up) < bound
 

@@ -46,6 +46,7 @@ class FusedDecoder:
         self.kv_heads = config.num_key_value_heads
         self.size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.small = max(config.hidden_size, config.intermediate_size) <= small.MAX_WIDTH and eight_bits is None
+        self.done = torch.zeros(1, dtype=torch.int32, device=model.device)  # what `small.linear_norm` counts in
         self.eps = config.rms_norm_eps
         self.scale = self.size**-0.5
         self.dtype, self.device = model.dtype, model.device
@@ -93,9 +94,9 @@ class FusedDecoder:
         rows = residual.shape[0]
         small_step = self.small and rows <= small.MAX_ROWS
         normed = torch.empty_like(residual)
-        x: torch.Tensor | None = None
-        for index, layer in enumerate(self.layers):
-            kernels.add_norm(x, residual, layer.norm, self.eps, normed)
+        kernels.add_norm(None, residual, self.layers[0].norm, self.eps, normed)
+        norms = [*(layer.norm for layer in self.layers[1:]), self.norm]
+        for index, (layer, next_norm) in enumerate(zip(self.layers, norms, strict=True)):
             query = torch.empty(rows, self.heads, self.size, dtype=self.dtype, device=self.device)
             if small_step and layer.qkv_bias is None and layer.head_norms is None and self.size % 16 == 0:
                 small.qkv(normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots)
@@ -104,18 +105,27 @@ class FusedDecoder:
                 kernels.rotate_store(
                     qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps
                 )
-            gathered = attend(index, query)
-            if small_step and layer.out_bias is None:
-                x = small.linear(gathered, layer.out.data)
-            else:
-                x = product(gathered, layer.out, layer.out_bias)
-            kernels.add_norm(x, residual, layer.mlp_norm, self.eps, normed)
-            if small_step:
-                x = small.linear(small.gate_up(normed, layer.gate_up.data), layer.down.data)
-            else:
-                x = product(gated(normed, layer.gate_up), layer.down)
-        kernels.add_norm(x, residual, self.norm, self.eps, normed)
+            self._add(attend(index, query), layer.out, layer.out_bias, residual, layer.mlp_norm, normed, small_step)
+            x = small.gate_up(normed, layer.gate_up.data) if small_step else gated(normed, layer.gate_up)
+            self._add(x, layer.down, None, residual, next_norm, normed, small_step)
         return normed
+
+    def _add(
+        self,
+        x: torch.Tensor,
+        weight: Weight,
+        bias: torch.Tensor | None,
+        residual: torch.Tensor,
+        norm: torch.Tensor,
+        normed: torch.Tensor,
+        small_step: bool,
+    ) -> None:
+        """residual += x @ weight.T + bias; normed = rms_norm(residual) * norm."""
+        if small_step and bias is None and x.shape[0] == 1:
+            small.linear_norm(x, weight.data, residual, norm, self.eps, normed, self.done)
+            return
+        added = small.linear(x, weight.data) if small_step and bias is None else product(x, weight, bias)
+        kernels.add_norm(added, residual, norm, self.eps, normed)
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         return torch.mm(hidden, self.head.t(), out=out)

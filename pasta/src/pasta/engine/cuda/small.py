@@ -18,9 +18,14 @@ MAX_BLOCK_ROWS = 64  # of a program
 
 @triton.jit(do_not_specialize=["rows"])
 def _linear(
-    x, weight, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+    x, weight, out, residual, norm, normed, done, rows, eps,
+    NORM: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
+    """out = x @ weight.T; with NORM, not 0, and one row, the last program to be done also does `kernels.add_norm`.
+
+    NORM: a power of two that holds all columns. `done` counts programs, from 0 and back to 0; nobody waits.
+    """
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     real_row, real_column = (row < rows)[:, None], (column < COLUMNS)[None, :]
@@ -34,17 +39,51 @@ def _linear(
     tl.store(
         out + row[:, None] * COLUMNS + column[None, :], result.to(out.dtype.element_ty), mask=real_row & real_column
     )
+    if NORM > 0:
+        every = tl.arange(0, NORM)
+        inside = every < COLUMNS
+        value = tl.load(residual + every, mask=inside, other=0.0).to(tl.float32)
+        scale = tl.load(norm + every, mask=inside, other=0.0)
+        tl.debug_barrier()  # all warps have read and stored; the atomic releases that, and acquires what others did
+        if tl.atomic_add(done, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) - 1:
+            tl.store(done, 0)  # for the next launch
+            value += tl.load(out + every, mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
+            value = value.to(residual.dtype.element_ty)
+            tl.store(residual + every, value, mask=inside)
+            value = value.to(tl.float32)
+            value *= tl.rsqrt(tl.sum(value * value, 0) / COLUMNS + eps)
+            tl.store(normed + every, value.to(normed.dtype.element_ty) * scale, mask=inside)
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """x @ weight.T."""
+    return _launch_linear(x, weight)
+
+
+def linear_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    residual: torch.Tensor,
+    norm: torch.Tensor,
+    eps: float,
+    out: torch.Tensor,
+    done: torch.Tensor,
+) -> None:
+    """Of one row: residual += x @ weight.T; out = rms_norm(residual) * norm. `done`: one number, 0 between launches."""
+    _launch_linear(x, weight, (residual, norm, out, done), eps)
+
+
+def _launch_linear(
+    x: torch.Tensor, weight: torch.Tensor, after: tuple[torch.Tensor, ...] = (), eps: float = 0.0
+) -> torch.Tensor:
     rows, width = x.shape
     columns = weight.shape[0]
     out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
     block_rows = _block_rows(rows)
     wide = width >= 1024
     _linear[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
-        x, weight, out, rows, WIDTH=width, COLUMNS=columns,
+        x, weight, out, *(after or (x, x, x, x)), rows, eps,
+        NORM=triton.next_power_of_2(columns) if after else 0, WIDTH=width, COLUMNS=columns,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=256 if wide else 128,
         PRECISION=_precision(x), num_warps=4, num_stages=3 if wide else 4,
     )  # fmt: skip
