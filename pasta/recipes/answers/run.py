@@ -172,7 +172,7 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
         "cpu": options.device == "cpu",
         "weights": "bfloat16" if on_gpu(options) else "auto",
         "resume": True,
-        **given(options, "max_steps", "max_length", "batch_size", "seed", "method", "attention"),
+        **given(options, "max_steps", "max_length", "batch_size", "gradient_accumulation", "seed", "method", "attention"),
     }
     summary = train(SftConfig.from_mapping(settings))
     print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
@@ -204,12 +204,12 @@ def improve(options: argparse.Namespace, name: str) -> None:
             "model": str(options.out / name),
             "base": options.model,
             "baseline": str(options.out / "baseline"),
-            "prompts": str(tasks),
+            "prompts": options.preference_prompts or str(tasks),
             "judge": f"{kind}:{tasks}" + (f"+{options.judge}" if options.judge else ""),
             "output": str(options.out / f"preference-{name}"),
             "minutes": max(30.0, options.left / 2 - READING_S) / 60 if options.left else 0.0,  # of either long step
             "device": options.device,
-            **given(options, "seed", "max_tokens", "steps"),
+            **given(options, "seed", "max_tokens", "steps", "lambdas"),
             "part": options.part,
             **({"limit": options.limit} if options.limit else {}),
             **({"batch": options.batch} if options.batch else {}),
@@ -232,7 +232,7 @@ def contestants(options: argparse.Namespace) -> list[Contestant]:
     names = [each.name for each in models]
     for name in ("baseline", "pasta"):
         for record in sorted((out / f"preference-{name}").glob("round-1/lambda-*/training.json")):
-            models.append(Contestant(f"bon-{name}", str(record.parent)))
+            models.append(Contestant(f"bon-{name}-{record.parent.name.removeprefix('lambda-')}", str(record.parent)))
     if "baseline" in names:
         models += [Contestant(way, str(out / "baseline"), way) for way in ("separate", "skeleton")]
     if "pasta" in names:
@@ -241,7 +241,7 @@ def contestants(options: argparse.Namespace) -> list[Contestant]:
 
 
 def sets(options: argparse.Namespace) -> list[QuestionSet]:
-    """The tasks of every file of problems, and the prompts that are no tasks; what matters most first."""
+    """The tasks of every file of problems, and the prompts that are no tasks; what matters most first, or as `--sets`."""
     from pasta.eval.questions import QuestionSet
     from pasta.tasks.problem import read_problems
 
@@ -257,7 +257,11 @@ def sets(options: argparse.Namespace) -> list[QuestionSet]:
 
     chats = [QuestionSet.parse(options.eval_prompts)] if options.eval_prompts else []
     rest = of(("chain", 0), ("chain", 4), ("plain", 0), ("several", 0))
-    return [*of(("several", 4), ("gather", 0)), *chats, *rest]
+    found = {each.name: each for each in [*of(("several", 4), ("gather", 0)), *chats, *rest]}
+    names = options.sets.split(",") if options.sets else list(found)
+    if unknown := [name for name in names if name not in found]:
+        raise PastaError(f"--sets {unknown[0]}: there is no such set", hint=f"there are {', '.join(found)}")
+    return [found[name] for name in names]
 
 
 def parts_of(task: str, size: int, problems: int, parts: int) -> int:
@@ -299,13 +303,13 @@ def asked(options: argparse.Namespace) -> list[Contestant]:
 
 
 def run_timing(options: argparse.Namespace) -> None:
-    """Four in one, what needs all of them, and the chats; the baseline, the model, and the model of stage two."""
+    """Four in one, what needs all of them, and the chats; the baseline and the model, or those of `--models`."""
     from pasta.eval.folder import RunFolder
     from pasta.eval.run import say
     from pasta.eval.timing import run_timing
 
     folder = RunFolder(options.out / "eval")
-    models = [each for each in asked(options) if each.name in ("baseline", "pasta", "bon-pasta", "separate")]
+    models = [each for each in asked(options) if options.models or each.name in TIMED]
     prompts = [each for each in sets(options) if not each.is_task or each.name.startswith(("several4", "gather"))]
     folder.remember_command(["python", "run.py", "timing", "--models", ",".join(each.name for each in models)])
     engines: dict[str, Any] = {}
@@ -319,6 +323,8 @@ def run_timing(options: argparse.Namespace) -> None:
                 decoding=decoding(options),
             )  # fmt: skip
 
+
+TIMED = ("baseline", "pasta", "separate")
 
 #: Prompts of each set that are timed by the end of a round: however soon time is up, no set has much more than another.
 ROUNDS = (5, 10, 20, 30, 40, 60, 80, 120, 160, 320, 1000)
