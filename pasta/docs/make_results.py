@@ -1,7 +1,8 @@
 """Makes results.md from what is saved of evaluations (`benchmarks/results/eval-*`):
 
     python pasta/docs/make_results.py                    the page, its plots and the README's table, from what is saved
-    python pasta/docs/make_results.py DIR [NAME]         first saves an evaluation's folder
+    python pasta/docs/make_results.py DIR [NAME [REFERENCE]]   first saves an evaluation's folder
+    python pasta/docs/make_results.py seeds NAME 1=DIR 2=DIR   first saves evaluations of the same recipe, other seeds
 
 Of an evaluation are saved its figures (`eval-NAME.json`) and a row for each answer without its words
 (`eval-NAME.rows.jsonl.xz`); with rows, all figures are made of them anew. The words around the numbers stand in
@@ -19,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from pasta.data.lines import write_json
+from pasta.data.rows import read_rows, write_rows
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
-from pasta.eval.goals import COLUMNS, LEARNED, goal_rows
+from pasta.eval.goals import COLUMNS, goal_rows, is_asked
 from pasta.eval.report import interval, make_report, percent, points, whole
-from pasta.eval.rows import collect, read, write
+from pasta.eval.rows import collect, listed, read, write
+from pasta.eval.seeds import of_seeds, seed_page
 from pasta.eval.summary import of_rows
 from pasta.eval.task_page import HEADLINE, headline, promisable, promises, rivals, share, table, tasks
 
@@ -38,8 +41,10 @@ WORDS = tomllib.loads((DOCS / "results.toml").read_text("utf-8"))  # the page's 
 
 
 def main(arguments: list[str]) -> None:
-    if arguments:
-        save(RunFolder(arguments[0]), arguments[1] if len(arguments) > 1 else "alpaca")
+    if arguments[:1] == ["seeds"]:
+        save_seeds(arguments[1], dict(each.split("=", 1) for each in arguments[2:]))
+    elif arguments:
+        save(RunFolder(arguments[0]), *arguments[1:])
     for path in sorted(RESULTS.glob("eval-*.json")):
         for target, drawing in plots(path.stem.removeprefix("eval-"), load(path)):
             target.write_text(drawing, "utf-8")
@@ -47,9 +52,9 @@ def main(arguments: list[str]) -> None:
     README.write_text(readme(README.read_text("utf-8")), "utf-8")
 
 
-def save(folder: RunFolder, name: str) -> None:
+def save(folder: RunFolder, name: str = "alpaca", against: str = "baseline") -> None:
     """The figures and the rows of a folder."""
-    summary, _ = make_report(folder)
+    summary, _ = make_report(folder, against=against)
     write_json(RESULTS / f"eval-{name}.json", {**summary, "trained": trained(folder)})
     write(collect(folder), str(rows_path(name)))
 
@@ -65,6 +70,38 @@ def trained(folder: RunFolder) -> dict[str, dict[str, Any]]:
             counts = {key: record.get(key) for key in ("examples", "tagged", "tokens", "steps", "seconds", "loss")}
             found[contestant.name] = {**config, **counts}
     return found
+
+
+def save_seeds(name: str, folders: dict[str, str]) -> None:
+    """Of each run its rows, each with its seed, and what its models were trained for. Seed 0 is `eval-NAME` itself."""
+    runs = {seed: RunFolder(place) for seed, place in folders.items()}
+    steps = {"0": steps_of(json.loads((RESULTS / f"eval-{name}.json").read_text("utf-8"))["trained"])}
+    steps |= {seed: steps_of(trained(folder)) for seed, folder in runs.items()}
+    commands = [command for folder in runs.values() for command in folder.require().get("commands", [])]
+    about = {"steps": steps, "judge": "features", "commands": list(dict.fromkeys(commands))}
+    write_json(RESULTS / f"seeds-{name}.json", about)
+    rows = ({"seed": seed, **row} for seed, folder in runs.items() for row in listed(collect(folder)))
+    write_rows(str(seeds_path(name)), rows)
+
+
+def steps_of(found: dict[str, dict[str, Any]]) -> dict[str, int]:
+    return {model: told["steps"] for model, told in found.items() if model in ("pasta", "baseline")}
+
+
+def seeds(name: str) -> Iterator[str]:
+    """Headline rows with other seeds, where they were saved."""
+    if not seeds_path(name).exists():
+        return
+    about = json.loads((RESULTS / f"seeds-{name}.json").read_text("utf-8"))
+    runs = {"0": read(str(rows_path(name)))}
+    for row in read_rows(str(seeds_path(name))):
+        keys = [row.pop(key) for key in ("seed", "prompts", "model", "id")]
+        runs.setdefault(keys[0], {}).setdefault(keys[1], {}).setdefault(keys[2], {})[keys[3]] = row
+    yield from seed_page(of_seeds(runs, "pasta", "baseline", about["judge"]), about["steps"])
+
+
+def seeds_path(name: str) -> Path:
+    return RESULTS / f"seeds-{name}.rows.jsonl.xz"
 
 
 def rows_path(name: str) -> Path:
@@ -125,9 +162,10 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     yield from training(summary.get("trained", {}))
     yield from asked_for(summary)
     yield from rivals(summary)
+    yield from seeds(name)
     for judge in judges:
         yield from quality(name, summary, judge, first=judge == judges[0])
-    if judges and not set(LEARNED) & set(summary["models"]):
+    if judges and not any(map(is_asked, summary["models"])):
         yield from goals(summary, judges[0])
     if counts:
         yield from stage_two(summary)
@@ -324,6 +362,7 @@ def redundancy(summary: dict[str, Any]) -> Iterator[str]:
                 share(found["shared_by_blocks"]),
                 share(found["blocks_repeat"]),
                 share(found["topics_repeat"]),
+                share(found.get("topics_unclean")),
                 share(found["loops"]),
                 share(figures["ended"]),
                 percent(figures["well_formed"]),
@@ -331,8 +370,8 @@ def redundancy(summary: dict[str, Any]) -> Iterator[str]:
             ]
         )
     columns = [
-        "model", "repeated", "shared by blocks", "blocks that repeat", "topics that repeat", "loops", "ended by itself",
-        "well formed", "lengths within one",
+        "model", "repeated", "shared by blocks", "blocks that repeat", "topics that repeat", "topics that read badly",
+        "loops", "ended by itself", "well formed", "lengths within one",
     ]  # fmt: skip
     yield table(columns, rows)
 

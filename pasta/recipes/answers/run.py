@@ -172,7 +172,9 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
         "cpu": options.device == "cpu",
         "weights": "bfloat16" if on_gpu(options) else "auto",
         "resume": True,
-        **given(options, "max_steps", "max_length", "batch_size", "gradient_accumulation", "seed", "method", "attention"),
+        **given(
+            options, "max_steps", "max_length", "batch_size", "gradient_accumulation", "seed", "method", "attention"
+        ),
     }
     summary = train(SftConfig.from_mapping(settings))
     print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
@@ -241,7 +243,7 @@ def contestants(options: argparse.Namespace) -> list[Contestant]:
 
 
 def sets(options: argparse.Namespace) -> list[QuestionSet]:
-    """The tasks of every file of problems, and the prompts that are no tasks; what matters most first, or as `--sets`."""
+    """The tasks of every file of problems, and the prompts that are no tasks; in order of worth, or as `--sets`."""
     from pasta.eval.questions import QuestionSet
     from pasta.tasks.problem import read_problems
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pasta.data.topics import choose_topics, clean, title_of, topic_of, words_of
+from pasta.data.topics import choose_topics, clean, reads_well, title_of, topic_of, words_of
 from pasta.lang import MAX_TOPIC_WORDS, topic_problem
 
 
@@ -59,3 +59,15 @@ def test_a_cleaned_topic_is_a_topic_or_nothing(text):
 
 def test_a_sentence_with_a_colon_far_in_is_no_title():
     assert title_of(" There is one thing that everybody should know before they begin to cook: salt.") == ""
+
+
+@pytest.mark.parametrize("topic", ["river", "Data analysis", "Eiffel Tower", "2nd World War"])
+def test_a_topic_reads_well(topic: str) -> None:
+    assert reads_well(topic)
+
+
+@pytest.mark.parametrize(
+    "topic", ["", "the benefits of", "one two three four five six", "important things", "3", "water,"]
+)
+def test_a_topic_that_is_cut_off_or_says_nothing_does_not(topic: str) -> None:
+    assert not reads_well(topic)

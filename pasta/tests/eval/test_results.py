@@ -130,6 +130,9 @@ def test_goals_of_chats_are_those_of_a_first_model_or_of_one_that_replaces_anoth
         ("without tags within 2 points of a draw, the whole interval (judge `j`)", "no"),
         ("blocks that repeat in at most 5 % of the answers that fork", "yes"),
     ]
+    unclean = {"value": 0.021, "low": 0.01, "high": 0.03, "prompts": 9}
+    replacing["new"]["redundancy"]["topics_unclean"] = unclean
+    assert met(replacing)[-1] == ("topics that read well: at most 2 % are cut off, too long or say nothing", "no")
     assert goal_rows({"prompts": "x", "models": {"pasta": told(9, 9, 9)}, "tasks": {"x": {}}}) == []
 
 
@@ -149,6 +152,36 @@ def test_a_saved_evaluation_says_how_its_models_were_trained(
     assert list(found) == ["pasta"]
     page = "\n".join(results.training(found))
     assert "| `pasta` | 3,215 | 2,400 | 2,813,977 | 233 | 8 | 0.0005 | 1 | 0 | 81 |" in page
+
+
+def test_other_seeds_are_saved_as_rows_and_stand_beside_the_first(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(right: int) -> dict:
+        def answer(parts: list[int]) -> dict:
+            return {"tokens": 9, "content_tokens": 9, "critical_path": 3, "marks": {"parts": parts, "end": None}}
+
+        models = {"pasta": {"0": answer([right, 1])}, "baseline": {"0": answer([0, 1])}}
+        return {"several4-gsm8k_dev": models}
+
+    class Folder:
+        def __init__(self, place: str):
+            self.place = place
+
+        def require(self) -> dict:
+            return {"commands": ["python run.py evaluate --models pasta"]}
+
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "RunFolder", Folder)
+    monkeypatch.setattr(results, "collect", lambda folder: run(0))
+    monkeypatch.setattr(results, "trained", lambda folder: {"pasta": {"steps": 184}, "apar": {"steps": 7}})
+    (tmp_path / "eval-x.json").write_text(json.dumps({"trained": {"pasta": {"steps": 190}}}), "utf-8")
+    results.write(run(1), str(results.rows_path("x")))
+    assert not list(results.seeds("x"))
+    results.save_seeds("x", {"1": "some/folder"})
+    page = "\n".join(results.seeds("x"))
+    assert "seed 0: `pasta` 190 steps; seed 1: `pasta` 184 steps." in page
+    assert "| four sums | right parts over the reference, points | 50.0 | 0.0 | 25.0 | 35.4 | 25.0 | 1 |" in page
 
 
 def test_rivals_stand_beside_each_other_with_their_budgets(results: ModuleType) -> None:

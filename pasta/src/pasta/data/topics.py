@@ -57,6 +57,16 @@ _VERBS = frozenset(
 )
 
 
+def reads_well(topic: str) -> bool:
+    """Whether a topic that was decoded names something: a few words of which one tells, none of them cut off."""
+    spoken = topic.split()
+    if not 1 <= len(spoken) <= MAX_TOPIC_WORDS or not all(map(is_topic_character, topic)):
+        return False
+    if spoken[-1].casefold() in STOPWORDS or not spoken[-1][-1].isalnum():
+        return False
+    return any(word.casefold() not in GENERIC and not word.isdigit() for word in content_words(topic))
+
+
 def choose_topics(blocks: Sequence[tuple[str, str]]) -> list[str] | None:
     """A topic for each sibling, given as (the annotator's proposal, the block's text); all different.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-LEARNED = ("pasta", "bon-pasta", "new")  # the models of which something is asked
+LEARNED = ("pasta", "bon-pasta-", "new")  # how the models begin of which something is asked
 TODAY, UNTAGGED = "today", "untagged"  # the model that a new one replaces, and the new one without tags
 WITHIN = 2  # points
 SPEEDS = {"several4": (2.0, 3.0), "gather": (1.7,)}  # by the beginning of a task's name: asked for, hoped for
@@ -17,6 +17,7 @@ CORRELATION = 0.7
 SYNCING = 90  # per cent of the answers
 CHAT_SPEED, CHAT_WINS = 1.3, 50
 REPEATS = 5  # per cent of the answers that fork
+CLEAN = 98  # per cent of the topics
 
 Figures = dict[str, Any]
 COLUMNS = ["asked", "of", "measured", "95 % interval", "prompts", "met"]
@@ -41,22 +42,26 @@ def goal_rows(summary: Figures) -> list[list[str]]:
         (f"`{model}` on `{task}`", goal)
         for task, models in summary.get("tasks", {}).items()
         for model, told in models.items()
-        if model in LEARNED and "parts" in told
+        if is_asked(model) and "parts" in told
         for goal in of_task(task, told)
     ]
     found += [
         (f"`{model}` on all tasks together", of_correlation(told["correlation"], told.get("blocks")))
         for model, told in summary.get("promises", {}).items()
-        if told and told["correlation"] is not None and model in LEARNED
+        if told and told["correlation"] is not None and is_asked(model)
     ]
     chats, models = summary.get("prompts"), summary.get("models", {})
     found += [
         (f"`{model}` on `{chats}`", goal)
         for model, figures in models.items()
-        if model in LEARNED and chats not in summary.get("tasks", {})
+        if is_asked(model) and chats not in summary.get("tasks", {})
         for goal in of_chats(figures, models)
     ]
     return [[g.asked, of, g.measured, g.interval, g.prompts, "yes" if g.met else "no"] for of, g in found]
+
+
+def is_asked(model: str) -> bool:
+    return model.startswith(LEARNED)
 
 
 def of_task(task: str, told: Figures) -> Iterator[Goal]:
@@ -113,6 +118,10 @@ def of_chats(figures: Figures, models: dict[str, Figures]) -> Iterator[Goal]:
     if before and repeating:
         asked = f"blocks that repeat in at most {REPEATS} % of the answers that fork"
         yield Goal.of(asked, repeating, 100 * repeating["value"] <= REPEATS, scale=100, digits=0)
+    unclean = figures["redundancy"].get("topics_unclean")
+    if before and unclean:
+        asked = f"topics that read well: at most {100 - CLEAN} % are cut off, too long or say nothing"
+        yield Goal.of(asked, unclean, 100 * unclean["value"] <= 100 - CLEAN, scale=100, digits=1)
 
 
 def win_rate(figures: Figures, judge: str) -> Figures | None:

@@ -125,6 +125,13 @@ def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
             "shared_by_blocks": mean(forking, lambda row: row["shared"]),
             "blocks_repeat": mean(forking, lambda row: row["overlap"] > REPEATS),
             "topics_repeat": mean(forking, lambda row: row["topics_repeat"]),
+            "topics_unclean": ratio_of(
+                [
+                    (row["topics_unclean"], len(row["promised"]))
+                    for row in forking
+                    if row.get("topics_unclean") is not None
+                ]
+            ),
         },
         "promises": promises,
         "length_within_one": promises["within_one"] if promises else None,
