@@ -22,6 +22,7 @@ from pasta.data.rows import read_rows
 from pasta.models import load_model
 from pasta.models.taught import taught_of
 from pasta.train.examples import make_examples
+from pasta.train.head import target_logits
 from pasta.train.loss import Meter, token_losses
 
 
@@ -43,11 +44,12 @@ def measure(folder: str, rows: list[dict[str, Any]]) -> dict[str, dict[str, floa
     model.set_attn_implementation("sdpa")
     figures = {}
     for way in ("plain", "apart") if vocabulary.tags else ("plain",):
-        meter = Meter(vocabulary.tags.all if vocabulary.tags else ())
+        meter = Meter(vocabulary.tags)
         examples = make_examples(rows, vocabulary, scheme, strip_tags=way == "plain", max_length=2048)
         for layout in examples.layouts:
             batch = collate([[layout]])
-            meter.add(token_losses(model(**model_inputs(batch)).logits, batch["labels"]), batch["labels"])
+            logits = target_logits(model, model_inputs(batch), batch["learned"])
+            meter.add(token_losses(logits, batch["targets"]), batch["targets"])
         read = meter.read()
         figures[way] = {**read, "perplexity": round(math.exp(read["text_loss"]), 3)}
     return figures

@@ -8,12 +8,12 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from pasta.core.layout import IGNORE, Layout
 from pasta.core.positions import Positions
-from pasta.core.vocabulary import Vocabulary
+from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.data.batch import Shape, block_mask, collate, dense_mask, mask_function, model_inputs, pack
 from pasta.models.tags import add_tags
 from pasta.train.examples import make_examples
 from pasta.train.head import target_logits
-from pasta.train.loss import Meter, token_losses
+from pasta.train.loss import LengthWeight, Meter, token_losses
 from support import FAMILIES, byte_tokenizer, tiny_model
 
 
@@ -31,8 +31,8 @@ def loss_and_gradients(model, batches) -> tuple[float, list[torch.Tensor]]:
     model.zero_grad()
     total = 0.0
     for batch in batches:
-        logits = target_logits(model, model_inputs(batch), batch["labels"])
-        loss = token_losses(logits, batch["labels"]).sum()
+        logits = target_logits(model, model_inputs(batch), batch["learned"])
+        loss = token_losses(logits, batch["targets"]).sum()
         loss.backward()
         total += float(loss.detach())
     return total, [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
@@ -137,11 +137,34 @@ def test_packing_fills_rows_and_loses_nothing(rows) -> None:
 
 
 def test_meter_tells_tags_from_text() -> None:
-    meter = Meter({7, 8})
-    labels = torch.tensor([[IGNORE, 7, 1], [2, IGNORE, 8]])
-    meter.add(torch.tensor([4.0, 1.0, 3.0, 2.0]), labels)
-    assert meter.read() == {"tag_loss": 3.0, "text_loss": 2.0}
+    tags = Tags(promise=7, lengths=(8, 9), open=10, close=11, sync=12)
+    meter = Meter(tags)
+    meter.add(torch.tensor([4.0, 1.0, 3.0, 2.0]), torch.tensor([7, 1, 2, 8]))
+    meter.add(torch.tensor([6.0]), torch.tensor([9]))
+    assert meter.read() == {"tag_loss": 4.0, "text_loss": 2.0, "length_loss": 4.0}
     assert meter.read() == {}
+    bare = Meter(None)
+    bare.add(torch.tensor([4.0, 1.0]), torch.tensor([7, 1]))
+    assert bare.read() == {"text_loss": 2.5}
+
+
+def test_lengths_may_weigh_more() -> None:
+    tags = Tags(promise=7, lengths=(8, 9), open=10, close=11, sync=12)
+    losses = torch.tensor([4.0, 1.0, 3.0, 2.0], requires_grad=True)
+    targets = torch.tensor([9, 1, 7, 8])
+    found = LengthWeight(tags, 10.0)(losses, targets)
+    assert found.tolist() == [40.0, 1.0, 3.0, 20.0]
+    found.sum().backward()
+    assert losses.grad is not None and losses.grad.tolist() == [10.0, 1.0, 1.0, 10.0]
+    assert LengthWeight(tags, 1.0)(losses, targets) is losses
+    assert LengthWeight(None, 10.0)(losses, targets).tolist() == losses.tolist()
+
+
+def test_what_is_learned_is_known_on_the_host(rows) -> None:
+    batch = collate(pack(layouts_of(rows, tagged()[1]), 300), multiple=8)
+    chosen = batch["labels"] != IGNORE
+    assert batch["learned"].tolist() == chosen.flatten().nonzero().flatten().tolist()
+    assert batch["targets"].tolist() == batch["labels"][chosen].tolist()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -153,8 +176,8 @@ def test_every_family_takes_the_mask(rows, family: str) -> None:
     losses = []
     for mask in (dense_mask(batch["segments"], batch["sees"]), causal):
         with torch.inference_mode():
-            logits = target_logits(model, {**model_inputs(batch), "attention_mask": mask}, batch["labels"])
-        losses.append(float(token_losses(logits, batch["labels"]).sum()))
+            logits = target_logits(model, {**model_inputs(batch), "attention_mask": mask}, batch["learned"])
+        losses.append(float(token_losses(logits, batch["targets"]).sum()))
     assert abs(losses[0] - losses[1]) > 0.1
 
 

@@ -168,8 +168,8 @@ def test_the_training_loss_is_the_interpreters_log_probability() -> None:
     batch = collate([[layout, layout]], multiple=8)  # packed: two examples in a row do not see each other
     engine.model.set_attn_implementation("sdpa")
     with torch.inference_mode():
-        logits = target_logits(engine.model, model_inputs(batch), batch["labels"])
-    losses = token_losses(logits, batch["labels"])
+        logits = target_logits(engine.model, model_inputs(batch), batch["learned"])
+    losses = token_losses(logits, batch["targets"])
     assert len(losses) == 2 * len(decoded)
     torch.testing.assert_close(losses.sum() / 2, -torch.stack(list(decoded.values())).sum(), rtol=1e-5, atol=1e-4)
 

@@ -28,8 +28,7 @@ from support import toy_rows
 
 
 def step(model: Any, batch: dict[str, torch.Tensor]) -> float:
-    labels = batch["labels"]
-    loss = token_losses(target_logits(model, model_inputs(batch), labels), labels).mean()
+    loss = token_losses(target_logits(model, model_inputs(batch), batch["learned"]), batch["targets"]).mean()
     loss.backward()
     return float(loss.detach())
 

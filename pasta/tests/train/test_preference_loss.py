@@ -68,7 +68,8 @@ def test_log_probabilities_are_sums_by_owner() -> None:
     logits[1, 1] = torch.log(torch.tensor([0.7, 0.2, 0.1]))
     labels = torch.tensor([[0, 1, 2, -100], [-100, 1, 0, -100]])
     owners = torch.tensor([[0, 0, 1, 1], [2, 2, 2, 0]])
-    got = response_log_probs(logits[labels != IGNORE], labels, owners, 3)
+    learned = labels != IGNORE
+    got = response_log_probs(logits[learned], labels[learned], owners[learned], 3)
     third = math.log(1 / 3)
     assert got.tolist() == pytest.approx([2 * third, third, math.log(0.2) + third])
 
@@ -90,7 +91,8 @@ def test_the_policy_that_drew_is_the_mixture_over_its_biases() -> None:
             for who in (0, 1)
         ])  # fmt: skip
     wanted = torch.tensor(each).exp().mean(0).log()
-    logits = logits[labels != IGNORE]
+    learned = labels != IGNORE
+    logits, labels, owners = logits[learned], labels[learned], owners[learned]
     torch.testing.assert_close(policy_log_probs(logits, labels, owners, 2, policy), wanted)
     as_it_is = policy_log_probs(logits, labels, owners, 2, Policy())
     torch.testing.assert_close(as_it_is, response_log_probs(logits, labels, owners, 2))
@@ -98,5 +100,5 @@ def test_the_policy_that_drew_is_the_mixture_over_its_biases() -> None:
     torch.testing.assert_close(near, as_it_is)
     certain = torch.full((1, 5), -200.0)
     certain[..., 2] = 200
-    got = policy_log_probs(certain, torch.tensor([[2]]), torch.tensor([[0]]), 1, Policy(0.5, (4.0,), opens=2))
+    got = policy_log_probs(certain, torch.tensor([2]), torch.tensor([0]), 1, Policy(0.5, (4.0,), opens=2))
     torch.testing.assert_close(got, torch.zeros(1), atol=1e-5, rtol=0)

@@ -30,8 +30,8 @@ def test_loss_is_the_sum_of_the_engines_log_probabilities(default_folder) -> Non
     batch = collate([[make_example(row, vocabulary, Positions(), end_of_turn(vocabulary))]])
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
-        logits = target_logits(model, model_inputs(batch), batch["labels"])
-    trained = float(token_losses(logits, batch["labels"]).sum())
+        logits = target_logits(model, model_inputs(batch), batch["learned"])
+    trained = float(token_losses(logits, batch["targets"]).sum())
 
     kept: list[tuple[torch.Tensor, int]] = []
 

@@ -61,9 +61,9 @@ def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: 
         batch = collate([[make_example(row, vocabulary, scheme, end)]])
         engine.model.set_attn_implementation("sdpa")
         with torch.inference_mode():
-            logits = target_logits(engine.model, model_inputs(batch), batch["labels"])
+            logits = target_logits(engine.model, model_inputs(batch), batch["learned"])
         engine.model.set_attn_implementation("pasta")
-        trained = float(token_losses(logits, batch["labels"]).sum())
+        trained = float(token_losses(logits, batch["targets"]).sum())
         assert trained == pytest.approx(decoded, rel=1e-5)
 
 
@@ -77,7 +77,7 @@ def test_the_head_sees_what_is_learned_alone(rows) -> None:
     seen: list[torch.Size] = []
     engine.model.get_output_embeddings().register_forward_hook(lambda _, given, out: seen.append(out.shape))
     with torch.inference_mode():
-        logits = target_logits(engine.model, inputs, labels)
+        logits = target_logits(engine.model, inputs, batch["learned"])
         torch.testing.assert_close(logits, engine.model(**inputs).logits[labels >= 0])
     assert 0 < seen[0][0] == int((labels >= 0).sum()) < labels.numel() == seen[1][0] * seen[1][1]
 
@@ -182,6 +182,22 @@ def test_round_trip(tmp_path: Path, base: str, data: str) -> None:
     record = json.loads((tmp_path / "out" / "training.json").read_text())
     assert record["config"]["positions"] == "fixed:40"
     assert record["steps"] == 2
+
+
+def test_lengths_that_weigh_more_are_learned_first(tmp_path: Path, base: str, data: str) -> None:
+    """The same few steps: what is promised is known better, and what is held out is measured without the weight."""
+    usual = SftConfig(
+        data=data, output=str(tmp_path / "1"), model=base, max_steps=24, learning_rate=3e-3, batch_size=2,
+        max_length=512, eval_data=data, eval_answers=0, logging_steps=24,
+    )  # fmt: skip
+    light = sft.train(usual).log
+    heavy = sft.train(replace(usual, output=str(tmp_path / "30"), length_weight=30.0)).log
+    assert heavy[0]["loss"] > light[0]["loss"]
+    [few], [many] = ([entry for entry in log if "eval_loss" in entry] for log in (light, heavy))
+    assert many["eval_length_loss"] < 0.9 * few["eval_length_loss"]
+    share = (few["eval_loss"] - few["eval_text_loss"]) / (few["eval_tag_loss"] - few["eval_text_loss"])
+    expected = many["eval_text_loss"] + share * (many["eval_tag_loss"] - many["eval_text_loss"])
+    assert many["eval_loss"] == pytest.approx(expected, rel=1e-3)
 
 
 NESTS = 'x<promise topic="a" tokens=4/><async>b<promise topic="c" tokens=1/><async>d</async></async>'

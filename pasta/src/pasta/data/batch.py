@@ -88,7 +88,8 @@ def collate(
 
     Returns:
         `input_ids`, `position_ids`, `segments` and `labels` (batch, width); `sees` (batch, segments, segments).
-        A label is what its own token is to predict: nothing has to be shifted.
+        A label is what its own token is to predict: nothing has to be shifted. `learned` are the places in the batch,
+        row by row, that have one, and `targets` theirs: a device that had to find them would keep the host waiting.
     """
     shape = Shape.of(rows).covering(least or Shape())
     size, count = shape.rows, shape.segments
@@ -110,12 +111,15 @@ def collate(
             after = segment + len(layout.sees)
             sees[index, segment:after, segment:after] = spread(layout.sees)
             start, segment = end, after
+    learned = np.flatnonzero(labels != IGNORE)
     return {
         "input_ids": torch.from_numpy(ids),
         "position_ids": torch.from_numpy(positions),
         "labels": torch.from_numpy(labels),
         "segments": torch.from_numpy(segments),
         "sees": torch.from_numpy(sees),
+        "learned": torch.from_numpy(learned),
+        "targets": torch.from_numpy(labels.reshape(-1)[learned]),
     }
 
 

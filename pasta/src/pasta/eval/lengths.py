@@ -22,7 +22,6 @@ def of_promises(pairs: Iterable[tuple[int, int]]) -> dict[str, Any] | None:
     off = written - promised
     constants = np.arange(1, written.max() + 1)
     within = [float((np.abs(written - constant) <= 1).mean()) for constant in constants]
-    moves = promised.std() > 0 and written.std() > 0
     return {
         "blocks": len(listed),
         "within_one": float((np.abs(off) <= 1).mean()),
@@ -30,8 +29,37 @@ def of_promises(pairs: Iterable[tuple[int, int]]) -> dict[str, Any] | None:
         "best_constant": int(constants[int(np.argmax(within))]),
         "mean_error": float(np.abs(off).mean()),
         "mean_error_constant": float(np.abs(written - np.median(written)).mean()),
-        "correlation": float(np.corrcoef(promised, written)[0, 1]) if moves else None,
+        "correlation": correlation(promised, written),
     }
+
+
+def of_tasks(tasks: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, Any] | None:
+    """The same of all tasks together, beside a rival that is told the task: the best constant of each.
+
+    `…_by_task` is what that rival would reach. `correlation_within` is what is left of the model's correlation once
+    each task's means are taken off: whether it tells lengths apart within a task.
+    """
+    listed = [own for pairs in tasks.values() if (own := list(pairs))]
+    pooled = of_promises(pair for own in listed for pair in own)
+    if pooled is None:
+        return None
+    columns = [np.array(own, dtype=np.float64) for own in listed]
+    written = np.concatenate([own[:, 1] for own in columns])
+    constants = np.concatenate([np.full(len(own), np.median(own[:, 1])) for own in columns])
+    apart = np.concatenate([own - own.mean(0) for own in columns])
+    return {
+        **pooled,
+        "mean_error_by_task": float(np.abs(written - constants).mean()),
+        "correlation_by_task": correlation(constants, written),
+        "correlation_within": correlation(apart[:, 0], apart[:, 1]),
+    }
+
+
+def correlation(one: np.ndarray, other: np.ndarray) -> float | None:
+    """None where one of them never changes."""
+    if one.std() < 1e-9 or other.std() < 1e-9:
+        return None
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def off_by(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:

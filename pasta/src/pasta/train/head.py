@@ -11,26 +11,28 @@ from typing import Any
 
 import torch
 
-from pasta.core.layout import IGNORE
 
-
-def target_logits(model: Any, inputs: Mapping[str, Any], labels: torch.Tensor) -> torch.Tensor:
-    """Calls a model; returns the logits, (tokens, vocabulary), of those tokens whose label is not `IGNORE`, in order.
+def target_logits(model: Any, inputs: Mapping[str, Any], learned: torch.Tensor) -> torch.Tensor:
+    """Calls a model; returns the logits, (tokens, vocabulary), of the tokens at these places of the batch, in order.
 
     The model's last hidden states are cut down before they reach its head. Where a model is compiled, or does not
     call its head as a module, its logits are cut down instead.
     """
-    chosen = labels != IGNORE
     inner = getattr(model, "module", model)  # of what shares a batch out to several devices
     if hasattr(inner, "_orig_mod"):
-        return model(**inputs).logits[chosen]
+        return choose(model(**inputs).logits, learned)
 
     def cut(_: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return (given[0][chosen], *given[1:])
+        return (choose(given[0], learned), *given[1:])
 
     hook = inner.get_output_embeddings().register_forward_pre_hook(cut)
     try:
         logits: torch.Tensor = model(**inputs).logits
     finally:
         hook.remove()
-    return logits[chosen] if logits.dim() == 3 else logits
+    return choose(logits, learned) if logits.dim() == 3 else logits
+
+
+def choose(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Those of (batch, width, size) at these places, counted row by row."""
+    return states.flatten(0, 1).index_select(0, places)

@@ -7,41 +7,58 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.nn.functional import cross_entropy
 
-from pasta.core.layout import IGNORE
+from pasta.core.vocabulary import Tags
 
 
-def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The loss at each token that predicts something, in order, by its logits (`target_logits`).
+def token_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The loss at each token that predicts something, by its logits (`target_logits`) and its target."""
+    return cross_entropy(logits.float(), targets, reduction="none")
 
-    Labels are not shifted: see `Layout.targets`.
-    """
-    return cross_entropy(logits.float(), labels[labels != IGNORE], reduction="none")
+
+class LengthWeight:
+    """Lets the loss of a promised length, one token in hundreds, count so many times."""
+
+    def __init__(self, tags: Tags | None, weight: float):
+        self._lengths = token_ids(() if tags is None else tags.lengths)
+        self.weight = weight
+
+    def __call__(self, losses: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        if self.weight == 1:
+            return losses
+        self._lengths = self._lengths.to(targets.device)  # once
+        return torch.where(among(targets, self._lengths), self.weight * losses, losses)
+
+
+def among(tokens: torch.Tensor, some: torch.Tensor) -> torch.Tensor:
+    """Which of the tokens are some of these. `torch.isin` sorts, and waits for the device meanwhile."""
+    return (tokens[:, None] == some).any(-1)
+
+
+def token_ids(tokens: Iterable[int]) -> torch.Tensor:
+    return torch.tensor(sorted(tokens), dtype=torch.long)
 
 
 class Meter:
     """Sums the loss on tags and on text apart, on the device; asks for numbers only when it is read."""
 
-    def __init__(self, tags: Iterable[int]):
-        self._tags = torch.tensor(sorted(tags), dtype=torch.long)
+    def __init__(self, tags: Tags | None):
+        self._tags = token_ids(() if tags is None else tags.all)
+        self._lengths = token_ids(() if tags is None else tags.lengths)
         self._sums: torch.Tensor | None = None
 
-    def add(self, losses: torch.Tensor, labels: torch.Tensor) -> None:
-        targets = labels[labels != IGNORE]
-        self._tags = self._tags.to(targets.device)
-        tags = torch.isin(targets, self._tags)
-        losses = losses.detach()
-        sums = torch.stack([losses[tags].sum(), tags.sum(), losses[~tags].sum(), (~tags).sum()]).double()
+    def add(self, losses: torch.Tensor, targets: torch.Tensor) -> None:
+        self._tags, self._lengths = self._tags.to(targets.device), self._lengths.to(targets.device)
+        tags = among(targets, self._tags)
+        kinds = torch.stack([tags, ~tags, among(targets, self._lengths)])
+        losses = losses.detach().double()
+        sums = torch.stack([torch.where(kinds, losses, 0.0).sum(1), kinds.sum(1).double()])
         self._sums = sums if self._sums is None else self._sums + sums
 
     def read(self, gather: Callable[[torch.Tensor], torch.Tensor] = lambda sums: sums) -> dict[str, float]:
         """The means since the last reading; `gather` sums over the processes of a run."""
         if self._sums is None:
             return {}
-        tag_loss, tags, text_loss, texts = gather(self._sums).tolist()
+        sums, counts = gather(self._sums).tolist()
         self._sums = None
-        means = {}
-        if tags:
-            means["tag_loss"] = round(tag_loss / tags, 4)
-        if texts:
-            means["text_loss"] = round(text_loss / texts, 4)
-        return means
+        names = ("tag_loss", "text_loss", "length_loss")  # lengths are tags too
+        return {name: round(sum / n, 4) for name, sum, n in zip(names, sums, counts, strict=True) if n}

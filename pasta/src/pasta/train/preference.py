@@ -165,8 +165,7 @@ class PairTrainer(SegmentTrainer):
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
         losses = self.losses(model, inputs)
-        best = inputs["owners"] % 2 == 0
-        self.meters[model.training].add(losses, (best & (inputs["labels"] >= 0)).sum())
+        self.meters[model.training].add(losses, (inputs["owners"] % 2 == 0).sum())
         loss = self.average(losses.loss, num_items_in_batch)
         return (loss, {}) if return_outputs else loss
 
@@ -181,8 +180,8 @@ def log_probs(
     model: Any, inputs: Mapping[str, torch.Tensor], responses: int, flex: bool, policy: Policy | None = None
 ) -> torch.Tensor:
     """The summed log probability of each response of a batch."""
-    logits = target_logits(model, model_inputs(inputs, flex=flex), inputs["labels"])
-    return policy_log_probs(logits, inputs["labels"], inputs["owners"], responses, policy or Policy())
+    logits = target_logits(model, model_inputs(inputs, flex=flex), inputs["learned"])
+    return policy_log_probs(logits, inputs["targets"], inputs["owners"], responses, policy or Policy())
 
 
 def without_dropout(model: torch.nn.Module) -> None:
@@ -245,6 +244,7 @@ def training_arguments(config: PreferenceConfig, folder: Path, *, lora: bool) ->
         label_names=["labels"],
         prediction_loss_only=True,
         dataloader_pin_memory=on_gpu,
+        accelerator_config={"non_blocking": on_gpu},
         logging_nan_inf_filter=False,
     )
 

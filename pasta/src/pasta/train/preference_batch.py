@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from pasta.core.layout import Layout, lay_out
+from pasta.core.layout import IGNORE, Layout, lay_out
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.data.batch import BLOCK, Shape, collate, pack_by_length
@@ -102,17 +102,10 @@ def split(pairs: Sequence[Pair], share: float) -> tuple[list[Pair], list[Pair]]:
 def make_response_batch(
     rows: Sequence[Sequence[Layout]], pad: int, least: Shape | None = None
 ) -> dict[str, torch.Tensor]:
-    """Tensors of some rows; `owners` says whose each token is, the responses of all rows counted on."""
+    """Tensors of some rows; `owners` says whose each target is, the responses of all rows counted on."""
     inputs = collate(rows, pad=pad, multiple=BLOCK if least else 8, least=least)
-    owners = torch.zeros_like(inputs["labels"])
-    number = 0
-    for index, row in enumerate(rows):
-        start = 0
-        for layout in row:
-            owners[index, start : start + len(layout.ids)] = number
-            start += len(layout.ids)
-            number += 1
-    return {**inputs, "owners": owners}
+    learned = [sum(target != IGNORE for target in layout.targets) for row in rows for layout in row]
+    return {**inputs, "owners": torch.arange(len(learned)).repeat_interleave(torch.tensor(learned))}
 
 
 def make_pair_batch(rows: Sequence[Sequence[Pair]], pad: int, least: Shape | None = None) -> dict[str, torch.Tensor]:

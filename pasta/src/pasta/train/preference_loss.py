@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import cross_entropy
 
-from pasta.core.layout import IGNORE
-
 
 def target_margin(n: int) -> float:
     """How much likelier, in nats, best-of-n sampling makes its best sample against its worst, on average.
@@ -25,15 +23,14 @@ def target_margin(n: int) -> float:
 
 
 def response_log_probs(
-    logits: torch.Tensor, labels: torch.Tensor, owners: torch.Tensor, responses: int
+    logits: torch.Tensor, targets: torch.Tensor, owners: torch.Tensor, responses: int
 ) -> torch.Tensor:
     """The summed log probability of each response in a batch, by the logits of what is learned (`target_logits`).
 
-    `owners` says whose each token is.
+    `owners` says whose each target is.
     """
-    chosen = labels != IGNORE
-    losses = cross_entropy(logits.float(), labels[chosen], reduction="none")
-    return -torch.zeros(responses, device=losses.device).index_add(0, owners[chosen], losses)
+    losses = cross_entropy(logits.float(), targets, reduction="none")
+    return -torch.zeros(responses, device=losses.device).index_add(0, owners, losses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ class Policy:
 
 
 def policy_log_probs(
-    logits: torch.Tensor, labels: torch.Tensor, owners: torch.Tensor, responses: int, policy: Policy
+    logits: torch.Tensor, targets: torch.Tensor, owners: torch.Tensor, responses: int, policy: Policy
 ) -> torch.Tensor:
     """The same under the policy that drew the samples: the mixture of the model with each of its biases.
 
@@ -59,9 +56,7 @@ def policy_log_probs(
     out of the sums: a model that was trained on the language hardly ever goes there.
     """
     if policy.is_model:
-        return response_log_probs(logits, labels, owners, responses)
-    chosen = labels != IGNORE
-    targets, whose = labels[chosen], owners[chosen]
+        return response_log_probs(logits, targets, owners, responses)
     scaled = logits.float() / policy.temperature
     totals = scaled.logsumexp(-1)
     own = scaled.gather(-1, targets[:, None])[:, 0]
@@ -73,7 +68,7 @@ def policy_log_probs(
             others = totals + torch.log1p(-(tag - totals).exp().clamp(max=1 - 1e-7))
             total = torch.logaddexp(others, tag + bias)
             gained = own + bias * (targets == policy.opens)
-        sums.append(torch.zeros(responses, device=own.device).index_add(0, whose, gained - total))
+        sums.append(torch.zeros(responses, device=own.device).index_add(0, owners, gained - total))
     return torch.stack(sums).logsumexp(0) - math.log(len(sums))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-LOSSES = ("loss", "tag_loss", "text_loss", "sft", "margin", "right")
+LOSSES = ("loss", "tag_loss", "text_loss", "length_loss", "sft", "margin", "right")
 ANSWERS = ("eval_forks", "eval_well_formed", "eval_speedup")
 SHOWN = (*LOSSES, *(f"eval_{name}" for name in LOSSES), *ANSWERS, "learning_rate", "grad_norm")
 

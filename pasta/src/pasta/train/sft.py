@@ -109,6 +109,7 @@ def train(config: SftConfig) -> Summary:
         ),
         flex=flex,
         clock=clock,
+        length_weight=config.length_weight,
         measure=(lambda it: measure_answers(inner(it), vocabulary, asked, config.max_tokens)) if asked else None,
     )
     plan = DataPlan.of(config.data, examples, vocabulary)
@@ -242,5 +243,6 @@ def training_arguments(config: SftConfig, trackers: list[str]) -> TrainingArgume
         label_names=["labels"],
         prediction_loss_only=True,
         dataloader_pin_memory=on_gpu,
+        accelerator_config={"non_blocking": on_gpu},  # a batch travels while the one before it runs
         logging_nan_inf_filter=False,  # it would hide a broken step, and wait for the device at every one
     )

@@ -31,7 +31,7 @@ from pasta.models.lora import for_autocast
 from pasta.models.save import DTYPE, save_peft
 from pasta.train.head import target_logits
 from pasta.train.interrupt import SaveOnInterrupt
-from pasta.train.loss import Meter, token_losses
+from pasta.train.loss import LengthWeight, Meter, token_losses
 from pasta.train.progress import Progress
 
 GO_ON = "make room, then run the same command with --resume: it goes on from the newest checkpoint"
@@ -77,6 +77,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         flex: bool = False,
         clock: Clock | None = None,
         measure: Callable[[PreTrainedModel], dict[str, float]] | None = None,
+        length_weight: float = 1.0,
         **kwargs: Any,
     ):
         super().__init__(*args, processing_class=vocabulary.tokenizer, **kwargs)
@@ -89,8 +90,8 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         self.flex = flex
         self.clock = clock or Clock(0)
         self.measure = measure
-        tags = vocabulary.tags.all if vocabulary.tags else ()
-        self.meters: dict[bool, Any] = {True: Meter(tags), False: Meter(tags)}
+        self.weigh = LengthWeight(vocabulary.tags, length_weight)
+        self.meters: dict[bool, Any] = {True: Meter(vocabulary.tags), False: Meter(vocabulary.tags)}
         self.interrupt = SaveOnInterrupt()
         self.add_callback(StopInTime(self.clock))
         self.add_callback(self.interrupt)
@@ -177,9 +178,12 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        labels = inputs["labels"]
-        losses = token_losses(target_logits(model, model_inputs(inputs, flex=self.flex), labels), labels)
-        self.meters[model.training].add(losses, labels)
+        targets = inputs["targets"]
+        logits = target_logits(model, model_inputs(inputs, flex=self.flex), inputs["learned"])
+        losses = token_losses(logits, targets)
+        self.meters[model.training].add(losses, targets)
+        if model.training:
+            losses = self.weigh(losses, targets)
         loss = self.average(losses, num_items_in_batch)
         return (loss, {}) if return_outputs else loss
 
