@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pasta.core.thread import Status, Thread
+from pasta.core.vocabulary import Vocabulary
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Value
 from pasta.structured.scanner import GateScanner, Scanner
@@ -74,9 +75,31 @@ class Lane:
         """Decodes the value from its very first byte: there is no token that could be put before."""
         self.matcher, self.scanner = matcher.copy(), new_scanner(self.value)
 
-    def write(self, piece: bytes) -> None:
-        self.written += piece
-        self.held += piece
+    def take(self, token: int, vocabulary: Vocabulary) -> tuple[list[int], bytes | None]:
+        """Goes on by a token that was decided: what to put, that token first; or the last bytes of a value that is whole."""
+        assert self.matcher is not None and self.scanner is not None
+        if token in vocabulary.eos:
+            self.matcher.end()
+            return [], b""
+        octets = vocabulary.octets
+        piece = octets[token]
+        end = self.scanner.push(piece)
+        if end is not None:
+            return [], piece[:end]
+        self.matcher.consume(token)
+        forced = self.matcher.forced()
+        end = self.scanner.copy().push(forced) if forced else None
+        if end is not None:  # nothing of the value is left to decide
+            return [], piece + forced[:end]
+        tokens = [token, *(self.matcher.forced_tokens() if forced else ())]
+        self.forced += len(tokens) - 1
+        for each in tokens[1:]:
+            self.scanner.push(octets[each])
+        self.matcher.in_long_number = self.scanner.in_long_number
+        text = b"".join([octets[each] for each in tokens])
+        self.written += text
+        self.held += text
+        return tokens, None
 
     def move(self, status: Status, reason: str = "") -> None:
         self.status = status

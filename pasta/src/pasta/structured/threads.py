@@ -49,7 +49,6 @@ class PlanInterpreter:
         self.lanes = [Lane(value) for value in plan.values]
         self._matchers, self._known = matchers, known
         self._grammars = grammars
-        self._eos, self._octets = grammars.vocabulary.eos, grammars.vocabulary.octets
         self._lead = lead
         self._closes = at_limit == CLOSE
         self._spent = False  # nothing more is decoded: what is open is closed
@@ -253,30 +252,11 @@ class PlanInterpreter:
         return matcher
 
     def _take(self, lane: Lane, token: int, out: list[Command]) -> None:
-        assert lane.matcher is not None and lane.scanner is not None
-        if token in self._eos:
-            lane.matcher.end()
-            self._complete(lane, b"", out)
-            return
-        piece = self._octets[token]
-        end = lane.scanner.push(piece)
-        if end is not None:
-            self._complete(lane, piece[:end], out)
-            return
-        lane.matcher.consume(token)
-        forced = lane.matcher.forced()
-        end = lane.scanner.copy().push(forced) if forced else None
-        if end is not None:  # nothing of the value is left to decide
-            self._complete(lane, piece + forced[:end], out)
-            return
-        tokens = [token, *(lane.matcher.forced_tokens() if forced else ())]
-        lane.forced += len(tokens) - 1
+        tokens, last = lane.take(token, self._grammars.vocabulary)
+        if last is not None:
+            self._complete(lane, last, out)
         for index, each in enumerate(tokens, start=1):
-            if index > 1:
-                lane.scanner.push(self._octets[each])
-            lane.write(self._octets[each])
             self._put(lane, each, out, decode=index == len(tokens))
-        lane.matcher.in_long_number = lane.scanner.in_long_number
 
     def _put(self, lane: Lane, token: int, out: list[Command], *, decode: bool, inserted: bool = False) -> None:
         thread = lane.thread
