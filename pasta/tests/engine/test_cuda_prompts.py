@@ -125,6 +125,20 @@ def _logprobs(answers: list[Any]) -> list[float]:
     return [one.logprob for thread in threads for one in thread.logprobs or () if one is not None]
 
 
+def test_guesses_are_decided_in_the_same_step(make: Make) -> None:
+    """Several rows of one thread, each under a mask of its own: the sequential objects in fewer steps."""
+    results: dict[str, list[Any]] = {}
+    for mode in ("sequential", "checked"):
+        engine = make(1024)
+        requests = [make_structured_request(engine, prompt, SCHEMA, mode=mode, max_tokens=200) for prompt in PROMPTS]
+        results[mode] = list(run(engine, requests))
+        assert engine.pool.free_slots == engine.pool.slots
+    for checked, sequential in zip(results["checked"], results["sequential"], strict=True):
+        assert checked.text == sequential.text and checked.tree == sequential.tree
+        assert checked.steps <= sequential.steps
+    assert sum(each.steps for each in results["checked"]) < sum(each.steps for each in results["sequential"])
+
+
 def test_a_step_stays_small(make: Make) -> None:
     """Prompts that come while others decode run beside them as long as there is room, and then on their own."""
     engine = make(256)

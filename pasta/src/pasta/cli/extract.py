@@ -57,7 +57,8 @@ def command(
         str,
         typer.Option(
             help="parallel: fields at once; lead: the first, then the others at once, seeing it; leftover: optional "
-            "ones after the required, one by one; sequential: one after another, each seeing those before it."
+            "ones after the required, one by one; sequential: one after another, each seeing those before it; checked: "
+            "the same answer, guessed at once and then looked at, in fewer steps."
         ),
     ] = "parallel",
     after: Annotated[

@@ -157,6 +157,10 @@ class Interpreter:
         """The merged response so far: each block right after its promise."""
         return merged(self.threads, thread_id)
 
+    def after_step(self) -> list[Command]:
+        """Nothing waits for that."""
+        return []
+
     def settled(self, thread_id: int) -> Anew | None:
         """Layout `stitched`: what the thread's next sync writes anew, up to the first child that is not done."""
         return written_anew(self.threads, thread_id) if self.positions.stitched else None

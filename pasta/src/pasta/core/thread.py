@@ -53,6 +53,7 @@ class Thread:
     blocks: dict[int, int] = field(default_factory=dict)  # index of a promise's last token -> child
     open: list[int] = field(default_factory=list)  # children not yet joined
     sampled: int = 0  # tokens decoded
+    awaits: int = 1  # tokens that the engine owes it while it decodes: several where it holds guesses
     held: list[int] = field(default_factory=list)  # tokens that it decoded when it had no turn any more
     promise: int | None = None  # index of the promise tag being written
     text: Expect = Expect.TEXT  # what may come next, where no promise is being written

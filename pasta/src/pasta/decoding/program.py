@@ -38,6 +38,9 @@ class Conductor(Protocol):
 
     def feed(self, thread_id: int, token: int) -> list[Command]: ...
 
+    def after_step(self) -> list[Command]:
+        """All that a step decided was fed."""
+
     def cut(self, reason: str) -> list[Command]: ...
 
     def stop(self, reason: str) -> list[Command]: ...

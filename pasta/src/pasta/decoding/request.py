@@ -120,7 +120,7 @@ class RequestState:
         """Takes a place in the engine: the prompt, and whatever was decoded before the place was lost."""
         request, engine = self.request, self.engine
         last = {command.thread: i for i, command in enumerate(self._journal) if isinstance(command, Put)}
-        decoding = {thread.id for thread in self.interpreter.threads if thread.decodes}
+        decoding = {thread.id: thread.awaits for thread in self.interpreter.threads if thread.decodes}
         first = self._first if MAIN in decoding and MAIN not in last else None
         self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
         if request.script is not None:
@@ -129,6 +129,11 @@ class RequestState:
             self.record.queued_s = time.perf_counter() - self.begun
             self.record.cached_tokens = engine.cached_tokens(self.handles[MAIN])
         awaited = {last[thread] for thread in decoding if thread in last}
+        for index in range(len(self._journal) - 1, -1, -1) if max(decoding.values(), default=1) > 1 else ():
+            command = self._journal[index]
+            if isinstance(command, Put) and command.expect is not None and decoding.get(command.thread, 0) > 0:
+                awaited.add(index)
+                decoding[command.thread] -= 1
         for index, command in enumerate(self._journal):
             self._carry_out(command, decode=index in awaited)
         self._settle()
@@ -153,6 +158,7 @@ class RequestState:
                 fresh += feed(thread, token)
             except PastaError as error:  # of this request alone
                 self.error = error
+        fresh += interpreter.after_step()
         self._journal += fresh
         self.growth += _slots(fresh)
         if self._drafter is not None:

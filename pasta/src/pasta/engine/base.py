@@ -120,7 +120,8 @@ class Engine(Protocol):
     def constrain(self, thread: Any, constraint: Constraint) -> None:
         """From now on the thread decodes only what this allows, beside the grammar of tags.
 
-        It is asked when a token is chosen, so it must know all that the thread holds by then.
+        It is asked when a token is chosen, so it must know all that the thread holds by then. Where a thread decides
+        after several tokens of one step, each is decided under what was said last before it was fed.
         """
 
     def rewrite(self, thread: Any, position: int, tokens: Sequence[int]) -> None:

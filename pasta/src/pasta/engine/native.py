@@ -135,7 +135,7 @@ class NativeEngine:
             self._forget_ahead(request)
             place = request.append(token, position, segment)
         if expect is not None:
-            request.deciding.append(Row(thread, expect, place, token, position, segment))
+            request.deciding.append(Row(thread, expect, place, token, position, segment, thread.constraint))
         self._waiting[request] = None
 
     def fork(self, thread: Handle) -> Handle:
@@ -154,6 +154,9 @@ class NativeEngine:
     def constrain(self, thread: Handle, constraint: Constraint) -> None:
         thread.constraint = constraint
         thread.request.needs_logits = True
+        for row in thread.request.deciding[:1]:  # a prompt's last token is fed before anybody can say so
+            if row.handle is thread and row.constraint is None:
+                row.constraint = constraint
 
     def rewrite(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         """Runs the tokens again in their new order. The old ones keep their slots, which nobody sees any more."""
@@ -333,7 +336,7 @@ class NativeEngine:
             bias = [own.parallelism for own in params]
             if any(bias):
                 logits[:, self.grammar.tags.promise] += torch.tensor(bias, dtype=logits.dtype, device=logits.device)
-        logits = constrain(logits, [row.handle.constraint for row in rows])
+        logits = constrain(logits, [row.constraint for row in rows])
         draws = [
             uniform(own.seed, row.handle.path, row.position + 1) if own.temperature > 0 else 0.0
             for row, own in zip(rows, params, strict=True)

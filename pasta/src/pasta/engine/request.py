@@ -41,6 +41,7 @@ class Row:
     token: int
     position: int
     segment: int
+    constraint: Constraint | None = None  # on what it decides: the thread's own when it was fed
 
 
 class Draft(NamedTuple):

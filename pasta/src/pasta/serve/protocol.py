@@ -69,7 +69,7 @@ class Extension(Body):
     plain: bool | None = None  # None: as is best for all, see `decoding/worth.py`
     drafts: bool | None = None
     # How fields are decoded: None is `parallel` for an answer with a schema, `leftover` for the arguments of a call.
-    mode: Literal["parallel", "lead", "leftover", "sequential"] | None = None
+    mode: Literal["parallel", "lead", "leftover", "checked", "sequential"] | None = None
     at_limit: Literal["cut", "close"] = "cut"  # what becomes of a schema's values that a limit leaves unfinished
     show_schema: bool = True  # tell the model the schema, in a message of its own
 

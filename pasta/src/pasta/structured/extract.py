@@ -175,8 +175,9 @@ def extract(
         params: How to decode; the options, fields of `SamplingParams` by name, override it.
         mode: `parallel` decodes fields at the same time; `lead` the first and then the others, which see it;
             `leftover` those that are required and then the optional ones, each seeing all of these; `sequential` one
-            after another, each seeing those before it; `auto`, for many prompts, the first ten in parallel and
-            sequentially, and the rest by how far the two agree.
+            after another, each seeing those before it; `checked` gives the sequential answer in fewer steps;
+            `auto`, for many prompts, decodes the first ten in parallel and sequentially, and the rest by how far the
+            two agree.
         after: By field: others that it needs, waits for and sees. `{"tax": ["total"]}`; or `x-after` in the schema.
         at_limit: What becomes of values that a limit leaves unfinished. `cut`: an error names them. `close`: they are
             completed, as shortly as the schema allows, and `result.closed` names them. What no text is found for is

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pasta.core.thread import Status, Thread
 from pasta.core.vocabulary import Vocabulary
+from pasta.structured.errors import ConstraintError
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Value
 from pasta.structured.scanner import GateScanner, Scanner
@@ -65,6 +67,11 @@ class Lane:
     sampled: int = 0  # tokens decoded
     forced: int = 0  # tokens that were put without being decoded
     closed: bool = False  # a limit ended it
+    before: bytes = b""  # the text up to it, as it saw that
+    guess: bool = False  # it sees what others may not say in the end: nobody is told of it
+    chosen: list[int] = field(default_factory=list)  # tokens decoded, where somebody may guess by them
+    ahead: deque[int] = field(default_factory=deque)  # tokens that its thread holds, and that are not decided yet
+    likely: bytes | None = None  # what its thread holds with these, if they make it whole; it then says what `said` is
 
     def decode(self, beginning: Beginning) -> None:
         """Takes over where the value stands."""
@@ -76,7 +83,7 @@ class Lane:
         self.matcher, self.scanner = matcher.copy(), new_scanner(self.value)
 
     def take(self, token: int, vocabulary: Vocabulary) -> tuple[list[int], bytes | None]:
-        """Goes on by a token that was decided: what to put, that token first; or the last bytes of a value that is whole."""
+        """Goes on by a token that was decided: what to put, that token first; or its last bytes, where it is whole."""
         assert self.matcher is not None and self.scanner is not None
         if token in vocabulary.eos:
             self.matcher.end()
@@ -100,6 +107,28 @@ class Lane:
         self.written += text
         self.held += text
         return tokens, None
+
+    @property
+    def holds(self) -> bytes:
+        """What its thread holds after the prompt, guesses included."""
+        return self.held if self.likely is None else self.likely
+
+    def end(self, last: bytes) -> bytes:
+        """The value is whole with these bytes; returns them as it takes them."""
+        if self.value.kind is Kind.GATE:
+            last = b"{" if last.endswith(b"{") else b"null"
+        self.written += last
+        said = self.written.decode().strip()
+        if not said:
+            raise ConstraintError(f"no value fits the schema at {self.value.pointer or 'its root'}")
+        self.said = None if self.value.optional and said == "null" else said
+        return last
+
+    def count(self) -> None:
+        """A token was decided."""
+        self.sampled += 1
+        if self.thread is not None:
+            self.thread.sampled += 1
 
     def move(self, status: Status, reason: str = "") -> None:
         self.status = status

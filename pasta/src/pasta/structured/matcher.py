@@ -56,7 +56,9 @@ class Matcher:
         self.in_long_number = False  # which ends, as soon as the schema lets it
 
     def copy(self) -> Self:
-        return type(self)(self._inner.deep_copy(), self.asked, self._marks)
+        out = type(self)(self._inner.deep_copy(), self.asked, self._marks)
+        out.in_long_number = self.in_long_number
+        return out
 
     def look_ahead(self) -> None:
         """Makes the next mask now: copies have it, and need not."""

@@ -14,7 +14,8 @@ from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, V
 from pasta.structured.schema import AFTER, Document, Schema, as_schema, escape
 from pasta.structured.ways import WAYS, Fields
 
-MODES = ("parallel", *WAYS, "sequential")  # of values
+CHECKED = "checked"  # a sequential plan, whose values are guessed in parallel
+MODES = ("parallel", *WAYS, CHECKED, "sequential")  # of values
 ARRAYS = ("parallel", "sequential")  # of the elements of arrays whose length is not known
 MAX_VALUES = 200  # that are decoded in one answer; engines tell about 500 segments apart
 MAX_DEPTH = 8  # of objects that are taken apart; deeper ones are one value each
@@ -36,6 +37,7 @@ def compile_schema(
     for name, given, known in (("mode", mode, MODES), ("arrays", arrays, ARRAYS)):
         if given not in known:
             raise UsageError(f"unknown {name} {given!r}", hint=f"use one of {', '.join(known)}")
+    mode = "sequential" if mode == CHECKED else mode
     counted = mode != "sequential" and arrays == "parallel"
     document = Document(as_schema(schema))
     for depth in range(MAX_DEPTH, -1, -1):

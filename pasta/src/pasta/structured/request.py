@@ -15,11 +15,12 @@ from pasta.decoding.prompts import Prompt, make_request
 from pasta.decoding.request import Request, RequestState
 from pasta.engine.base import Engine
 from pasta.errors import UsageError
+from pasta.structured.checked import Apart, CheckedInterpreter
 from pasta.structured.errors import SchemaError
 from pasta.structured.lane import Beginning, begin
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan, Value
-from pasta.structured.planner import After, compile_schema
+from pasta.structured.planner import CHECKED, After, compile_schema
 from pasta.structured.result import StructuredResult, build
 from pasta.structured.schema import as_schema, check_bounds
 from pasta.structured.telling import PlanTeller
@@ -40,10 +41,14 @@ class Extraction:
     matchers: tuple[Matcher | None, ...]  # by value, at its beginning
     known: Mapping[int, Beginning]  # of the values that see no other
     at_limit: str = CUT  # what becomes of values that a limit leaves unfinished
+    apart: Apart | None = None  # how values are guessed, where they are
 
     def interpreter(self, request: Request, engine: Engine) -> PlanInterpreter:
         limits = request.limits(engine)
-        return PlanInterpreter(self.plan, self.matchers, self.known, self.grammars, limits, self.lead, self.at_limit)
+        given = (self.plan, self.matchers, self.known, self.grammars, limits, self.lead, self.at_limit)
+        if self.apart is None or not checks(engine, request.params):
+            return PlanInterpreter(*given)
+        return CheckedInterpreter(*given, apart=self.apart)
 
     def teller(self, state: RequestState) -> PlanTeller:
         return PlanTeller(state)
@@ -79,6 +84,11 @@ def make_structured_request(
     handed = handed_by(engine)
     made = make_program(engine.vocabulary, schema, mode=mode, after=after, arrays=arrays, lead=lead, handed=handed)
     return replace(request, program=replace(made, at_limit=check_at_limit(at_limit)))
+
+
+def checks(engine: Engine, params: SamplingParams) -> bool:
+    """Whether guesses can be looked at: else an answer that might have them is decoded without, and is the same."""
+    return engine.masks and engine.row_cost is not None and params.greedy and not params.sequential
 
 
 def check_at_limit(at_limit: str) -> str:
@@ -121,6 +131,9 @@ def make_program(
     if found is None:
         check_bounds(schema)
         found = program(compile_schema(schema, mode=mode, after=after, arrays=arrays), grammars, lead, handed)
+        if mode == CHECKED and not handed:
+            apart = program(compile_schema(schema, after=after), grammars, lead)
+            found = replace(found, apart=Apart(apart.plan, apart.known))
     with _LOCK:
         grammars.programs[key] = found  # the one that was asked for last is last
         if len(grammars.programs) > MAX_KEPT:

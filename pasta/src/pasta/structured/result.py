@@ -82,7 +82,7 @@ def build(state: RequestState) -> StructuredResult:
         tokens_total=total,
         content_tokens=sum(lane.sampled + lane.forced for lane in lanes),
         decoded_tokens=chosen,
-        dropped_tokens=interpreter.sampled - chosen,
+        dropped_tokens=interpreter.sampled + interpreter.guessed - chosen,
         critical_path=_critical_path(interpreter),
         steps=record.steps,
         wall_s=record.seconds,

@@ -15,7 +15,6 @@ from pasta.core.grammar import Expect
 from pasta.core.thread import Limits, Status, Thread
 from pasta.core.tree import Block, Tree
 from pasta.structured.endings import plain_ending, shortest_ending
-from pasta.structured.errors import ConstraintError
 from pasta.structured.lane import Beginning, Lane, begin, is_closed
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan
@@ -47,6 +46,7 @@ class PlanInterpreter:
         self.sampled = 0
         self.finish_reason: str | None = None
         self.lanes = [Lane(value) for value in plan.values]
+        self.guessed = 0  # tokens decoded that are no part of the answer
         self._matchers, self._known = matchers, known
         self._grammars = grammars
         self._lead = lead
@@ -80,6 +80,10 @@ class PlanInterpreter:
         self._opening.append(Constrain(MAIN, root.matcher))
         return FREE
 
+    def after_step(self) -> list[Command]:
+        """Nothing waits for that."""
+        return []
+
     def opening(self) -> list[Command]:
         """What comes before the first step: threads for all values that go on from the prompt."""
         out = self._opening
@@ -94,10 +98,8 @@ class PlanInterpreter:
         lane = self._by_thread[thread_id]
         out: list[Command] = []
         if self.finish_reason is None and lane.status is Status.RUNNING:
-            assert lane.thread is not None
             self.sampled += 1
-            lane.sampled += 1
-            lane.thread.sampled += 1
+            lane.count()
             self._take(lane, token, out)
             self._enforce(lane, out)
             if lane.status is not Status.RUNNING or self.sampled >= self.limits.max_tokens:
@@ -193,9 +195,13 @@ class PlanInterpreter:
     def _base(self, lane: Lane) -> Lane | None:
         """The value whose thread it goes on from: its base, or where that was left out, the base of that."""
         index = lane.value.base
-        while index is not None and self.lanes[index].thread is None:
-            index = self.lanes[index].value.base
-        return None if index is None else self.lanes[index]
+        while index is not None and self._lane(index).thread is None:
+            index = self._lane(index).value.base
+        return None if index is None else self._lane(index)
+
+    def _lane(self, index: int) -> Lane:
+        """That which says what the value at this index is."""
+        return self.lanes[index]
 
     def _fork(self, parent: Thread, lane: Lane, out: list[Command]) -> None:
         path = (*parent.path, sum(thread.parent == parent.id for thread in self.threads))
@@ -214,9 +220,12 @@ class PlanInterpreter:
             out.append(End(lane.thread.id, "stop"))
 
     def _start(self, lane: Lane, out: list[Command]) -> None:
-        beginning = self._known.get(lane.value.index)
-        if beginning is None or lane.thread is None:
-            beginning = self._go_on_from(lane, out)
+        self._set_out(lane, self._go_on_from(lane, out), out)
+        if self._closes and lane.status is Status.HALTED:
+            self._close(lane, out)
+
+    def _set_out(self, lane: Lane, beginning: Beginning, out: list[Command]) -> None:
+        """Puts what comes before the value, which then decodes; or completes it, where nothing is left to decide."""
         assert lane.thread is not None
         lane.held = beginning.held
         lane.move(Status.RUNNING)
@@ -229,22 +238,27 @@ class PlanInterpreter:
         last = len(beginning.context) + len(beginning.forced) - 1
         for index, token in enumerate((*beginning.context, *beginning.forced)):
             self._put(lane, token, out, decode=index == last, inserted=index < len(beginning.context))
-        if self._closes and lane.status is Status.HALTED:
-            self._close(lane, out)
+
+    def _context(self, lane: Lane) -> bytes:
+        """The text up to a value."""
+        said = {other: self._lane(other).said or "null" for other in lane.value.sees}
+        return (self._lead + context(self.plan, lane.value.index, said, self._order.__getitem__)).encode()
 
     def _go_on_from(self, lane: Lane, out: list[Command]) -> Beginning:
         """A thread that holds as much as can be of what the value sees; and the rest."""
-        said = {other: self.lanes[other].said or "null" for other in lane.value.sees}
-        before = (self._lead + context(self.plan, lane.value.index, said, self._order.__getitem__)).encode()
-        held = b""
+        lane.before = self._context(lane)
+        origin, held = self._origin(lane)
         if lane.thread is None:
-            base = self._base(lane)
-            if base is not None and base.thread is not None and before.startswith(base.held):
-                held = base.held
-                self._fork(base.thread, lane, out)
-            else:
-                self._fork(self.threads[MAIN], lane, out)
-        return begin(lane.value, self._fresh(lane), before, held, self._grammars)
+            self._fork(origin, lane, out)
+        known = self._known.get(lane.value.index)
+        return known or begin(lane.value, self._fresh(lane), lane.before, held, self._grammars)
+
+    def _origin(self, lane: Lane) -> tuple[Thread, bytes]:
+        """The thread that a value goes on from, and what of the text before the value that holds."""
+        base = self._base(lane)
+        if base is not None and base.thread is not None and lane.before.startswith(base.holds):
+            return base.thread, base.holds
+        return self.threads[MAIN], b""
 
     def _fresh(self, lane: Lane) -> Matcher:
         matcher = self._matchers[lane.value.index]
@@ -271,13 +285,7 @@ class PlanInterpreter:
 
     def _complete(self, lane: Lane, last: bytes, out: list[Command]) -> None:
         """The value is whole; its last bytes enter no thread, unless another goes on from here."""
-        if lane.value.kind is Kind.GATE:
-            last = b"{" if last.endswith(b"{") else b"null"
-        lane.written += last
-        said = lane.written.decode().strip()
-        if not said:
-            raise ConstraintError(f"no value fits the schema at {lane.value.pointer or 'its root'}")
-        lane.said = None if lane.value.optional and said == "null" else said
+        last = lane.end(last)
         lane.move(Status.DONE, "stop")
         if lane.thread is not None:
             if last:

@@ -259,11 +259,7 @@ class ChoiceGraph(Captured):
         columns[4, at] = places
         if masks.size and at:
             masks[ticket.masked] = -1
-            held = [
-                (place, row.handle.constraint)
-                for place, row in zip(at, rows, strict=True)
-                if row.handle.constraint is not None
-            ]
+            held = [(place, row.constraint) for place, row in zip(at, rows, strict=True) if row.constraint is not None]
             ticket.masked = [place for place, _ in held]
             masks[ticket.masked] = masks_of([constraint for _, constraint in held], masks.shape[1])
             first, last = min(at), max(at) + 1  # of masks that somebody looks at: they are large

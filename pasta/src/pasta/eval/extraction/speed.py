@@ -1,6 +1,6 @@
-"""Objects of many short fields on this machine: decoded in parallel and sequentially, one at a time and many at once.
+"""Objects of many short fields on this machine: decoded in each mode, one at a time and many at once.
 
-The clock runs from the prompt's text to the object; both modes take
+The clock runs from the prompt's text to the object; the modes take
 turns, prompts are never cached, grammars are (their first build is told apart). The time of the constraints is of a
 run of its own. `asked` tells the prompts as token ids with schemas, for `benchmarks/structured_vllm.py`.
 """
@@ -26,7 +26,7 @@ from pasta.eval.machine import describe_machine
 from pasta.structured import make_structured_request
 from pasta.structured.matcher import Grammars, Matcher
 
-MODES = ("parallel", "sequential")
+MODES = ("parallel", "checked", "sequential")
 FEWEST = 8  # fields of an object
 AT_ONCE = 32
 MAX_TOKENS = 1024
@@ -73,7 +73,8 @@ def measure(engine: Engine, items: Sequence[Item], objects: int, repeats: int) -
         "objects": min(objects, len(items)),
         "fields": statistics.fmean(len(item.answers) for item in items),
         "prompt_tokens": statistics.fmean(len(r.prompt) for r in requests(engine, items, "parallel")),
-        "one_at_a_time": {mode: _of_one(one[mode]) for mode in MODES} | {"speedup": _speedup(one)},
+        "one_at_a_time": {mode: _of_one(one[mode]) for mode in MODES}
+        | {"speedup": _speedup(one, "parallel"), "checked_speedup": _speedup(one, "checked")},
         "many_at_once": {mode: _of_many(many[mode], len(items)) for mode in MODES}
         | {"speedup": many["sequential"].wall_s / many["parallel"].wall_s},
         "counts": {mode: counts(engine, items, mode) for mode in MODES},
@@ -93,8 +94,9 @@ def _of_one(samples: Sequence[Sample]) -> dict[str, float]:
     return {"ms_an_object": 1e3 * statistics.fmean(sample.wall_s for sample in samples)}
 
 
-def _speedup(one: dict[str, list[Sample]]) -> dict[str, Any]:
-    pairs = zip(one["sequential"], one["parallel"], strict=True)
+def _speedup(one: dict[str, list[Sample]], mode: str) -> dict[str, Any]:
+    """Over sequential."""
+    pairs = zip(one["sequential"], one[mode], strict=True)
     figure = mean_of([slow.wall_s / fast.wall_s for slow, fast in pairs], "geometric")
     assert figure is not None
     return figure.to_dict()
