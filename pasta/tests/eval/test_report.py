@@ -159,3 +159,11 @@ def test_in_a_browser(folder: Path, stage: Stage) -> None:
         assert page.locator("#list").inner_text() == "No prompt matches."
         assert errors == []
         browser.close()
+
+
+def test_lambdas_of_one_stage_two_are_joined_in_their_order() -> None:
+    from pasta.eval.figures import lambda_curves
+
+    models = ["baseline", "bon-4", "bon-0.2", "bon-inf", "bon2-1", "fixed40", "bon-1"]
+    colours = dict.fromkeys(models, "#fff") | {"bon-0.2": "#0b5"}
+    assert list(lambda_curves(models, colours)) == [("#0b5", ("bon-0.2", "bon-1", "bon-4", "bon-inf"))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pasta.eval.paper import POINTS
@@ -12,6 +14,7 @@ PANELS = (
     ("theoretical_speedup", "theoretical", "Theoretical speedup"),
     ("theoretical_parallelism", "parallelism", "Theoretical parallelism"),
 )
+LAMBDA = re.compile(r"(?P<family>.+)-(?P<weight>inf|\d+(\.\d+)?)")
 
 
 def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], str] | None:
@@ -42,9 +45,9 @@ def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], 
         ]  # fmt: skip
         across = [value for point in points for value in (point.x, *(point.x_range or ()))]
         up = [value for point in points for value in (point.y, *(point.y_range or ()))]
-        panels.append(
-            Panel(title, Axis.around("times", across), Axis.around("length-controlled win rate, %", up), tuple(points))
-        )
+        quality_axis = Axis.around("length-controlled win rate, %", up)
+        curves = tuple(lambda_curves([row["model"] for row in ours if row[key]], colours))
+        panels.append(Panel(title, Axis.around("times", across), quality_axis, tuple(points), curves))
     note = (
         f"Filled: ours, against {summary['against']}, judge {judge}, with 95 % intervals over prompts. "
         "Hollow: the paper's, Gemma 7B on an H100, judge GPT-4."
@@ -53,6 +56,18 @@ def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], 
         {"model": point.name, **{f: getattr(point, f) for f in point.__slots__ if f != "name"}} for point in POINTS
     ]
     return {"judge": judge, "ours": ours, "paper": paper}, draw(panels, "Quality against speed", note)
+
+
+def lambda_curves(models: Sequence[str], colours: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Models of one stage two that differ in the weight of quality, NAME-LAMBDA, are joined in its order."""
+    families: dict[str, list[tuple[float, str]]] = {}
+    for model in models:
+        if found := LAMBDA.fullmatch(model):
+            families.setdefault(found["family"], []).append((float(found["weight"]), model))
+    for family in families.values():
+        if len(family) > 1:
+            names = tuple(model for _, model in sorted(family))
+            yield colours[names[0]], names
 
 
 def concurrency(summary: dict[str, Any]) -> tuple[list[dict[str, Any]], str] | None:
