@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
         save_seeds(arguments[1], dict(each.split("=", 1) for each in arguments[2:]))
     elif arguments:
         save(RunFolder(arguments[0]), *arguments[1:])
-    for path in sorted(RESULTS.glob("eval-*.json")):
+    for path in sorted(RESULTS.glob("eval-*.json"), key=lambda path: path.stem):
         for target, drawing in plots(path.stem.removeprefix("eval-"), load(path)):
             target.write_text(drawing, "utf-8")
     PAGE.write_text(page(), "utf-8")
@@ -128,7 +128,7 @@ def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def page() -> str:
     parts = [WORDS["intro"]]
-    for path in sorted(RESULTS.glob("eval-*.json")):
+    for path in sorted(RESULTS.glob("eval-*.json"), key=lambda path: path.stem):
         parts += section(path.stem.removeprefix("eval-"), load(path))
     return "\n".join(parts)
 
