@@ -227,15 +227,19 @@ def train(config: PreferenceConfig, each: Round, team: Team) -> list[dict[str, A
 def references(
     learner: Learner, wanted: Mapping[Key, Layout], each: Round, team: Team, pairs: Sequence[Pair]
 ) -> dict[Key, float]:
-    """The log probability of each response under the policy that drew it; what is missing is shared out."""
+    """The log probability of each response under the policy that drew it.
+
+    Each process sees to its own share, whatever the others have written by now.
+    """
     known = {(row["index"], row["sample"]): row["log_prob"] for row in read_parts(each.folder, "reference")}
-    missing = {key: layout for key, layout in wanted.items() if key not in known}
-    learner.plan(missing, pairs)
-    team.say(f"{len(missing)} reference log probabilities are missing")
+    share = list(wanted.items())[team.rank :: team.size]
+    missing = {key: layout for key, layout in share if key not in known}
+    learner.plan(wanted, pairs)
+    team.say(f"{sum(key not in known for key in wanted)} reference log probabilities are missing")
     own = f"-{team.rank}-of-{team.size}" if team.size > 1 else ""
     tags = learner.vocabulary.tags
-    policy = replace(each.policy(learner.config), opens=tags.open if tags else None)
-    for some in learner.score(dict(list(missing.items())[team.rank :: team.size]), policy):
+    policy = replace(each.policy(learner.config), opens=tags.promise if tags else None)
+    for some in learner.score(missing, policy):
         known |= some
         rows = ({"index": index, "sample": number, "log_prob": value} for (index, number), value in some.items())
         append_lines(each.folder / f"reference{own}.jsonl", rows)
