@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_structured_decoding import PERSON
+from test_structured_oracle import SCHEMAS as ORACLE
 from test_structured_properties import SCHEMAS
 
 from pasta.decoding.api import run
@@ -61,6 +63,12 @@ def test_limits_are_those_of_sequential_decoding(
 ) -> None:
     options = {"max_tokens": budget, "max_thread_tokens": own, "at_limit": at_limit}
     the_same(decode(schema, "checked", **options), decode(schema, "sequential", **options))
+
+
+@pytest.mark.parametrize("name", ORACLE)
+def test_it_is_what_the_dense_pass_checks(name: str) -> None:
+    """Token for token: `test_structured_oracle.py` holds the sequential answers to one dense pass."""
+    the_same(*(decode(ORACLE[name], mode) for mode in ("checked", "sequential")))
 
 
 def test_drawn_answers_are_decoded_one_after_another() -> None:
