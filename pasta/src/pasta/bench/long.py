@@ -54,7 +54,7 @@ def steps(engine: CudaEngine, context: int, repeats: int = 30) -> dict[int, floa
 
 
 def prompt_seconds(engine: CudaEngine, length: int, repeats: int = 5) -> float:
-    """From a prompt to its first token, the best of some."""
+    """From a prompt to its first token; the median."""
     times = []
     for repeat in range(repeats + 1):
         begin = time.perf_counter()
