@@ -163,6 +163,13 @@ def test_a_type_that_says_nothing_is_not_taken(kind: str) -> None:
     assert schema_of({"type": "dict", "properties": {"x": parameter}}) is None
 
 
+def test_choices_beside_an_array_are_those_of_its_elements() -> None:
+    parameter = {"type": "array", "items": {"type": "string"}, "enum": ["trust", "buzz"]}
+    assert schema_of(parameter) == {"type": "array", "items": {"type": "string", "enum": ["trust", "buzz"]}}
+    whole = {"type": "array", "items": {"type": "string"}, "enum": [["trust"], ["buzz"]]}
+    assert schema_of(whole) == whole
+
+
 @pytest.mark.parametrize("name", ["olmo", "bfcl", "dates", "gsm8k"])
 def test_a_wrong_source_is_named(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = tmp_path / "wrong.xz"

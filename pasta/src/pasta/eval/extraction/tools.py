@@ -67,6 +67,8 @@ def schema_of(parameter: Mapping[str, Any]) -> dict[str, Any] | None:
     out: dict[str, Any] = {"type": kind, **{key: parameter[key] for key in KEPT if key in parameter}}
     if "items" in out:
         out["items"] = schema_of(out["items"])
+        if out["items"] and "enum" in out and not any(isinstance(choice, list) for choice in out["enum"]):
+            out["items"]["enum"] = out.pop("enum")  # choices beside an array are those of its elements
     if "properties" in out:
         out["properties"] = {key: schema_of(value) for key, value in out["properties"].items()}
     whole = out.get("items", {}) is not None and None not in out.get("properties", {}).values()
