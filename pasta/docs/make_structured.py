@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from structured_quality import guide, quality
+from structured_fresh import told_fresh
+from structured_guide import guide
+from structured_quality import quality
 from structured_saved import DOCS, RESULTS, WORDS, load, on_cpu, table
 from structured_speed import speed
 
@@ -28,7 +30,7 @@ def main() -> None:
 
 
 def page() -> str:
-    return "\n".join([WORDS["intro"], *quality(), *speed(), *schemas(), *libraries()])
+    return "\n".join([WORDS["intro"], *quality(), *told_fresh(), *speed(), *schemas(), *libraries()])
 
 
 def schemas() -> Iterator[str]:

@@ -47,7 +47,7 @@ def quality() -> Iterator[str]:
         yield table(columns + (["predicted"] if first else []), list(_quality_rows(sets, predicted if first else None)))
     tried = trials()
     yield WORDS["quality_notes"].format(worse="\n".join(_worse(models, tried)))
-    yield from told_ways(rows, predictions.get("ways", {}))
+    yield from toldways_of(rows, predictions.get("ways", {}))
     yield from told_trials(tried)
     yield from told_choices(rows)
 
@@ -62,7 +62,7 @@ def code_of(rows: Rows) -> str:
     return latest + "".join(f";\n{each}" for each in others)
 
 
-def told_ways(rows: Rows, predicted: dict[str, Any]) -> Iterator[str]:
+def toldways_of(rows: Rows, predicted: dict[str, Any]) -> Iterator[str]:
     """The modes between parallel and sequential: a line for each set and mode, over the prompts it has."""
     if not any(row["mode"] not in MAIN for row in rows):
         return
@@ -105,7 +105,7 @@ def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
             lost = own["modes"]["parallel"]["over_sequential"]
             if name == ALL or lost["value"] >= -100 * SLACK or name.endswith("-named"):
                 continue
-            ways = _ways(model, name)
+            ways = ways_of(model, name)
             mended = [("with `after`", own["modes"].get("after"))]
             mended += [(WORDS["mended"][way], ways.get(way)) for way in ("lead", "leftover", "twice")]
             if model == next(iter(models)) and name in tried:
@@ -113,7 +113,7 @@ def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
             if (named := sets.get(f"{name}-named")) is not None:
                 mended += [("named by its question", named["modes"]["parallel"])]
                 mended += [("named, with `after`", named["modes"].get("after"))]
-                mended += [("named, looked at twice", _ways(model, f"{name}-named").get("twice"))]
+                mended += [("named, looked at twice", ways_of(model, f"{name}-named").get("twice"))]
             told = [f"{how} {points(each['over_sequential'])}" for how, each in mended if each is not None]
             yield f"- {model}, `{name}`: {points(lost)}; {'; '.join(told) or 'nothing was tried'}."
 
@@ -221,29 +221,7 @@ def _quality_rows(sets: dict[str, Any], predicted: dict[str, Any] | None) -> Ite
         yield row
 
 
-def guide() -> str:
-    """The guide's table: exact matches of the first model, in parallel less sequentially, and what gives them back."""
-    models, tried = quality_models(), trials()
-    first, *others = models
-    lines = []
-    for line in WORDS["guide"]:
-        own = [models[first][name]["modes"] for name in line["sets"]]
-        lost = sorted(modes["parallel"]["over_sequential"]["value"] for modes in own)
-        cell = f"{lost[0]:+.1f}" + (f" to {lost[-1]:+.1f}" if len(lost) > 1 else "")
-        mended = {**tried.get(line["sets"][0], {"modes": {}})["modes"], **own[0], **_ways(first, line["sets"][0])}
-        for mode in line.get("mended", ()):
-            if mode in mended:
-                cell += f"; {WORDS['mended'][mode]} {mended[mode]['over_sequential']['value']:+.1f}"
-        lines.append([line["fields"], cell])
-    made = table(["fields", "exact matches, in parallel less sequentially, points"], lines)
-    for other in others:
-        every = models[other][ALL]
-        over = every["modes"]["parallel"]["over_sequential"]["value"]
-        made += WORDS["guide_other"].format(model=other, points=over, fields=every["fields"])
-    return made
-
-
-def _ways(model: str, name: str) -> dict[str, Any]:
+def ways_of(model: str, name: str) -> dict[str, Any]:
     """The ways of a set between parallel and sequential, each over the prompts it has."""
     own = [row for row in quality_rows() if (row["model"], row["set"]) == (model, name)]
     out = {}

@@ -9,8 +9,12 @@ from typing import Any
 
 from structured_saved import EARLIER, MODES, RESULTS, WORDS, load, on_cpu, table
 
-CODE = "16 November 2026 (commit 92368e5, with engine/cuda of e673075)"  # that made the figures of speed
-NEWER = "commit 92368e5"  # that made those beside another process
+CODE = "16 November 2026 (commit 2ba843a)"  # that made the figures of speed
+PREVIOUS = (
+    "16 November 2026 (commit 92368e5, with engine/cuda of e673075)"  # of the run before, and of prompts in steps
+)
+TIMED = ("parallel", "checked", "sequential")
+BEFORE = {"earlier": EARLIER, "previous": PREVIOUS}  # reports of other runs, by their files' names
 ASKED = 3.0  # times over sequential, one object at a time
 
 
@@ -21,7 +25,8 @@ def speed() -> Iterator[str]:
     yield WORDS["speed"].format(code=CODE, earlier_code=EARLIER)
     for path in reports:
         ours = json.loads(path.read_text("utf-8"))
-        theirs, phases, earlier = (load(path.name.replace("speed", kind)) for kind in ("vllm", "phases", "earlier"))
+        theirs, phases = (load(path.name.replace("speed", kind)) for kind in ("vllm", "phases"))
+        before = {code: load(path.name.replace("speed", kind)) for kind, code in BEFORE.items()}
         yield f"### {ours['model']}\n"
         yield (
             f"`benchmarks/results/{path.name}`"
@@ -30,14 +35,18 @@ def speed() -> Iterator[str]:
         )
         columns = ["set", "fields", "", "one, ms", "32, objects/s", "steps", "tokens decoded", "tokens put"]
         yield table([*columns, "constraint, ms"], list(_speed_rows(ours, theirs)))
-        columns = ["set", "over sequential, one", "32", "fewer steps", "alone, fixed, ms", "a step, ms"]
+        columns = ["set", "over sequential, one", "32", "fewer steps", "`checked`, one", "32", "fewer steps"]
+        columns += ["alone, fixed, ms", "a step, ms"]
         yield table([*columns, *(["over vLLM, one", "32"] if theirs else [])], list(_ratios(ours, theirs)))
         if theirs:
             yield WORDS["vllm_notes"].format(**_of_vllm(ours, theirs))
-        if phases and earlier:
-            yield WORDS["speed_notes"].format(**_of_phases(ours, phases), **_of_earlier(ours, earlier))
-            yield from _of_newer(phases)
+        if phases:
+            yield WORDS["speed_notes"].format(**_of_phases(ours, phases))
+            yield WORDS["speed_checked"].format(**_of_checked(ours))
             yield from _of_many(phases)
+            yield from _of_predicted(ours, phases)
+            yield from _of_steps(ours)
+            yield WORDS["speed_before"].format(runs=_runs(ours, before), slower=_slower(ours, before[PREVIOUS]))
 
 
 def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
@@ -54,53 +63,82 @@ def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
 
 
 def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
-    """Where an object's time goes, and what prompts within steps give."""
+    """Where an object's time goes."""
     fixed = [_fixed(own)[0] for own in ours["sets"].values()]
     parts = [own for name, own in phases["phases"].items() if name.endswith("parallel")]
-    gains = {name: own["one_at_a_time"]["speedup"]["value"] for name, own in ours["sets"].items()}
-    having = [f"`{name}`" for name, gain in gains.items() if gain >= ASKED]
-    lacking = [f"`{name}` has {gain:.2f}" for name, gain in gains.items() if gain < ASKED]
-    lines = []
-    for name in ours["sets"]:
-        pairs = []
-        for where in ("before", "in"):
-            each = [statistics.fmean(phases["prompts_in_steps"][f"{name}, {mode}, {where}"]) for mode in MODES]
-            pairs.append(f"{each[0]:.1f} / {each[1]:.1f} ({each[1] / each[0]:.1f})")
-        lines.append([f"`{name}`", f"{ours['sets'][name]['prompt_tokens']:.0f}", *pairs])
-    columns = ["set", "prompt tokens", "before the step: parallel / sequential", "in the step"]
-    masks = load("structured-masks.json")
-    assert masks is not None
-    sides = [masks[side] for side in ("before", "after")]
+    gains = {name: own["one_at_a_time"]["speedup"] for name, own in ours["sets"].items()}
+    having = [f"`{name}`" for name, gain in gains.items() if gain["value"] >= ASKED]
+    lacking = [f"`{name}` has {_interval(gain)}" for name, gain in gains.items() if gain["value"] < ASKED]
     return {
-        "cpu": on_cpu(masks["machine"]),
-        "dates": [side["dates"]["ms_an_object"] for side in sides],
-        "coqa": [side["coqa"]["first_step_ms"] for side in sides],
         "fixed": between(fixed, 0),
         "first": between([own["last"]["steps"][0] for own in parts], 1),
         "make": between([own["make_ms"] for own in parts], 1),
         "has": ", ".join([f"{' and '.join(having)} {'has' if len(having) == 1 else 'have'} it", *lacking]),
-        "same": " of ".join(map(str, phases["same_answers"])),
-        "trial": "\n".join("  " + line for line in table(columns, lines).rstrip("\n").split("\n")),
     }
 
 
-def _of_earlier(ours: dict[str, Any], earlier: dict[str, Any]) -> dict[str, str]:
-    """The code before this one, by its own run."""
-    lines, slower = [], []
-    for name, own in ours["sets"].items():
-        before = earlier["sets"][name]
-        one, many = (f"{before['one_at_a_time'][mode]['ms_an_object']:.1f}" for mode in MODES), before["many_at_once"]
-        line = [f"`{name}`", " / ".join(one), f"{before['one_at_a_time']['speedup']['value']:.2f}"]
-        lines.append([*line, " / ".join(f"{many[mode]['objects_a_second']:.0f}" for mode in MODES)])
-        if all(own["many_at_once"][mode]["objects_a_second"] < many[mode]["objects_a_second"] for mode in MODES):
-            slower.append(f"`{name}`")
-    columns = ["set", "one, ms: parallel / sequential", "over sequential", "32, objects/s: parallel / sequential"]
-    told = f"{' and '.join(slower)} {'gives' if len(slower) == 1 else 'give'}"
+def _of_checked(ours: dict[str, Any]) -> dict[str, str]:
+    sets = ours["sets"].values()
+    at_once = [[own["many_at_once"][mode]["objects_a_second"] for mode in ("checked", "sequential")] for own in sets]
     return {
-        "earlier_code": EARLIER,
-        "earlier": table(columns, lines).rstrip("\n"),
-        "slower": WORDS["speed_slower"].format(sets=told) if slower else "",
+        "faster": between([own["one_at_a_time"]["checked_speedup"]["value"] for own in sets], 1),
+        "fewer": between([_fewer(own, "checked") for own in sets], 1),
+        "share": between([one / other for one, other in at_once], 1),
+        "constraint": between([own["counts"]["checked"]["constraint_ms"] for own in sets], 1),
+        "sequential": between([own["counts"]["sequential"]["constraint_ms"] for own in sets], 1),
     }
+
+
+def _of_steps(ours: dict[str, Any]) -> Iterator[str]:
+    """What prompts within steps give, and masks that find once what may end a value: by runs of their own."""
+    trial, masks = load("structured-prompts-in-steps-qwen15.json"), load("structured-masks.json")
+    if trial is None or masks is None:
+        return
+    lines = []
+    for name in ours["sets"]:
+        pairs = []
+        for where in ("before", "in"):
+            each = [statistics.fmean(trial["prompts_in_steps"][f"{name}, {mode}, {where}"]) for mode in MODES]
+            pairs.append(f"{each[0]:.1f} / {each[1]:.1f} ({each[1] / each[0]:.1f})")
+        lines.append([f"`{name}`", f"{ours['sets'][name]['prompt_tokens']:.0f}", *pairs])
+    columns = ["set", "prompt tokens", "before the step: parallel / sequential", "in the step"]
+    sides = [masks[side] for side in ("before", "after")]
+    yield WORDS["speed_steps"].format(
+        code=PREVIOUS,
+        cpu=on_cpu(masks["machine"]),
+        dates=[side["dates"]["ms_an_object"] for side in sides],
+        coqa=[side["coqa"]["first_step_ms"] for side in sides],
+        same=" of ".join(map(str, trial["same_answers"])),
+        trial="\n".join("  " + line for line in table(columns, lines).rstrip("\n").split("\n")),
+    )
+
+
+def _runs(ours: dict[str, Any], before: dict[str, dict[str, Any] | None]) -> str:
+    """The same objects by other code, each in a run of its own."""
+    lines = []
+    for name in ours["sets"]:
+        for code, found in {**before, CODE: ours}.items():
+            if found is not None:
+                one, many = (found["sets"][name][kind] for kind in ("one_at_a_time", "many_at_once"))
+                line = [f"`{name}`", code, " / ".join(f"{one[mode]['ms_an_object']:.1f}" for mode in MODES)]
+                line += [f"{one['speedup']['value']:.2f}"]
+                lines.append([*line, " / ".join(f"{many[mode]['objects_a_second']:.0f}" for mode in MODES)])
+    columns = ["set", "code", "one, ms: parallel / sequential", "over sequential"]
+    return table([*columns, "32, objects/s: parallel / sequential"], lines).rstrip("\n")
+
+
+def _slower(ours: dict[str, Any], previous: dict[str, Any] | None) -> str:
+    """Names the sets of which many at once give fewer objects a second than in the run before, in both modes."""
+    if previous is None:
+        return ""
+    pairs = {name: [found["sets"][name]["many_at_once"] for found in (ours, previous)] for name in ours["sets"]}
+    slower = [
+        f"`{name}`"
+        for name, (now, before) in pairs.items()
+        if all(now[mode]["objects_a_second"] < before[mode]["objects_a_second"] for mode in MODES)
+    ]
+    told = f"{' and '.join(slower)} {'gives' if len(slower) == 1 else 'give'}"
+    return WORDS["speed_slower"].format(sets=told) if slower else ""
 
 
 def _of_many(phases: dict[str, Any]) -> Iterator[str]:
@@ -108,22 +146,24 @@ def _of_many(phases: dict[str, Any]) -> Iterator[str]:
     if own := phases.get("phases_at_once"):
         lines = []
         for name, each in own.items():
-            first, *others = each["last"]["steps"]
-            spent = (each["make_ms"], each["state_ms"], first, sum(others), each["last"]["result"])
+            last = each["last"]
+            first, *others = last["steps"]
+            spent = (each["make_ms"], each["state_ms"], first, sum(others), last["result"])
+            spent += tuple(last[part][0] for part in ("interpreter", "masks"))
             lines.append([name.removesuffix(" at once"), *(f"{part:.0f}" for part in spent)])
-        told = table(["objects", "making requests", "their threads", "first step", "others", "results"], lines)
+        columns = ["objects", "making requests", "their threads", "first step", "others", "results"]
+        told = table([*columns, "of the steps: interpreter", "masks"], lines)
         prompts = [each["last"]["prompt's pass, host"][0] for each in own.values()]
         yield WORDS["speed_at_once"].format(phases=told.rstrip("\n"), prompts=statistics.fmean(prompts))
 
 
-def _of_newer(phases: dict[str, Any]) -> Iterator[str]:
-    """The step that came after the one of the figures: by a run beside another process, and what was predicted."""
-    newer, its_phases = load("structured-newer-qwen15.json"), load("structured-newer-phases-qwen15.json")
+def _of_predicted(ours: dict[str, Any], phases: dict[str, Any]) -> Iterator[str]:
+    """What was predicted of these figures before any run of this step, and where the time of one `arc` goes."""
     predicted = load("structured-predictions-speed.json")
-    if newer is None or its_phases is None or predicted is None:
+    if predicted is None:
         return
     lines = []
-    for name, own in newer["sets"].items():
+    for name, own in ours["sets"].items():
         one, many = own["one_at_a_time"], own["many_at_once"]
         kinds = ("one_at_a_time_ms", "over_sequential", "many_at_once_objects_a_second")
         said = [predicted[kind][name] for kind in kinds]
@@ -140,27 +180,34 @@ def _of_newer(phases: dict[str, Any]) -> Iterator[str]:
         )
     columns = ["set", "one, ms: parallel / sequential", "predicted", "over sequential", "predicted"]
     told = table([*columns, "32, objects/s: parallel / sequential", "predicted"], lines)
-    parts, waits = [], []
-    for which, found in (("of the figures above", phases), ("newer", its_phases)):
-        for mode in MODES:
-            own = found["phases"][f"arc, {mode}"]
-            last = own["last"]
-            first, *others = last["steps"]
-            spent = (own["make_ms"], own["state_ms"], first, sum(others), last["result"])
-            parts.append([f"{which}, {mode}", *(f"{each:.1f}" for each in spent), f"{sum(spent):.1f}"])
-            if mode == "parallel":
-                busy = sum(last[each][0] for each in ("graph fill", "launches", "masks"))
-                waits.append(last["engine.step"][0] - busy)
+    parts = []
+    for mode in TIMED:
+        own = phases["phases"][f"arc, {mode}"]
+        first, *others = own["last"]["steps"]
+        spent = (own["make_ms"], own["state_ms"], first, sum(others), own["last"]["result"])
+        parts.append([mode, *(f"{each:.1f}" for each in spent), f"{sum(spent):.1f}"])
+    last = phases["phases"]["arc, parallel"]["last"]
     columns = ["`arc`", "making the request", "its threads", "first step", "others", "result", "in all"]
-    yield WORDS["speed_newer"].format(
-        code=NEWER, newer=told.rstrip("\n"), parts=table(columns, parts).rstrip("\n"),
-        missing=(predicted["over_sequential"]["arc"], newer["sets"]["arc"]["one_at_a_time"]["speedup"]["value"]),
-        waits=between(waits, 1), first=predicted["arc_first_step_ms"], make=predicted["arc_making_the_request_ms"],
+    yield WORDS["speed_predicted"].format(
+        predicted=told.rstrip("\n"), parts=table(columns, parts).rstrip("\n"),
+        missing=(predicted["over_sequential"]["arc"], ours["sets"]["arc"]["one_at_a_time"]["speedup"]["value"]),
+        waits=last["engine.step"][0] - sum(last[each][0] for each in ("graph fill", "launches", "masks")),
+        first=predicted["arc_first_step_ms"], make=predicted["arc_making_the_request_ms"],
     )  # fmt: skip
 
 
 def between(numbers: list[float], digits: int) -> str:
     return f"{min(numbers):.{digits}f} to {max(numbers):.{digits}f}"
+
+
+def _interval(figure: dict[str, Any]) -> str:
+    return f"{figure['value']:.2f} [{figure['low']:.2f}, {figure['high']:.2f}]"
+
+
+def _fewer(own: dict[str, Any], mode: str) -> float:
+    """Times fewer steps than sequentially."""
+    steps: list[float] = [own["counts"][each]["steps"] for each in ("sequential", mode)]
+    return steps[0] / steps[1]
 
 
 def _fixed(own: dict[str, Any]) -> tuple[float, float]:
@@ -173,7 +220,7 @@ def _fixed(own: dict[str, Any]) -> tuple[float, float]:
 
 def _speed_rows(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[list[str]]:
     for name, own in ours["sets"].items():
-        for mode in ("parallel", "sequential"):
+        for mode in TIMED:
             counted = own["counts"][mode]
             yield [
                 f"`{name}`", f"{own['fields']:.0f}", mode, f"{own['one_at_a_time'][mode]['ms_an_object']:.1f}",
@@ -193,14 +240,16 @@ def _speed_rows(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator
 def _ratios(ours: dict[str, Any], theirs: dict[str, Any] | None) -> Iterator[list[str]]:
     for name, own in ours["sets"].items():
         one, many = own["one_at_a_time"], own["many_at_once"]
-        figure = one["speedup"]
-        counted = [own["counts"][mode]["steps"] for mode in ("sequential", "parallel")]
+        checked = many["checked"]["objects_a_second"] / many["sequential"]["objects_a_second"]
         fixed, step = _fixed(own)
         row = [
             f"`{name}`",
-            f"{figure['value']:.2f} [{figure['low']:.2f}, {figure['high']:.2f}]",
+            _interval(one["speedup"]),
             f"{many['speedup']:.2f}",
-            f"{counted[0] / counted[1]:.1f}",
+            f"{_fewer(own, 'parallel'):.1f}",
+            _interval(one["checked_speedup"]),
+            f"{checked:.2f}",
+            f"{_fewer(own, 'checked'):.1f}",
             f"{fixed:.0f}",
             f"{step:.2f}",
         ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,21 @@ def test_every_set_is_told_of(script: ModuleType) -> None:
     assert all(len(digest) == 4 for digests in said for digest in digests)
 
 
+def test_fresh_prompts_are_none_of_those_that_modes_were_chosen_by(script: ModuleType) -> None:
+    chosen, fresh, cpu = (
+        list(read_rows(str(script.RESULTS / f"structured-{name}.rows.jsonl.xz")))
+        for name in ("quality", "fresh", "fresh-cpu")
+    )
+    asked = {(row["set"], row["id"]) for row in fresh}
+    assert len(asked) > 100 and not asked & {(row["set"], row["id"]) for row in chosen}
+    assert all(KEPT <= set(row) <= KEPT | SOME for row in fresh + cpu), "marks, tokens and steps, and no words"
+    pairs: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in cpu:
+        pairs.setdefault((row["set"], row["id"]), {})[row["mode"]] = row
+    assert pairs and set(pairs) <= asked
+    assert all(own["checked"]["steps"] <= own["sequential"]["steps"] for own in pairs.values())
+
+
 def test_saved_figures_name_no_path_of_a_machine(script: ModuleType) -> None:
     for name in ("structured-*.json", "constraint-*.json"):
         for path in script.RESULTS.glob(name):
@@ -66,25 +82,32 @@ def test_what_the_guide_says_stands_on_the_page(script: ModuleType) -> None:
 
 def test_the_speeds_of_the_guide_are_those_of_the_reports(script: ModuleType) -> None:
     guide = (DOCS / "structured.md").read_text("utf-8")
-    readme = (DOCS.parents[1] / "README.md").read_text("utf-8")
+    words = " ".join(guide.split())
+    readme = " ".join((DOCS.parents[1] / "README.md").read_text("utf-8").split())
     sets, vllm = (script.load(f"structured-{kind}-qwen15.json")["sets"] for kind in ("speed", "vllm"))
     told = dict(re.findall(r"^\|[^|]*\(`(\w+)`\) \|(.*)\|$", guide, re.MULTILINE))
     assert set(told) == set(sets)
-    alone, over_vllm, many_over_vllm, gains = [], [], [], []
+    alone, over_vllm, many_over_vllm, gains, checked, checked_many = [], [], [], [], [], []
     for name, own in sets.items():
         one, many = own["one_at_a_time"], own["many_at_once"]
         times = [one[mode]["ms_an_object"] for mode in ("parallel", "sequential")]
         figures = [f"{own['fields']:.0f}", *(f"{each:.1f}" for each in times)]
         figures += [f"{one['speedup']['value']:.2f}", f"{many['speedup']:.2f}"]
+        figures += [", ".join(f"{own['counts'][mode]['steps']:.1f}" for mode in ("parallel", "checked", "sequential"))]
         assert [each.strip() for each in told[name].split("|")] == figures
         alone.append(times[0])
         gains.append(one["speedup"]["value"])
+        checked.append(one["checked_speedup"]["value"])
+        checked_many.append(many["checked"]["objects_a_second"] / many["sequential"]["objects_a_second"])
         over_vllm.append(vllm[name]["ms_an_object"] / times[0])
         many_over_vllm.append(many["parallel"]["objects_a_second"] / vllm[name]["many_objects_a_second"])
     between = import_module("structured_speed").between
     theirs = between([own["ms_an_object"] for own in vllm.values()], 0)
-    assert f"took {theirs} ms alone for the same objects, {between(over_vllm, 0)} times" in guide
-    assert f"with 32 at once PASTA makes {between(many_over_vllm, 1)} times as many" in guide
+    assert f"took {theirs} ms alone for the same objects, {between(over_vllm, 0)} times" in words
+    assert f"with 32 at once PASTA makes {between(many_over_vllm, 1)} times as many" in words
+    told_checked = f"{between(checked, 1)} times faster than `sequential`, with 32 at once it is slower"
+    assert f"{told_checked}: {between(checked_many, 1)} of the objects a second" in words
+    assert f"for one object {between(checked, 1)} times faster" in readme
     assert f"{between(alone, 0)} ms, {between(gains, 1)} times less" in readme
     assert f"{between(over_vllm, 0)} times less than vLLM's structured output" in readme
 
