@@ -24,6 +24,7 @@ from pasta.data.rows import read_rows, write_rows
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.goals import COLUMNS, goal_rows, is_asked
+from pasta.eval.intervals import mean_of
 from pasta.eval.report import interval, make_report, percent, points, whole
 from pasta.eval.rows import collect, listed, read, write
 from pasta.eval.seeds import of_seeds, seed_page
@@ -170,6 +171,7 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     if counts:
         yield from stage_two(summary)
         yield from speed(summary)
+        yield from timed_otherwise(name, summary)
         yield from redundancy(summary)
         yield from lengths(summary)
     yield from tasks(summary)
@@ -348,6 +350,29 @@ def speed(summary: dict[str, Any]) -> Iterator[str]:
         "parallelism where it forks", "threads there",
     ]  # fmt: skip
     yield table(columns, rows)
+
+
+def timed_otherwise(name: str, summary: dict[str, Any], against: str = "baseline") -> Iterator[str]:
+    """The clock over another model, where the reference itself was not timed and that one was."""
+    if summary["against"] == against or not rows_path(name).exists():
+        return
+    answers = read(str(rows_path(name)))[summary["prompts"]]
+    clocks = {
+        model: {id: row["timed"] for id, row in rows.items() if "timed" in row} for model, rows in answers.items()
+    }
+    if clocks.get(summary["against"]) or not (reference := clocks.get(against)):
+        return
+    yield f"The clock, over `{against}` (`{summary['against']}` was not timed):\n"
+    cells = []
+    for model, clock in clocks.items():
+        ids = sorted(set(clock) & set(reference))
+        realised = mean_of([reference[id]["seconds"] / clock[id]["seconds"] for id in ids], "geometric")
+        tokens = mean_of(
+            [max(1, reference[id]["content_tokens"]) / max(1, clock[id]["content_tokens"]) for id in ids], "geometric"
+        )
+        if model != against and realised and tokens:
+            cells.append([f"`{model}`", interval(realised.to_dict()), interval(tokens.to_dict()), str(len(ids))])
+    yield table(["model", "realised", "length factor", "prompts"], cells)
 
 
 def redundancy(summary: dict[str, Any]) -> Iterator[str]:

@@ -24,12 +24,17 @@ Pair = tuple[Answers, Answers]  # of one run: the model's answers, and the refer
 
 
 def of_seeds(runs: Mapping[str, Rows], model: str, against: str, judge: str | None = None) -> dict[str, Any]:
-    """Set by set, of those that two runs or more have answered: the runs' own figures, and all of them together."""
+    """Set by set, of those that two runs or more have answered: the runs' own figures, and all of them together.
+
+    A run that has answered less than half of what another has is left out of that set, or it would leave few prompts.
+    """
     found = {}
     for name in dict.fromkeys(name for rows in runs.values() for name in rows):
         pairs = {seed: (answered(rows[name].get(model, {})), answered(rows[name].get(against, {})))
                  for seed, rows in runs.items() if name in rows}  # fmt: skip
-        figures = of_set({seed: pair for seed, pair in pairs.items() if all(pair)}, judge)
+        both = {seed: len(set(own) & set(other)) for seed, (own, other) in pairs.items()}
+        enough = max(both.values(), default=0) / 2
+        figures = of_set({seed: pair for seed, pair in pairs.items() if both[seed] and both[seed] >= enough}, judge)
         if figures:
             found[name] = figures
     return found
