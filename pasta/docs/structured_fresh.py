@@ -50,7 +50,7 @@ def first_fields(modes: tuple[str, ...]) -> str:
             {(row["set"], row["id"]): row["said"].split()[0] for row in fresh_rows() if row["mode"] == each}
             for each in (mode, "sequential")
         )
-        told.append(f"{sum(own[key] != base[key] for key in own)} of {len(own)} in `{mode}`")
+        told.append(f"{sum(own[key] != base[key] for key in own)} of {len(own)} objects in `{mode}`")
     return " and ".join(told)
 
 
