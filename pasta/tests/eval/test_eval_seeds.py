@@ -38,6 +38,12 @@ def test_only_prompts_that_all_have_answered_count() -> None:
     assert not of_seeds({**runs, "1": {}}, "pasta", "baseline")
 
 
+def test_a_run_that_answered_less_than_half_leaves_the_others_their_prompts() -> None:
+    runs = {"0": run([[1, 1]] * 5, 50), "1": run([[1, 1]] * 5, 50), "2": run([[1, 1]] * 2, 50)}
+    found = of_seeds(runs, "pasta", "baseline")["several4-gsm8k_dev"]
+    assert found["seeds"] == ["0", "1"] and found["prompts"] == 5
+
+
 def test_the_table_tells_each_seed_and_its_steps() -> None:
     runs = {"0": run([[1, 1], [1, 0]], 50), "2": run([[1, 0], [1, 0]], 50)}
     steps = {"0": {"pasta": 184, "baseline": 237}, "2": {"pasta": 184, "baseline": 184}}
