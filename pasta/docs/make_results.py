@@ -19,17 +19,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from results_tables import lengths, redundancy, speed, stage_two, timed_otherwise
+
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows, write_rows
 from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.goals import COLUMNS, goal_rows, is_asked
-from pasta.eval.intervals import mean_of
-from pasta.eval.report import interval, make_report, percent, points, whole
+from pasta.eval.report import interval, make_report
 from pasta.eval.rows import collect, listed, read, write
 from pasta.eval.seeds import of_seeds, seed_page
 from pasta.eval.summary import of_rows
-from pasta.eval.task_page import HEADLINE, headline, promisable, promises, rivals, share, table, tasks
+from pasta.eval.task_page import HEADLINE, headline, promisable, rivals, table, tasks
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -171,7 +172,8 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     if counts:
         yield from stage_two(summary)
         yield from speed(summary)
-        yield from timed_otherwise(name, summary)
+        if summary["against"] != "baseline" and rows_path(name).exists():
+            yield from timed_otherwise(summary, read(str(rows_path(name)))[summary["prompts"]])
         yield from redundancy(summary)
         yield from lengths(summary)
     yield from tasks(summary)
@@ -294,130 +296,6 @@ def probed(name: str) -> Iterator[str]:
     path = RESULTS / f"promised-lengths-{name}.json"
     if path.exists():
         yield from promisable(json.loads(path.read_text("utf-8")), path.name)
-
-
-def stage_two(summary: dict[str, Any]) -> Iterator[str]:
-    """Every model against stage one, on the same prompts."""
-    found = {model: figures["over_stage_one"] for model, figures in summary["models"].items()}
-    found = {model: over for model, over in found.items() if over}
-    if not found:
-        return
-    yield f"### Against `{summary['beside']}`, prompt by prompt\n"
-    yield "Differences to stage one: win rates in points, steps as a ratio, what is repeated in points.\n"
-    rows = [
-        [
-            f"`{model}`",
-            *(interval(over["win_rate"].get(judge), 1) for judge in summary["judges"]),
-            interval(over["speedup"]),
-            points(over["repeated"]),
-            points(over["loops"]),
-        ]
-        for model, over in found.items()
-    ]
-    yield table(
-        ["model", *(f"win rate, {judge}" for judge in summary["judges"]), "fewer steps", "repeated", "loops"], rows
-    )
-
-
-def speed(summary: dict[str, Any]) -> Iterator[str]:
-    timed = [f["realised_speedup"]["prompts"] for f in summary["models"].values() if f["realised_speedup"]]
-    yield "### Speed\n"
-    if timed:
-        yield (
-            f"Realised: the clock, batch of one, {max(timed)} of the prompts (always the same draw), models taking "
-            'turns, nothing compiled or captured in what is timed. "Theoretical of those" is over the same prompts.\n'
-        )
-    rows = [
-        [
-            f"`{model}`",
-            interval(figures["realised_speedup"]),
-            interval(figures["theoretical_speedup_of_timed"]),
-            interval(figures.get("length_factor_of_timed")),
-            interval(figures["realised_speedup_arithmetic"]),
-            interval(figures["theoretical_speedup_arithmetic"]),
-            whole(figures["content_tokens"]),
-            whole(figures["critical_path"]),
-            percent(figures["forking"]),
-            percent(figures["forking_of_lists_and_paragraphs"]),
-            interval(figures["parallelism_of_forking"]),
-            "–" if figures["threads_of_forking"] is None else f"{figures['threads_of_forking']['value']:.1f}",
-        ]
-        for model, figures in summary["models"].items()
-    ]
-    columns = [
-        "model", "realised", "theoretical of those", "length factor of those", "realised, arithmetic",
-        "theoretical, arithmetic", "tokens", "critical path", "forking", "… of lists and paragraphs",
-        "parallelism where it forks", "threads there",
-    ]  # fmt: skip
-    yield table(columns, rows)
-
-
-def timed_otherwise(name: str, summary: dict[str, Any], against: str = "baseline") -> Iterator[str]:
-    """The clock over another model, where the reference itself was not timed and that one was."""
-    if summary["against"] == against or not rows_path(name).exists():
-        return
-    answers = read(str(rows_path(name)))[summary["prompts"]]
-    clocks = {
-        model: {id: row["timed"] for id, row in rows.items() if "timed" in row} for model, rows in answers.items()
-    }
-    if clocks.get(summary["against"]) or not (reference := clocks.get(against)):
-        return
-    yield f"The clock, over `{against}` (`{summary['against']}` was not timed):\n"
-    cells = []
-    for model, clock in clocks.items():
-        ids = sorted(set(clock) & set(reference))
-        realised = mean_of([reference[id]["seconds"] / clock[id]["seconds"] for id in ids], "geometric")
-        tokens = mean_of(
-            [max(1, reference[id]["content_tokens"]) / max(1, clock[id]["content_tokens"]) for id in ids], "geometric"
-        )
-        if model != against and realised and tokens:
-            cells.append([f"`{model}`", interval(realised.to_dict()), interval(tokens.to_dict()), str(len(ids))])
-    yield table(["model", "realised", "length factor", "prompts"], cells)
-
-
-def redundancy(summary: dict[str, Any]) -> Iterator[str]:
-    yield "### Redundancy and form\n"
-    rows = []
-    for model, figures in summary["models"].items():
-        found = figures["redundancy"]
-        rows.append(
-            [
-                f"`{model}`",
-                share(found["repeated"]),
-                share(found["shared_by_blocks"]),
-                share(found["blocks_repeat"]),
-                share(found["topics_repeat"]),
-                share(found.get("topics_unclean")),
-                share(found["loops"]),
-                share(figures["ended"]),
-                percent(figures["well_formed"]),
-                "–" if figures["length_within_one"] is None else f"{100 * figures['length_within_one']:.0f}%",
-            ]
-        )
-    columns = [
-        "model", "repeated", "shared by blocks", "blocks that repeat", "topics that repeat", "topics that read badly",
-        "loops", "ended by itself", "well formed", "lengths within one",
-    ]  # fmt: skip
-    yield table(columns, rows)
-
-
-def lengths(summary: dict[str, Any]) -> Iterator[str]:
-    """A histogram, one row a model: how far the promised lengths are off."""
-    found = {model: figures["length_off_by"] for model, figures in summary["models"].items()}
-    found = {model: counts for model, counts in found.items() if counts}
-    if not found:
-        return
-    yield "### Promised lengths\n"
-    yield "How many units (tens of tokens; of `ones`, tokens) a block was longer than promised; the share of blocks.\n"
-    bins = [(-99999, -4), (-3, -3), (-2, -2), (-1, -1), (0, 0), (1, 1), (2, 2), (3, 3), (4, 99999)]
-    titles = ["-4 or less", "-3", "-2", "-1", "0", "1", "2", "3", "4 or more"]
-    rows = []
-    for model, counts in found.items():
-        blocks = sum(counts.values())
-        inside = [sum(n for error, n in counts.items() if low <= int(error) <= high) for low, high in bins]
-        rows.append([f"`{model}`", str(blocks), *(f"{100 * n / blocks:.0f}%" for n in inside)])
-    yield table(["model", "blocks", *titles], rows)
-    yield from promises({model: figures.get("promises") for model, figures in summary["models"].items()})
 
 
 def users(name: str, summary: dict[str, Any]) -> Iterator[str]:

@@ -16,7 +16,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
-def results() -> ModuleType:
+def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(DOCS)
     spec = spec_from_file_location("make_results", DOCS / "make_results.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

@@ -18,7 +18,7 @@ LAMBDA = re.compile(r"(?P<family>.+)-(?P<weight>inf|\d+(\.\d+)?)")
 
 
 def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], str] | None:
-    """Quality against the three speeds; the paper's points beside ours. None where nothing was judged."""
+    """Quality against the speeds that were measured; the paper's points beside ours. None where nothing was judged."""
     ours = []
     for name, figures in summary["models"].items():
         judged = figures["judged"].get(judge) if judge else None
@@ -32,6 +32,8 @@ def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], 
     colours = {row["model"]: COLOURS[index % len(COLOURS)] for index, row in enumerate(ours)}
     panels = []
     for key, field, title in PANELS:
+        if not any(row[key] for row in ours):
+            continue
         points = [
             Point(point.name, getattr(point, field), point.win_rate, colour=THEIRS, hollow=True) for point in POINTS
         ]
