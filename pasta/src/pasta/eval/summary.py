@@ -129,7 +129,7 @@ def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
                 [
                     (row["topics_unclean"], len(row["promised"]))
                     for row in forking
-                    if row.get("topics_unclean") is not None
+                    if row.get("topics_unclean") is not None and row["promised"]  # parts may be asked for apart
                 ]
             ),
         },
