@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pasta.data.lines import Row
@@ -10,7 +10,7 @@ from pasta.data.redundancy import REPEATS
 from pasta.errors import UsageError
 from pasta.eval.folder import RunFolder, short
 from pasta.eval.intervals import Figure, mean_of, ratio_of
-from pasta.eval.lengths import of_promises, off_by
+from pasta.eval.lengths import of_promises, of_tasks, off_by
 from pasta.eval.questions import BUILT_IN
 from pasta.eval.rows import Rows, answered, collect
 from pasta.eval.speed import of_concurrency, realised, theoretical
@@ -79,15 +79,14 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
     for judge in about["judges"]:
         mark_dominated(models, judge, against)
     told = {**about, "beside": beside if beside in models else None}
-    promises = {name: of_promises(promised_in(rows, tasks, name)) for name in about["specs"]}
+    promises = {name: of_tasks({task: promised_in(rows[task], name) for task in tasks}) for name in about["specs"]}
     return plain({**told, "models": models, "tasks": tasks, "promises": promises, "concurrency": concurrency})
 
 
-def promised_in(rows: Rows, tasks: Iterable[str], model: str) -> Iterator[tuple[int, int]]:
-    """What a model promised and wrote, over all tasks together: within one of them, blocks are of a length."""
-    for task in tasks:
-        for row in answered(rows[task].get(model, {})).values():
-            yield from zip(row["promised"], row["written"], strict=True)
+def promised_in(answers: Mapping[str, Mapping[str, Row]], model: str) -> Iterator[tuple[int, int]]:
+    """What a model promised and wrote in a task."""
+    for row in answered(answers.get(model, {})).values():
+        yield from zip(row["promised"], row["written"], strict=True)
 
 
 def main_set(folder: RunFolder) -> str:

@@ -133,7 +133,8 @@ def rivals(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
-    """Promised lengths against the best constant, which is chosen with all lengths known."""
+    """Promised lengths against the best constant, which is chosen with all lengths known; and against each task's."""
+    by_task = any(told and "mean_error_by_task" in told for told in found.values())
     rows = [
         [
             f"`{model}`",
@@ -143,6 +144,7 @@ def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
             f"{100 * told['within_one_constant']:.0f}% (of {told['best_constant']})",
             f"{told['mean_error']:.2f}",
             f"{told['mean_error_constant']:.2f}",
+            *([f"{told['mean_error_by_task']:.2f}"] if by_task else []),
         ]
         for model, told in found.items()
         if told
@@ -150,6 +152,7 @@ def promises(found: dict[str, dict[str, Any] | None]) -> Iterator[str]:
     if rows:
         columns = [
             "model", "blocks", "correlation", "within one", "… the best constant", "mean error", "… the best constant",
+            *(["… each task's best"] if by_task else []),
         ]  # fmt: skip
         yield table(columns, rows)
 
