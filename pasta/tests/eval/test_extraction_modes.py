@@ -36,11 +36,21 @@ def item_of(properties: dict[str, Any], required: Sequence[str] | None = None) -
         ("doubling", {"b": ["a"], "c": ["a", "b"], "d": ["a", "b"]}),
         ("alike", {"c": ["a"]}),
         ("after", {"d": ["b"]}),
+        ("turns", {"b": ["a"], "c": ["a", "b"], "d": ["a", "b", "c"]}),
     ],
 )
 def test_rules_say_what_waits(rule: str, waits: dict[str, list[str]]) -> None:
     item = item_of({"a": NUMBER, "b": LETTER, "c": NUMBER, "d": {"type": "string"}}, ["a", "d"])
     assert RULES[rule](replace(item, after={"d": ["b"]})) == waits
+
+
+def test_questions_that_stand_for_nothing_by_themselves_wait() -> None:
+    questions = {"q1": "Who had a cat?", "q2": "What colour was it?", "q3": "Where is the river Po?", "q4": "Why not?"}
+    lines = "\n".join(f"{name}: {question}" for name, question in questions.items())
+    asked = replace(item_of(dict.fromkeys(questions, LETTER)), prompt=f"Read.\n\nQuestions:\n{lines}\n\nAnswer.")
+    assert RULES["leaning"](asked) == {"q2": ["q1"], "q4": ["q1", "q2", "q3"]}
+    named = item_of(dict.fromkeys(questions.values(), LETTER))
+    assert list(RULES["leaning"](named)) == [questions["q2"], questions["q4"]]
 
 
 def test_waves_double() -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pasta.core.detokenizer import TokenBytes
 from pasta.core.unprefixed import adds_prefix, unprefixed
+from pasta.core.words import Words
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Vocabulary:
     def add_tags(self, unit: int = TENS) -> int:
         """Add the tags to the tokenizer; returns how many were new. The embeddings are the caller's."""
         added = self.tokenizer.add_tokens(list(spell_tags(unit)), special_tokens=True)
-        for known in ("tags", "pieces", "_specials"):  # what was read from the smaller vocabulary
+        for known in ("tags", "pieces", "_specials", "_words"):  # what was read from the smaller vocabulary
             self.__dict__.pop(known, None)
         self.octets.clear()
         self.grammars = None
@@ -156,9 +157,19 @@ class Vocabulary:
             if self._backend is None:
                 ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=not specials)
                 return list(ids)
-            self._backend.encode_special_tokens = not specials
-            [found] = self._backend.encode_batch_fast([text], add_special_tokens=False)
-            return list(found.ids)
+            if self._words is not None:
+                return self._words.tokens(text, specials=specials)
+            return list(self._ask_backend([text], specials)[0])
+
+    def _ask_backend(self, texts: Sequence[str], specials: bool) -> list[list[int]]:
+        assert self._backend is not None
+        self._backend.encode_special_tokens = not specials
+        return [found.ids for found in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
+
+    @cached_property
+    def _words(self) -> Words | None:
+        """The words that the tokenizer knows texts by; None where they cannot be told."""
+        return None if self._backend is None else Words.of(self._backend, self._ask_backend)
 
     @cached_property
     def _backend(self) -> Tokenizer | None:

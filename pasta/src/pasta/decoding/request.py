@@ -134,8 +134,13 @@ class RequestState:
             if isinstance(command, Put) and command.expect is not None and decoding.get(command.thread, 0) > 0:
                 awaited.add(index)
                 decoding[command.thread] -= 1
+        feed, handles = engine.feed, self.handles
         for index, command in enumerate(self._journal):
-            self._carry_out(command, decode=index in awaited)
+            if type(command) is Put:  # most are
+                thread, token, position, expect, _ = command
+                feed(handles[thread], token, position, expect if index in awaited else None)
+            else:
+                self._carry_out(command)
         self._settle()
 
     def advance(self, decoded: Iterable[tuple[int, Decoded]]) -> None:

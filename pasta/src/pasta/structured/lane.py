@@ -26,6 +26,11 @@ class Beginning:
     scanner: Scanner | GateScanner
     whole: bytes | None = None  # the value, where nothing of it is left to decide: nothing is put then
 
+    @property
+    def before(self) -> bytes:
+        """The text up to the value, where something of it is left to decide."""
+        return self.held[: len(self.held) - len(self.written)]
+
 
 def new_scanner(value: Value) -> Scanner | GateScanner:
     return GateScanner() if value.kind is Kind.GATE else Scanner()

@@ -98,9 +98,12 @@ def build(state: RequestState) -> StructuredResult:
     )
 
 
+_READER = json.JSONDecoder(parse_int=lambda digits: int(Decimal(digits)))
+
+
 def read_json(text: str) -> Any:
     """JSON as Python reads it, integers of any length too."""
-    return json.loads(text, parse_int=lambda digits: int(Decimal(digits)))
+    return _READER.decode(text)
 
 
 def _is_field(lane: Lane, lanes: Sequence[Lane]) -> bool:

@@ -246,11 +246,11 @@ class PlanInterpreter:
 
     def _go_on_from(self, lane: Lane, out: list[Command]) -> Beginning:
         """A thread that holds as much as can be of what the value sees; and the rest."""
-        lane.before = self._context(lane)
+        known = self._known.get(lane.value.index)
+        lane.before = self._context(lane) if known is None or known.whole is not None else known.before
         origin, held = self._origin(lane)
         if lane.thread is None:
             self._fork(origin, lane, out)
-        known = self._known.get(lane.value.index)
         return known or begin(lane.value, self._fresh(lane), lane.before, held, self._grammars)
 
     def _origin(self, lane: Lane) -> tuple[Thread, bytes]:

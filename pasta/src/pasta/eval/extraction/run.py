@@ -67,7 +67,9 @@ def run(options: argparse.Namespace) -> None:
     for item in read_items(options.items):
         if not options.set or item.set in options.set:
             sets.setdefault(item.set, []).append(item)
-    engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
+    engine = load_engine(
+        options.model, device=options.device, dtype=options.dtype, context=options.context, slots=options.slots
+    )
     began = time.perf_counter()
     kept = list(read_rows(str(options.rows))) if options.rows.exists() else []
     done = {(row["model"], row["set"], row["id"], row["mode"]) for row in kept}
@@ -214,6 +216,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     ran.add_argument("--limit", type=int, help="prompts of a set")
     ran.add_argument("--batch", type=int, default=AT_ONCE, help=f"prompts at the same time ({AT_ONCE})")
+    ran.add_argument("--slots", type=int, help="the KV pool's size in tokens, where others share the memory")
     ran.add_argument("--texts", action="store_true", help="keep the answers in the rows, to read them")
 
     timed = steps.add_parser("speed", help="time the sets of many fields, one object at a time and many at once")
