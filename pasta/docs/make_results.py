@@ -136,9 +136,10 @@ def page() -> str:
 
 
 def readme(text: str) -> str:
-    """The README with its table of tasks made anew."""
-    made = headline(load(RESULTS / "eval-qwen15.json"), "pasta")
-    return re.sub(rf"^\| {HEADLINE} \|.*\n(\|.*\n)+", lambda _: made, text, flags=re.MULTILINE)
+    """The README with its table of tasks made anew, of the evaluation that `results.toml` names for it."""
+    made = headline(load(RESULTS / f"eval-{WORDS['headline']}.json"), "pasta")
+    text = re.sub(rf"^\| {HEADLINE} \|.*\n(\|.*\n)+", lambda _: made, text, flags=re.MULTILINE)
+    return re.sub(r"eval-qwen15[\w-]*(?=\.json)", f"eval-{WORDS['headline']}", text)
 
 
 def most_tokens(settings: dict[str, Any]) -> int:
