@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from structured_quality import code_of, percent, points
+from structured_quality import SETS, code_of, percent, points
 from structured_saved import RESULTS, WORDS, table
 
 from pasta.data.rows import read_rows
 from pasta.eval.extraction.summary import ALL, summarise
 
 Rows = list[dict[str, Any]]
-ORDER = ("parallel", "lead", "leftover", "after", "checked", "sequential")
+ORDER = ("parallel", "lead", "leftover", "after", "leaning", "turns", "checked", "sequential")
 
 
 @cache
@@ -22,10 +22,21 @@ def fresh_rows() -> Rows:
 
 
 @cache
-def fresh_sets() -> dict[str, Any]:
-    """The figures of each set; the rows are of one model."""
+def _figures() -> dict[str, Any]:
+    """Of each set, and of all together; the rows are of one model."""
     [sets] = summarise(fresh_rows())["models"].values()
-    return {name: own for name, own in sets.items() if name != ALL}
+    return dict(sets)
+
+
+def fresh_sets() -> dict[str, Any]:
+    """The figures of each set."""
+    return {name: own for name, own in _figures().items() if name != ALL}
+
+
+def fresh_all() -> dict[str, Any]:
+    """Of all sets together, in the modes that all of them have."""
+    found: dict[str, Any] = _figures()[ALL]["modes"]
+    return found
 
 
 def cpu_rows() -> Rows:
@@ -72,7 +83,10 @@ def told_fresh() -> Iterator[str]:
                     f"{figures['fewer_steps']:.1f}" if over else "",
                 ]
             )
-    yield WORDS["fresh"].format(code=code_of(rows))
+    missing = [f"`{name}`" for name in SETS if name != ALL and name not in fresh_sets()]
+    told = WORDS["fresh_missing"].format(sets=", ".join(missing)) if missing else ""
+    rules = WORDS["fresh_rules"] if any(row["mode"] == "turns" for row in rows) else ""
+    yield WORDS["fresh"].format(code=code_of(rows), missing=told, rules=rules)
     yield table(["set", "prompts, fields", "mode", "exact", "points", "steps", "fewer"], lines)
     yield WORDS["fresh_same"].format(**identity())
 
@@ -82,7 +96,7 @@ def identity() -> dict[str, Any]:
     by_set = [(name, *same([row for row in rows if row["set"] == name])) for name in fresh_sets()]
     together, cpu = same(rows), same(cpu_rows())
     return {
-        "by_set": " and ".join(f"{good} of {count} objects of `{name}`" for name, good, count in by_set),
+        "by_set": ", ".join(f"{good} of {count} objects of `{name}`" for name, good, count in by_set),
         "first": first_fields(("parallel", "lead")),
         "same": together[0],
         "objects": together[1],
@@ -94,9 +108,13 @@ def identity() -> dict[str, Any]:
 
 def fresh_cell(line: dict[str, Any]) -> str:
     """The guide's cell: points on fresh prompts, in parallel and in the mode that the line names."""
-    own = fresh_sets().get(line["sets"][0]) if len(line["sets"]) == 1 else None
-    if own is None:
+    found = {name: own for name, own in fresh_sets().items() if name in line["sets"]}
+    if not found:
         return "not run"
+    if len(line["sets"]) > 1:
+        lost = sorted(own["modes"]["parallel"]["over_sequential"]["value"] for own in found.values())
+        return f"{lost[0]:+.1f} to {lost[-1]:+.1f} ({', '.join(f'`{name}`' for name in found)})"
+    [own] = found.values()
     told = [
         (mode, own["modes"][mode]["over_sequential"])
         for mode in ("parallel", *line.get("mended", ()))

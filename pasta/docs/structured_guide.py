@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from structured_fresh import fresh_cell, fresh_sets, identity
+from structured_fresh import fresh_all, fresh_cell, identity
 from structured_quality import points, quality_models, trials, ways_of
 from structured_saved import WORDS, table
 
@@ -24,9 +24,9 @@ def guide() -> str:
                 cell += f"; {WORDS['mended'][mode]} {mended[mode]['over_sequential']['value']:+.1f}"
         lines.append([line["fields"], cell, fresh_cell(line)])
     made = table(["fields", "exact matches, in parallel less sequentially, points", "on other prompts"], lines)
-    drop = fresh_sets()["drop"]["modes"]["checked"]
+    checked = fresh_all()["checked"]
     made += WORDS["guide_checked"].format(
-        **identity(), fewer=drop["fewer_steps"], points=points(drop["over_sequential"])
+        **identity(), fewer=checked["fewer_steps"], points=points(checked["over_sequential"])
     )
     for other in others:
         every = models[other][ALL]

@@ -9,7 +9,7 @@ from typing import Any
 
 from structured_saved import EARLIER, MODES, RESULTS, WORDS, load, on_cpu, table
 
-CODE = "16 November 2026 (commit 2ba843a)"  # that made the figures of speed
+CODE = "16 November 2026 (commit 2ba843a)"  # that made figures of speed which do not say it themselves
 PREVIOUS = (
     "16 November 2026 (commit 92368e5, with engine/cuda of e673075)"  # of the run before, and of prompts in steps
 )
@@ -22,11 +22,15 @@ def speed() -> Iterator[str]:
     reports = [path for path in sorted(RESULTS.glob("structured-speed-*.json")) if "predictions" not in path.name]
     if not reports:
         return
-    yield WORDS["speed"].format(code=CODE, earlier_code=EARLIER)
     for path in reports:
         ours = json.loads(path.read_text("utf-8"))
+        code = ours.get("code", CODE)
         theirs, phases = (load(path.name.replace("speed", kind)) for kind in ("vllm", "phases"))
-        before = {code: load(path.name.replace("speed", kind)) for kind, code in BEFORE.items()}
+        same = theirs is not None and theirs.get("code") == code
+        run = WORDS["vllm_same"] if same else WORDS["vllm_earlier"].format(code=EARLIER)
+        yield WORDS["speed"].format(code=code, vllm_run=run)
+        found = {kind: load(path.name.replace("speed", kind)) for kind in BEFORE}
+        before = {(own or {}).get("code", BEFORE[kind]): own for kind, own in found.items()}
         yield f"### {ours['model']}\n"
         yield (
             f"`benchmarks/results/{path.name}`"
@@ -46,7 +50,7 @@ def speed() -> Iterator[str]:
             yield from _of_many(phases)
             yield from _of_predicted(ours, phases)
             yield from _of_steps(ours)
-            yield WORDS["speed_before"].format(runs=_runs(ours, before), slower=_slower(ours, before[PREVIOUS]))
+            yield WORDS["speed_before"].format(runs=_runs(ours, before), slower=_slower(ours, found["previous"]))
 
 
 def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
@@ -117,7 +121,7 @@ def _runs(ours: dict[str, Any], before: dict[str, dict[str, Any] | None]) -> str
     """The same objects by other code, each in a run of its own."""
     lines = []
     for name in ours["sets"]:
-        for code, found in {**before, CODE: ours}.items():
+        for code, found in {**before, ours.get("code", CODE): ours}.items():
             if found is not None:
                 one, many = (found["sets"][name][kind] for kind in ("one_at_a_time", "many_at_once"))
                 line = [f"`{name}`", code, " / ".join(f"{one[mode]['ms_an_object']:.1f}" for mode in MODES)]
