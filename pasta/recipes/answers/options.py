@@ -66,6 +66,7 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     out.add_argument("--method", help="lora or full")
     out.add_argument("--attention", help="of a training: flex or dense; by default flex on a GPU")
     out.add_argument("--steps", help="of stage two: sample (each process its --part), then score,pairs,train")
+    out.add_argument("--careful", action="store_true", help="of stage two: no answer wins that repeats itself")
     out.add_argument("--preference-prompts", metavar="FILE", help="of stage two; by default OUT/tasks.jsonl")
     out.add_argument("--lambdas", help="of stage two: weights of quality against speed, with commas; a model for each")
     out.add_argument("--sets", help="measure on these alone, with commas: several4-gsm8k_test, alpaca, …")

@@ -217,6 +217,8 @@ def improve(options: argparse.Namespace, name: str) -> None:
             **({"batch": options.batch} if options.batch else {}),
         }
     )
+    if options.careful:
+        from careful import run_carefully as run
     run(config)
     if "train" in config.chosen_steps:
         print("\n".join(summary(config)))

@@ -17,7 +17,7 @@ from pasta.lang import parse, plain
 from pasta.tasks.marking import mark
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
-MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack")
+MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack", "careful")
 Run = Callable[..., str]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -288,6 +288,42 @@ def test_a_part_is_one_of_so_many(run: Run) -> None:
             parts(wrong)
 
 
+def drawn(number: int, annotated: str, path: int, index: int = 0) -> dict:
+    text = plain(parse(annotated))
+    return {"index": index, "sample": number, "prompt": "Rest?", "annotated": annotated, "text": text, "tokens": [],
+            "content_tokens": len(text.split()), "critical_path": path, "finish_reason": "stop"}  # fmt: skip
+
+
+def blocks(*texts: str) -> str:
+    return "\n".join(f'<promise topic="{text.split()[0]}" tokens=10/><async>{text}</async>' for text in texts)
+
+
+SLEEP, WALK = "Sleep until the morning light returns", "Walk slowly beside some quiet river"
+
+
+def test_careful_no_answer_wins_that_repeats_itself(tmp_path: Path, run: Run) -> None:
+    careful = import_module("careful")
+    judge = import_module("pasta.judge.base").LongerIsBetter()
+    slow = drawn(0, f"{SLEEP}\n{WALK}", 12)
+    samples = [
+        slow,
+        drawn(1, blocks(SLEEP, WALK), 8),
+        drawn(2, blocks(SLEEP, WALK.replace("Walk", "Sleep")), 4),
+        drawn(3, blocks(SLEEP, f"Dream, {SLEEP}"), 4),
+        drawn(4, " ".join(f"{SLEEP} {n} {WALK} {n} times." for n in range(8)), 3),
+        drawn(0, SLEEP, 6, index=1),  # of a prompt with too few samples
+    ]
+    careful.score_and_pair(samples, {0: slow, 1: samples[-1]}, judge, (0.2,), tmp_path)
+    scores = {row["sample"]: row["faults"] for row in lines(tmp_path / "scores.jsonl") if row["index"] == 0}
+    assert scores[0] == scores[1] == []
+    assert scores[2] == ["topics repeat"] and scores[3] == ["blocks repeat"] and "runs on" in scores[4]
+    pairs = [careful.members(row) for row in lines(tmp_path / "pairs-0.2.jsonl")]
+    assert [pair[:2] for pair in pairs] == [(0, 1), (0, 1)], "the fastest of those without a fault"
+    assert pairs[0][2] in (2, 3, 4) and pairs[1][2] == 0, "against one with a fault, and against the slow one"
+    careful.score_and_pair(samples, {0: slow}, pytest.fail, (0.2, 1.0), tmp_path)  # what is scored is not judged again
+    assert (tmp_path / "pairs-1.jsonl").exists()
+
+
 @pytest.mark.slow
 def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     small = ("--scale", "0.02", "--max-steps", "2", "--batch-size", "2", "--max-length", "4096", "--parts", "6",
@@ -303,6 +339,7 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     assert "is trained already" in run("train", *small)
     for stage in ("preference", "preference-baseline"):
         run(stage, *small, "--max-tokens", "400")
+        run(stage, *small, "--max-tokens", "400", "--careful", "--steps", "pairs")
     for part in ("0/2", "1/2"):  # two processes would do this beside each other
         run("evaluate", *small, "--part", part)
     assert len(lines(out / "eval" / "answers" / "several4-sums" / "pasta.jsonl")) == 3  # twice as many parts
