@@ -41,7 +41,7 @@ def annotate(
     model: str,
     out: Path,
     *,
-    annotator: str = "structure,independence",
+    annotator: str = "structure",
     sequential: float = 0.3,
     untagged: float = 0.1,
     held_out: float = 0.05,

@@ -283,7 +283,7 @@ def parser() -> argparse.ArgumentParser:
     sample.add_argument("--repetition-penalty", type=float, help="(1.1)")
 
     annotate = out.add_argument_group("annotate")
-    annotate.add_argument("--annotator", help="structure, independence, or both with a comma (both)")
+    annotate.add_argument("--annotator", help="structure, independence, or both with a comma (structure)")
     annotate.add_argument("--annotated", help="a file made by `pasta annotate`, in place of annotating now")
     annotate.add_argument("--sequential", type=float, help="share of the answers without a fork (0.3)")
     annotate.add_argument("--untagged", type=float, help="share of the list answers that lose their tags (0.1)")
@@ -308,7 +308,7 @@ def parser() -> argparse.ArgumentParser:
     preference = out.add_argument_group("preference: as in preference.yaml, but for")
     preference.add_argument("--judge", help="who judges quality: reward:FOLDER, llm:MODEL@URL, …; see docs/judge.md")
     preference.add_argument("--lambdas", help="weights of quality against speed, with commas")
-    preference.add_argument("--rounds", type=int, help="with fresh samples (1)")
+    preference.add_argument("--rounds", type=int, help="with fresh samples (2)")
 
     evaluate = out.add_argument_group("evaluate")
     evaluate.add_argument("--eval-prompts", help="the prompts to measure on (those of --prompts)")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from pasta.data.cues import concludes, follows, leans_back
-from pasta.data.topics import GENERIC, title_of
+from pasta.data.topics import GENERIC, reads_well, title_of
 from pasta.lang import Node, Promise, Response, Sync, Text
 from pasta.lang.checker import MIN_BLOCK_WORDS
 from pasta.lang.printer import plain_text
@@ -21,8 +21,9 @@ from pasta.text.overlap import overlap, share_a_run
 from pasta.text.sentences import first_sentence, has_end
 from pasta.text.words import content_words, stem
 
-MAX_BLOCKS = 8
+MAX_BLOCKS = 5  # unless more are asked for: a small model has no more to say, and says the first again
 MAX_SHARED_WORDS = 0.4  # of the telling words of the shorter of two siblings, beyond those of the prompt
+MAX_SHARED_AT_ALL = 0.5  # with those of the prompt
 MAX_SHARED_RUN = 6  # words that two siblings may have in a row
 MAX_BLOCK_SHARE = 0.7  # of the words of all siblings: one long block beside short ones saves nothing
 
@@ -114,6 +115,8 @@ def _flaw_of_topics(topics: Sequence[str]) -> str | None:
     telling = [{stem(word) for word in content_words(topic) if not is_vague(word)} for topic in topics]
     if not all(telling):
         return "a topic that fits any block"
+    if not all(map(reads_well, topics)):
+        return "a topic that reads badly"
     uses = Counter(stem(word) for topic in topics for word in content_words(topic))
     alike = [(one, other) for at, one in enumerate(telling) for other in telling[:at] if one & other]
     # "Data collection" and "Data analysis" may stand in a list, once; "Data" and "Data analysis" may not.
@@ -161,7 +164,7 @@ def _first_words(text: str) -> str:
 def _flaw_of_wording(texts: Sequence[str], prompt: str) -> str | None:
     for at, text in enumerate(texts):
         for earlier in texts[:at]:
-            if overlap(text, earlier, prompt) > MAX_SHARED_WORDS:
+            if overlap(text, earlier, prompt) > MAX_SHARED_WORDS or overlap(text, earlier) > MAX_SHARED_AT_ALL:
                 return "two blocks share their words"
             if share_a_run(text, earlier, MAX_SHARED_RUN + 1):
                 return "two blocks share a phrase"

@@ -20,8 +20,7 @@ MATHS = re.compile(r"\\\(|\\\[|\\frac|\$[^$\n]*=[^$\n]*\$|\d\s*[=+*/^×÷]\s*\(?
 
 MAX_OVERLAP = 0.5  # of the telling words of two items
 MAX_REPEATS = 0.04
-MAX_PARAGRAPHS = 5
-SPREAD = 4  # lists of 4 to 7 items, paragraphs of 3 to 5: as many as the prompt's length happens to say
+SPREAD = 3  # lists and paragraphs of 3 to 5: as many as the prompt's length happens to say
 SHORT = 60  # words
 WHOLE = {"plain": "prose", "list": "whole list", "paragraphs": "whole paragraphs"}
 
@@ -91,7 +90,7 @@ def _first_items(prompt: str, text: str, starts: list[int]) -> str | None:
     intro = text[: starts[0]]
     parts = [text[start:end] for start, end in pairwise(starts)]
     asked = asked_for(prompt) or asked_for(intro)
-    wanted = asked or 4 + len(prompt) % SPREAD
+    wanted = asked or FEW + len(prompt) % SPREAD
     if wanted > MAX_BLOCKS or loops(intro):
         return None
     good = _distinct([part.strip() for part in parts[:wanted]])
@@ -102,7 +101,7 @@ def _first_items(prompt: str, text: str, starts: list[int]) -> str | None:
 
 def _first_paragraphs(prompt: str, text: str) -> str | None:
     parts = paragraphs(text)
-    good = _distinct(parts[: min(len(parts) - 1, 3 + len(prompt) % (MAX_PARAGRAPHS - 2))])
+    good = _distinct(parts[: min(len(parts) - 1, FEW + len(prompt) % SPREAD)])
     return "\n\n".join(good) if len(good) >= FEW else None
 
 

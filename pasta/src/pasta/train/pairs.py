@@ -10,12 +10,16 @@ from pasta.train.score import Score
 
 
 def make_pairs(
-    samples: Iterable[Mapping[str, Any]], scores: Iterable[Score], weight: float, min_gap: float = 0.0
+    samples: Iterable[Mapping[str, Any]],
+    scores: Iterable[Score],
+    weight: float,
+    min_gap: float = 0.0,
+    clean: bool = False,
 ) -> list[dict[str, Any]]:
     """A pair for each prompt whose samples differ by more than `min_gap`.
 
     `n` is how many samples the two are the best and the worst of: the loss needs it. A faulty sample is never the
-    best, and `n` counts it all the same, since it was drawn.
+    best, and `n` counts it all the same, since it was drawn. `clean`: see `extremes`.
     """
     texts = {(sample["index"], sample["sample"]): sample for sample in samples}
     prompts: dict[int, list[Score]] = {}
@@ -23,8 +27,10 @@ def make_pairs(
         prompts.setdefault(each.index, []).append(each)
     pairs = []
     for index, drawn in sorted(prompts.items()):
-        pair = extremes(drawn, weight)
-        if pair is None or pair[0].total(weight) - pair[1].total(weight) <= min_gap:
+        pair = extremes(drawn, weight, clean)
+        if pair is None:
+            continue
+        if pair[0].total(weight) - pair[1].total(weight) <= min_gap and not (clean and pair[1].faults):
             continue
         best, worst = (texts[index, each.sample] for each in pair)
         pairs.append(
@@ -46,8 +52,12 @@ def make_pairs(
     return pairs
 
 
-def extremes(drawn: Sequence[Score], weight: float) -> tuple[Score, Score] | None:
-    """The best and the worst, ties by speed and then by number; None where no sample may be the best."""
+def extremes(drawn: Sequence[Score], weight: float, clean: bool = False) -> tuple[Score, Score] | None:
+    """The best and the worst, ties by speed and then by number; None where no sample may be the best.
+
+    `clean`: whatever has a fault is worse than all that have none, and the first sample, which is greedy as answers
+    are, is then the worst.
+    """
 
     def order(each: Score) -> tuple[float, float, int]:
         return each.total(weight), each.speedup, -each.sample
@@ -56,8 +66,10 @@ def extremes(drawn: Sequence[Score], weight: float) -> tuple[Score, Score] | Non
     if not sound or len(drawn) < 2:
         return None
     best = max(sound, key=order)
-    worst = min((each for each in drawn if each is not best), key=order)
-    return best, worst
+    others = [each for each in drawn if each is not best]
+    if clean and (faulty := [each for each in others if each.faults]):
+        return best, next((each for each in faulty if each.sample == 0), min(faulty, key=order))
+    return best, min(others, key=order)
 
 
 def figures(score: Score, weight: float) -> dict[str, Any]:

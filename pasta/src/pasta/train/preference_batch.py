@@ -78,14 +78,14 @@ def pairs_of(
     max_length: int,
     margin: float = 0.0,
 ) -> list[Pair]:
-    """The pairs of a file that fit into a row. Without a `margin`, the closed form for so many samples."""
+    """The pairs of a file that fit into a row. Without a `margin`, own or given, the closed form for its samples."""
     pairs = []
     for row in rows:
         best, worst = (
             Response(key, layouts[key], log_probs.get(key, 0.0))
             for key in ((row["index"], row[f"{side}_score"]["sample"]) for side in ("chosen", "rejected"))
         )
-        pairs.append(Pair(best, worst, margin or target_margin(row["n"])))
+        pairs.append(Pair(best, worst, row.get("margin") or margin or target_margin(row["n"])))
     return [pair for pair in pairs if pair.tokens <= max_length]
 
 

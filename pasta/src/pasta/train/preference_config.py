@@ -50,6 +50,9 @@ class PreferenceConfig(Settings):
     lambdas: str = told("1,2,4,8,inf", "Weights of quality against speed; a model is trained for each.")
     overlap: float = told(0.7, "Blocks that share more of their words repeat each other: never the best.")
     redundancy: float = told(0.5, "What saying things twice costs: so much times the largest overlap of two blocks.")
+    clean: bool = told(
+        False, "Topics that repeat or read badly are faults; faults decide; the first sample is greedy; see the docs."
+    )
     short: float = told(0.7, "An answer shorter than this share of the baseline's gains nothing by being short.")
     min_gap: float = told(0.0, "Leave out prompts whose best and worst are no further apart.")
 

@@ -59,10 +59,12 @@ def describe_scores(scores: Sequence[Score]) -> str:
 def contrast(pairs: Sequence[Mapping[str, Any]]) -> str:
     """What the best have that the worst have not, on average."""
 
+    whole = [each for each in pairs if "n" in each]  # not a beginning and what it went on to
+
     def mean(side: str, name: str) -> float:
-        return sum(each[f"{side}_score"][name] for each in pairs) / max(1, len(pairs))
+        return sum(each[f"{side}_score"][name] for each in whole) / max(1, len(whole))
 
     return "  ".join(
         f"{name} {mean('chosen', name):.2f} against {mean('rejected', name):.2f}"
         for name in ("speedup", "quality", "redundancy")
-    )
+    ) + (f"  and {len(pairs) - len(whole)} beginnings" if len(whole) < len(pairs) else "")

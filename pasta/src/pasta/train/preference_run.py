@@ -27,6 +27,7 @@ from pasta.data.lines import append_lines, read_lines, write_lines
 from pasta.errors import PastaError
 from pasta.judge.base import Judge
 from pasta.judge.open import open_judge
+from pasta.train.beginnings import turning_pairs
 from pasta.train.pairs import make_pairs, name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import contrast, describe_scores
@@ -90,7 +91,7 @@ def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
             each.remember_policy(config)
         draw(
             engine_of(config, each.model, team), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
-            samples=config.samples, temperature=config.temperature, parallelism=config.biases,
+            samples=config.samples, temperature=config.temperature, parallelism=config.biases, greedy=config.clean,
             seed=config.seed + each.number - 1, **limits,
         )  # fmt: skip
     # The baseline answers what was sampled, once for all rounds.
@@ -127,7 +128,7 @@ def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
     samples = [row for row in each.samples() if (row["index"], row["sample"]) not in done and row["index"] in baseline]
     asked = sum(1 + (questions[row["index"]].reference is not None) for row in samples)
     print(f"{len(samples)} samples to score, {asked} comparisons by {judge.name}", file=sys.stderr, flush=True)
-    guards = Guards(config.overlap, config.short, config.redundancy)
+    guards = Guards(config.overlap, config.short, config.redundancy, config.clean)
     begun = time.monotonic()
     for start in range(0, len(samples), SCORED_AT_ONCE):
         if time.monotonic() > until:
@@ -160,7 +161,8 @@ def pair(config: PreferenceConfig, each: Round) -> None:
     found = 0
     print(describe_scores(scores), file=sys.stderr, flush=True)
     for weight in each.weights:
-        pairs = make_pairs(samples, scores, weight, config.min_gap)
+        pairs = make_pairs(samples, scores, weight, config.min_gap, config.clean)
+        pairs += turning_pairs(samples, config.overlap) if config.clean else ()
         write_lines(each.pairs(weight), pairs)
         found += len(pairs)
         print(f"lambda {name_of(weight)}: {len(pairs)} pairs  {contrast(pairs)}", file=sys.stderr, flush=True)

@@ -36,6 +36,7 @@ def draw(
     temperature: float = 1.0,
     parallelism: Sequence[float] = (0.0,),
     plain: bool = False,
+    greedy: bool = False,
     batch: int = 64,
     max_tokens: int = 512,
     max_prompt_tokens: int = 384,
@@ -46,9 +47,9 @@ def draw(
     """Adds to `path`, a row an answer, what is missing of so many `samples` of each prompt.
 
     All samples of a prompt are drawn together, and prompts in random order: a run may stop anywhere. A prompt that
-    is too long or empty is left out. The samples of a prompt take turns with the biases in `parallelism`. The same
-    seed draws the same answers, whatever ran before. What is `done` elsewhere, by prompt and number, is not drawn
-    again.
+    is too long or empty is left out. The samples of a prompt take turns with the biases in `parallelism`; `greedy`:
+    the first of them is decoded as answers are. The same seed draws the same answers, whatever ran before. What is
+    `done` elsewhere, by prompt and number, is not drawn again.
     """
     done = {*done, *((row["index"], row["sample"]) for row in read_lines(path))}
     order = [index for index, prompt in enumerate(prompts) if prompt.strip()]
@@ -62,18 +63,24 @@ def draw(
                 encoded[index] = engine.vocabulary.encode_chat([{"role": "user", "content": prompts[index]}])
             if len(encoded[index]) <= max_prompt_tokens:
                 own = (seed * 1_000_003 + index) * 1_009 + sample
+                as_answers = greedy and sample == 0
                 yield (index, sample), make_request(
-                    engine, encoded[index], max_tokens=max_tokens, temperature=temperature, seed=own,
-                    parallelism=parallelism[sample % len(parallelism)], plain=plain,
+                    engine, encoded[index], max_tokens=max_tokens, seed=own, plain=plain,
+                    temperature=0.0 if as_answers else temperature,
+                    parallelism=0.0 if as_answers else parallelism[sample % len(parallelism)],
                 )  # fmt: skip
 
+    tags = engine.vocabulary.tags
+    told = {"promise": tags.promise} if tags else {}  # the token that opens one
     progress = Progress(len(wanted))
     rows: list[dict[str, Any]] = []
     written = time.monotonic()
     until = written + 60 * minutes if minutes else float("inf")
     for (index, sample), state in as_completed(engine, requests(), batch, until=until):
         try:
-            rows.append({"index": index, "sample": sample, "prompt": prompts[index], **describe(state.result())})
+            rows.append(
+                {"index": index, "sample": sample, **told, "prompt": prompts[index], **describe(state.result())}
+            )
         except PastaError as error:
             print(f"prompt {index}, sample {sample}: {error}", file=sys.stderr, flush=True)
         progress.count(state.interpreter.sampled)

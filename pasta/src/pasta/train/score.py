@@ -15,6 +15,7 @@ from pasta.judge.base import Comparison, Judge
 from pasta.lang import Promise, Response, Text, parse
 from pasta.text.overlap import loops, most_overlap
 from pasta.text.words import words
+from pasta.train.beginnings import find_fault, own_promises
 
 DOUBT = 0.05  # added to wins and to losses, for each comparison: nothing is infinitely better
 MIN_WORDS = 3
@@ -27,6 +28,7 @@ class Guards:
     overlap: float = 0.7  # of the telling words of two blocks: above it they say the same
     short: float = 0.7  # of the baseline's tokens: a shorter answer is not faster for being short
     cost: float = 0.0  # of saying things twice, for all of a block
+    clean: bool = False  # topics are held to what is counted of them: a promise that repeats or reads badly is a fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,9 @@ def faults(sample: Mapping[str, Any], repeats: float, guards: Guards) -> tuple[s
         found.append("loops")
     if repeats > guards.overlap:
         found.append("blocks repeat")
-    return tuple(found)
+    if guards.clean and (fault := find_fault(own_promises(sample["annotated"]), guards.overlap)):
+        found.append(fault.reason)
+    return tuple(dict.fromkeys(found))
 
 
 def redundancy(response: Response) -> float:
