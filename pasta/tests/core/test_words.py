@@ -94,7 +94,7 @@ def test_no_more_words_are_kept_than_there_is_room_for(tokenizer: Tokenizer, mon
     found, _ = words_of(tokenizer)
     for text in ("a b c d", "e", "a"):
         assert found.tokens(text, specials=True) == Asked(tokenizer)([text], True)[0]
-    assert len(found._known) <= 4
+    assert len(found.known) <= 4
 
 
 def test_other_tokenizers_are_left_alone(tokenizer: Tokenizer) -> None:

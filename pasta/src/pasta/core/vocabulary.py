@@ -115,7 +115,7 @@ class Vocabulary:
     def add_tags(self, unit: int = TENS) -> int:
         """Add the tags to the tokenizer; returns how many were new. The embeddings are the caller's."""
         added = self.tokenizer.add_tokens(list(spell_tags(unit)), special_tokens=True)
-        for known in ("tags", "pieces", "_specials", "_words"):  # what was read from the smaller vocabulary
+        for known in ("tags", "pieces", "_specials", "words"):  # what was read from the smaller vocabulary
             self.__dict__.pop(known, None)
         self.octets.clear()
         self.grammars = None
@@ -157,8 +157,8 @@ class Vocabulary:
             if self._backend is None:
                 ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=not specials)
                 return list(ids)
-            if self._words is not None:
-                return self._words.tokens(text, specials=specials)
+            if self.words is not None:
+                return self.words.tokens(text, specials=specials)
             return list(self._ask_backend([text], specials)[0])
 
     def _ask_backend(self, texts: Sequence[str], specials: bool) -> list[list[int]]:
@@ -167,7 +167,7 @@ class Vocabulary:
         return [found.ids for found in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
 
     @cached_property
-    def _words(self) -> Words | None:
+    def words(self) -> Words | None:
         """The words that the tokenizer knows texts by; None where they cannot be told."""
         return None if self._backend is None else Words.of(self._backend, self._ask_backend)
 

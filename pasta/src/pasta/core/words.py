@@ -35,7 +35,7 @@ Encode = Callable[[Sequence[str], bool], Sequence[Sequence[int]]]  # texts, whet
 
 
 class Words:
-    """Encodes with a tokenizer's own words. `encode` is the tokenizer, for what is not known yet."""
+    """Encodes with a tokenizer's own words. `encode` is the tokenizer, for what is not `known` yet."""
 
     def __init__(self, pattern: re.Pattern[str], added: dict[str, tuple[int, bool]], encode: Encode):
         self._cut = pattern.findall
@@ -45,7 +45,7 @@ class Words:
             specials: _any_of([text for text, (_, special) in added.items() if specials or not special])
             for specials in (True, False)
         }
-        self._known: dict[str, Sequence[int]] = {}
+        self.known: dict[str, Sequence[int]] = {}
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, encode: Encode) -> Words | None:
@@ -74,7 +74,7 @@ class Words:
         else:
             lines = ([line] if not line.isascii() else self._cut(line) for line in LINE.split(text))
             words = list(chain.from_iterable(lines))
-        found = list(map(self._known.get, words))
+        found = list(map(self.known.get, words))
         if None in found:
             learnt = self._learn({word for word, own in zip(words, found, strict=True) if own is None}, specials)
             found = [learnt[word] if own is None else own for word, own in zip(words, found, strict=True)]
@@ -82,9 +82,9 @@ class Words:
 
     def _learn(self, words: Collection[str], specials: bool) -> dict[str, Sequence[int]]:
         found = dict(zip(words, self._ask(list(words), specials), strict=True))
-        if len(self._known) + len(found) > MAX_WORDS:
-            self._known = {}
-        self._known.update((word, own) for word, own in found.items() if len(word) <= LONGEST and word.isascii())
+        if len(self.known) + len(found) > MAX_WORDS:
+            self.known = {}
+        self.known.update((word, own) for word, own in found.items() if len(word) <= LONGEST and word.isascii())
         return found
 
     def _ask(self, words: list[str], specials: bool) -> Sequence[Sequence[int]]:

@@ -1,8 +1,9 @@
 """Objects of many short fields on this machine: decoded in each mode, one at a time and many at once.
 
-The clock runs from the prompt's text to the object; the modes take
-turns, prompts are never cached, grammars are (their first build is told apart). The time of the constraints is of a
-run of its own. `asked` tells the prompts as token ids with schemas, for `benchmarks/structured_vllm.py`.
+The clock runs from the prompt's text to the object; the modes take turns. Prompts are never cached, grammars are (their
+first build is told apart); of the words of a prompt that comes alone those are known that the other prompts have, too.
+The time of the constraints is of a run of its own. `asked` tells the prompts as token ids with schemas, for
+`benchmarks/structured_vllm.py`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def asked(engine: Engine, sets: dict[str, list[Item]]) -> Iterator[str]:
 def measure(engine: Engine, items: Sequence[Item], objects: int, repeats: int) -> dict[str, Any]:
     one: dict[str, list[Sample]] = {mode: [] for mode in MODES}
     for item in items[:objects]:
-        for mode, sample in take_turns({mode: _case(engine, [item], mode) for mode in MODES}, repeats).items():
+        forget = _forgetting(engine, [other for other in items if other is not item])
+        for mode, sample in take_turns({mode: _case(engine, [item], mode, forget) for mode in MODES}, repeats).items():
             one[mode].append(sample)
     many = take_turns({mode: _case(engine, items, mode) for mode in MODES}, repeats)
     return {
@@ -81,8 +83,28 @@ def measure(engine: Engine, items: Sequence[Item], objects: int, repeats: int) -
     }
 
 
-def _case(engine: Engine, items: Sequence[Item], mode: str) -> Any:
-    return lambda: run(engine, list(requests(engine, items, mode)))
+def _case(engine: Engine, items: Sequence[Item], mode: str, before: Callable[[], None] = lambda: None) -> Any:
+    def case() -> None:
+        before()
+        run(engine, list(requests(engine, items, mode)))
+
+    return case
+
+
+def _forgetting(engine: Engine, others: Sequence[Item]) -> Callable[[], None]:
+    """What makes the vocabulary forget all words but those of these prompts: a run before must not help the next."""
+    words = engine.vocabulary.words
+    if words is None:
+        return lambda: None
+    words.known = {}
+    for _ in requests(engine, others, "parallel"):
+        pass
+    known = words.known
+
+    def forget() -> None:
+        words.known = dict(known)
+
+    return forget
 
 
 def requests(engine: Engine, items: Sequence[Item], mode: str) -> Iterator[Request]:
