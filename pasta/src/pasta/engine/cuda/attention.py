@@ -98,12 +98,13 @@ def _attend(
     peak = tl.full([LANES], NOTHING, tl.float32)
     total = tl.zeros([LANES], tl.float32)
     sum_ = tl.zeros([LANES, WIDTH], tl.float32)
+    table = block_tables + request * MAX_BLOCKS
+    block = tl.load(table + begin // BLOCK_SIZE)  # 32 places lie in one
     for start in range(begin, end, 32):
-        # No branch in here: it would keep the compiler from fetching ahead.
-        place = start + bit
-        held = place < end
-        block = tl.load(block_tables + request * MAX_BLOCKS + place // BLOCK_SIZE, mask=held, other=0)
-        slot = (block * BLOCK_SIZE + place % BLOCK_SIZE).to(tl.int64)
+        # No branch in here: it would keep the compiler from fetching ahead. Nor does it, if it must first look up where.
+        held = start + bit < end
+        slot = (block * BLOCK_SIZE + start % BLOCK_SIZE + bit).to(tl.int64)
+        block = tl.load(table + tl.minimum(start + 32, length - 1) // BLOCK_SIZE)  # of the places after these
         k = tl.load(
             keys + (slot[None, :] * KV_HEADS + head) * PITCH + column[:, None],
             mask=held[None, :] & inside[:, None],
@@ -209,6 +210,7 @@ class Attention:
         self.tiles, self.block_size, self.max_blocks, self.words = tiles, block_size, max_blocks, words
         self.tile_rows = rows_in_a_tile(rows, self.group)
         self.lanes = max(16, triton.next_power_of_2(self.tile_rows * self.group))
+        assert block_size % 32 == 0, "the places of a word of the mask lie in one block"
         self.mask_words = max_blocks * block_size // 32
         wanted = max(1, 3 * processors // (tiles * kv_heads))  # more than twice: a short answer leaves some idle
         self.splits = splits or min(64, max(1, triton.next_power_of_2(wanted + 1) // 2))
