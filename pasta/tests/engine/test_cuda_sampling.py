@@ -288,6 +288,22 @@ def test_products(kind: EightBits | None, rows: int) -> None:
     assert error(gated(x.to(DEVICE), weight).cpu(), torch.nn.functional.silu(gate) * up) < 1e-2
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("tokens,width", [(1024, 512), (1027, 512), (64, 576)])
+def test_head(rows: int, tokens: int, width: int) -> None:
+    """Whichever way is taken, into a given place and a new one; a vocabulary or width for which there is no cut."""
+    from pasta.engine.cuda.products import head_product
+
+    dtype = torch.float16 if INTERPRETED else torch.bfloat16
+    torch.manual_seed(rows)
+    weight, x = (torch.randn(tokens, width) / width**0.5).to(dtype), torch.randn(rows, width).to(dtype)
+    out = torch.full((rows, tokens), torch.nan, dtype=dtype, device=DEVICE)
+    expected = x.double() @ weight.double().T
+    assert head_product(x.to(DEVICE), weight.to(DEVICE), out) is out
+    assert error(out.cpu(), expected) < 1e-2
+    assert error(head_product(x.to(DEVICE), weight.to(DEVICE)).cpu(), expected) < 1e-2
+
+
 @on_a_gpu
 @pytest.mark.parametrize("kind", ["fp8", "int8"])
 def test_an_engine_with_eight_bit_weights(kind: EightBits) -> None:

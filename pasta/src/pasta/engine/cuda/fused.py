@@ -14,7 +14,7 @@ from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from pasta.engine.cuda import kernels, small
-from pasta.engine.cuda.products import gated, product
+from pasta.engine.cuda.products import gated, head_product, product
 from pasta.engine.cuda.weight import Weight
 from pasta.engine.fusing import fuse
 from pasta.engine.rounding import EightBits
@@ -128,4 +128,4 @@ class FusedDecoder:
         kernels.add_norm(added, residual, norm, self.eps, normed)
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        return torch.mm(hidden, self.head.t(), out=out)
+        return head_product(hidden, self.head, out)
