@@ -94,7 +94,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     patch(captures, Attention=Attention)
     patch(small, MAX_WIDTH=0)
 
-    def add_norm(x: Any, residual: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> None:
+    def add_norm(x: Any, residual: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor, **_: Any) -> None:
         added, normed = reference.add_norm(x, residual, weight, eps)
         residual.copy_(added)
         out.copy_(normed)

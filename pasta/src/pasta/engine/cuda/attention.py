@@ -9,6 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
+from pasta.engine.cuda.beside import launched, wait_for_the_last
+
 MERGED = 16_384  # numbers that a program of the attention merges at once, where it merges its tile's splits itself
 TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
 NOTHING = tl.constexpr(-1e30)  # the score of what is not seen; finite, because infinities have no difference
@@ -56,13 +58,14 @@ def _attend(
     MERGE: tl.constexpr, MAX_BLOCKS: tl.constexpr, BLOCK_SIZE: tl.constexpr, MASK_WORDS: tl.constexpr,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, PITCH: tl.constexpr, WIDTH: tl.constexpr,
     GROUP: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
-    HEADS_MERGED: tl.constexpr,
+    HEADS_MERGED: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """One program: the rows of one tile (threads of one answer), one key head, one stretch of its slots.
 
     With MERGE, not 0, a tile has one row, and the last of its programs to be done merges the stretches into `out`, so
     many at once; `done` counts them, from 0 and back to 0. Nobody waits: whoever is not the last ends.
     """
+    wait_for_the_last(BESIDE)
     tile = tl.program_id(0)
     head = tl.program_id(1)
     split = tl.program_id(2)
@@ -101,7 +104,7 @@ def _attend(
     table = block_tables + request * MAX_BLOCKS
     block = tl.load(table + begin // BLOCK_SIZE)  # 32 places lie in one
     for start in range(begin, end, 32):
-        # No branch in here: it would keep the compiler from fetching ahead. Nor does it, if it must first look up where.
+        # No branch and no lookup of its own in here: either would keep the compiler from fetching ahead.
         held = start + bit < end
         slot = (block * BLOCK_SIZE + start % BLOCK_SIZE + bit).to(tl.int64)
         block = tl.load(table + tl.minimum(start + 32, length - 1) // BLOCK_SIZE)  # of the places after these
@@ -175,7 +178,10 @@ def _merge_row(
 
 
 @triton.jit
-def _merge(partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr):
+def _merge(
+    partial, peaks, sums, out, SIZE: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, BESIDE: tl.constexpr
+):  # fmt: skip
+    wait_for_the_last(BESIDE)
     place = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, SPLITS)
     column = tl.arange(0, WIDTH)
@@ -202,8 +208,9 @@ class Attention:
     def __init__(
         self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, block_size: int, max_blocks: int,
         words: int, device: torch.device, processors: int, splits: int | None = None,
-        window: torch.Tensor | None = None,
+        window: torch.Tensor | None = None, beside: bool = False,
     ):  # fmt: skip
+        self._launched = launched(beside)  # how kernels of a layer are
         self.heads, self.kv_heads, self.size = heads, kv_heads, size
         self.group = heads // kv_heads
         self.width = max(16, triton.next_power_of_2(size))
@@ -277,12 +284,13 @@ class Attention:
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
             PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
+            **self._launched,
         )  # fmt: skip
         if self.merge:
             return
         _merge[(query.shape[0] * self.heads,)](
             self.partial, self.peaks, self.sums, out,
-            SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2,
+            SIZE=self.size, WIDTH=self.width, SPLITS=self.splits, num_warps=2, **self._launched,
         )  # fmt: skip
 
 

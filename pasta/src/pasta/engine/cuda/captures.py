@@ -172,7 +172,7 @@ class Captures:
             shape.rows, shape.tiles, decoder.heads, decoder.kv_heads, decoder.size,
             block_size=BLOCK_SIZE, max_blocks=self._block_tables.shape[1], words=WORDS,
             device=device, processors=torch.cuda.get_device_properties(device).multi_processor_count,
-            window=self._window,
+            window=self._window, beside=decoder.beside,
         )  # fmt: skip
 
         def attend(layer: int, query: torch.Tensor) -> torch.Tensor:

@@ -49,6 +49,7 @@ class FamilyDecoder:
         self.scale = float(first.scaling)
         self.eps = text.rms_norm_eps
         self.dtype, self.device = model.dtype, model.device
+        self.beside = False  # how kernels of a layer are launched
         self.gemma = text.model_type.startswith("gemma")  # whose norms scale by 1 + weight, rounded last
         self.gelu = activation(text) != "silu"
         self.cap = getattr(text, "final_logit_softcapping", None)

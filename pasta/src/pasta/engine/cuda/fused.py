@@ -14,6 +14,7 @@ from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from pasta.engine.cuda import kernels, small
+from pasta.engine.cuda.beside import can_launch_beside
 from pasta.engine.cuda.products import gated, head_product, product
 from pasta.engine.cuda.weight import Weight
 from pasta.engine.fusing import fuse
@@ -46,6 +47,7 @@ class FusedDecoder:
         self.kv_heads = config.num_key_value_heads
         self.size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.small = max(config.hidden_size, config.intermediate_size) <= small.MAX_WIDTH and eight_bits is None
+        self.beside = self.small and can_launch_beside(model.device)  # how kernels of a layer are launched
         self.done = torch.zeros(1, dtype=torch.int32, device=model.device)  # what `small.linear_norm` counts in
         self.eps = config.rms_norm_eps
         self.scale = self.size**-0.5
@@ -94,19 +96,25 @@ class FusedDecoder:
         rows = residual.shape[0]
         small_step = self.small and rows <= small.MAX_ROWS
         normed = torch.empty_like(residual)
-        kernels.add_norm(None, residual, self.layers[0].norm, self.eps, normed)
+        kernels.add_norm(None, residual, self.layers[0].norm, self.eps, normed, beside=self.beside)
         norms = [*(layer.norm for layer in self.layers[1:]), self.norm]
         for index, (layer, next_norm) in enumerate(zip(self.layers, norms, strict=True)):
             query = torch.empty(rows, self.heads, self.size, dtype=self.dtype, device=self.device)
             if small_step and layer.qkv_bias is None and layer.head_norms is None and self.size % 16 == 0:
-                small.qkv(normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots)
+                small.qkv(
+                    normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots, beside=self.beside
+                )
             else:
                 qkv = product(normed, layer.qkv, layer.qkv_bias)
                 kernels.rotate_store(
                     qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps
                 )
             self._add(attend(index, query), layer.out, layer.out_bias, residual, layer.mlp_norm, normed, small_step)
-            x = small.gate_up(normed, layer.gate_up.data) if small_step else gated(normed, layer.gate_up)
+            x = (
+                small.gate_up(normed, layer.gate_up.data, beside=self.beside)
+                if small_step
+                else gated(normed, layer.gate_up)
+            )
             self._add(x, layer.down, None, residual, next_norm, normed, small_step)
         return normed
 
@@ -122,10 +130,13 @@ class FusedDecoder:
     ) -> None:
         """residual += x @ weight.T + bias; normed = rms_norm(residual) * norm."""
         if small_step and bias is None and x.shape[0] == 1:
-            small.linear_norm(x, weight.data, residual, norm, self.eps, normed, self.done)
+            small.linear_norm(x, weight.data, residual, norm, self.eps, normed, self.done, beside=self.beside)
             return
-        added = small.linear(x, weight.data) if small_step and bias is None else product(x, weight, bias)
-        kernels.add_norm(added, residual, norm, self.eps, normed)
+        if small_step and bias is None:
+            added = small.linear(x, weight.data, beside=self.beside)
+        else:
+            added = product(x, weight, bias)
+        kernels.add_norm(added, residual, norm, self.eps, normed, beside=self.beside)
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         return head_product(hidden, self.head, out)

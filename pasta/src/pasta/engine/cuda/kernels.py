@@ -10,9 +10,14 @@ import torch
 import triton
 import triton.language as tl
 
+from pasta.engine.cuda.beside import launched, wait_for_the_last
+
 
 @triton.jit
-def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr):
+def _add_norm(
+    x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.constexpr, BESIDE: tl.constexpr
+):  # fmt: skip
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     column = tl.arange(0, BLOCK)
     inside = column < size
@@ -28,7 +33,13 @@ def _add_norm(x, residual, weight, out, size, eps, ADD: tl.constexpr, BLOCK: tl.
 
 
 def add_norm(
-    x: torch.Tensor | None, residual: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor
+    x: torch.Tensor | None,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    out: torch.Tensor,
+    *,
+    beside: bool = False,
 ) -> None:
     """residual += x; out = rms_norm(residual) * weight."""
     rows, size = residual.shape
@@ -36,6 +47,7 @@ def add_norm(
     _add_norm[(rows,)](
         x if x is not None else residual, residual, weight, out, size, eps,
         ADD=x is not None, BLOCK=block, num_warps=min(16, max(4, block // 512)),
+        **launched(beside),
     )  # fmt: skip
 
 

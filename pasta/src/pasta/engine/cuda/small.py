@@ -11,6 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
+from pasta.engine.cuda.beside import launched, wait_for_the_last
+
 MAX_WIDTH = 2048  # of the input
 MAX_ROWS = 192  # of a step
 MAX_BLOCK_ROWS = 64  # of a program
@@ -21,11 +23,13 @@ def _linear(
     x, weight, out, residual, norm, normed, done, rows, eps,
     NORM: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    BESIDE: tl.constexpr,
 ):  # fmt: skip
     """out = x @ weight.T; with NORM, not 0, and one row, the last program to be done also does `kernels.add_norm`.
 
     NORM: a power of two that holds all columns. `done` counts programs, from 0 and back to 0; nobody waits.
     """
+    wait_for_the_last(BESIDE)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     real_row, real_column = (row < rows)[:, None], (column < COLUMNS)[None, :]
@@ -55,9 +59,9 @@ def _linear(
             tl.store(normed + every, value.to(normed.dtype.element_ty) * scale, mask=inside)
 
 
-def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def linear(x: torch.Tensor, weight: torch.Tensor, *, beside: bool = False) -> torch.Tensor:
     """x @ weight.T."""
-    return _launch_linear(x, weight)
+    return _launch_linear(x, weight, beside=beside)
 
 
 def linear_norm(
@@ -68,13 +72,15 @@ def linear_norm(
     eps: float,
     out: torch.Tensor,
     done: torch.Tensor,
+    *,
+    beside: bool = False,
 ) -> None:
     """Of one row: residual += x @ weight.T; out = rms_norm(residual) * norm. `done`: one number, 0 between launches."""
-    _launch_linear(x, weight, (residual, norm, out, done), eps)
+    _launch_linear(x, weight, (residual, norm, out, done), eps, beside=beside)
 
 
 def _launch_linear(
-    x: torch.Tensor, weight: torch.Tensor, after: tuple[torch.Tensor, ...] = (), eps: float = 0.0
+    x: torch.Tensor, weight: torch.Tensor, after: tuple[torch.Tensor, ...] = (), eps: float = 0.0, *, beside: bool
 ) -> torch.Tensor:
     rows, width = x.shape
     columns = weight.shape[0]
@@ -85,7 +91,7 @@ def _launch_linear(
         x, weight, out, *(after or (x, x, x, x)), rows, eps,
         NORM=triton.next_power_of_2(columns) if after else 0, WIDTH=width, COLUMNS=columns,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=256 if wide else 128,
-        PRECISION=_precision(x), num_warps=4, num_stages=3 if wide else 4,
+        PRECISION=_precision(x), num_warps=4, num_stages=3 if wide else 4, **launched(beside),
     )  # fmt: skip
     return out
 
@@ -94,7 +100,9 @@ def _launch_linear(
 def _gate_up(
     x, weight, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    BESIDE: tl.constexpr,
 ):  # fmt: skip
+    wait_for_the_last(BESIDE)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     real_row, real_column = (row < rows)[:, None], (column < COLUMNS)[None, :]
@@ -116,7 +124,7 @@ def _gate_up(
     )
 
 
-def gate_up(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def gate_up(x: torch.Tensor, weight: torch.Tensor, *, beside: bool = False) -> torch.Tensor:
     """silu(x @ gate.T) * (x @ up.T), where gate and up are the halves of `weight`."""
     rows, width = x.shape
     columns = weight.shape[0] // 2
@@ -125,6 +133,7 @@ def gate_up(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     _gate_up[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
         x, weight, out, rows, WIDTH=width, COLUMNS=columns,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=64, PRECISION=_precision(x), num_warps=4, num_stages=5,
+        **launched(beside),
     )  # fmt: skip
     return out
 
@@ -134,8 +143,10 @@ def _qkv(
     x, weight, query, keys, values, cosines, sines, positions, slots, rows,
     WIDTH: tl.constexpr, HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    BESIDE: tl.constexpr,
 ):  # fmt: skip
     """A program takes columns of one head that are rotated together: some of its low half, and their partners."""
+    wait_for_the_last(BESIDE)
     half: tl.constexpr = SIZE // 2
     pairs: tl.constexpr = BLOCK_COLUMNS // 2
     head = tl.program_id(0)
@@ -181,6 +192,8 @@ def qkv(
     rotation: tuple[torch.Tensor, torch.Tensor],
     positions: torch.Tensor,
     slots: torch.Tensor,
+    *,
+    beside: bool = False,
 ) -> None:
     """`kernels.rotate_store` of x @ weight.T."""
     rows, width = x.shape
@@ -191,6 +204,7 @@ def qkv(
         x, weight, query, keys, values, *rotation, positions, slots, rows,
         WIDTH=width, HEADS=heads, KV_HEADS=kv_heads, SIZE=size,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=128, PRECISION=_precision(x), num_warps=4, num_stages=4,
+        **launched(beside),
     )  # fmt: skip
 
 
