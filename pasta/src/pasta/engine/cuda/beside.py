@@ -26,6 +26,19 @@ def wait_for_the_last(BESIDE: tl.constexpr):
         gdc_launch_dependents()
 
 
+@triton.jit
+def fetch(start, most, COUNT: tl.constexpr, BESIDE: tl.constexpr):
+    """Asks for so many numbers from here on, or up to the last that there is: weights, before the wait."""
+    if BESIDE:
+        line: tl.constexpr = 1024 // start.dtype.element_ty.primitive_bitwidth  # numbers of 128 bytes
+        number: tl.constexpr = triton.next_power_of_2((COUNT + line - 1) // line)
+        place = tl.minimum(tl.minimum(tl.arange(0, number) * line, COUNT - 1), most)
+        tl.inline_asm_elementwise(
+            "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [(start + place).to(tl.int64)],
+            dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip
+
+
 def launched(beside: bool) -> dict[str, Any]:
     """The options of a kernel that takes BESIDE."""
     return {"BESIDE": True, "launch_pdl": True} if beside else {"BESIDE": False}

@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda.beside import launched, wait_for_the_last
+from pasta.engine.cuda.beside import fetch, launched, wait_for_the_last
 
 MAX_WIDTH = 2048  # of the input
 MAX_ROWS = 192  # of a step
@@ -29,6 +29,8 @@ def _linear(
 
     NORM: a power of two that holds all columns. `done` counts programs, from 0 and back to 0; nobody waits.
     """
+    begin = tl.program_id(0) * BLOCK_COLUMNS * WIDTH
+    fetch(weight + begin, COLUMNS * WIDTH - 1 - begin, BLOCK_COLUMNS * WIDTH, BESIDE)
     wait_for_the_last(BESIDE)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
@@ -102,6 +104,9 @@ def _gate_up(
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BESIDE: tl.constexpr,
 ):  # fmt: skip
+    begin = tl.program_id(0) * BLOCK_COLUMNS * WIDTH
+    fetch(weight + begin, COLUMNS * WIDTH - 1 - begin, BLOCK_COLUMNS * WIDTH, BESIDE)
+    fetch(weight + COLUMNS * WIDTH + begin, COLUMNS * WIDTH - 1 - begin, BLOCK_COLUMNS * WIDTH, BESIDE)
     wait_for_the_last(BESIDE)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
@@ -146,6 +151,10 @@ def _qkv(
     BESIDE: tl.constexpr,
 ):  # fmt: skip
     """A program takes columns of one head that are rotated together: some of its low half, and their partners."""
+    half_tile: tl.constexpr = BLOCK_COLUMNS // 2 * WIDTH
+    begin = (tl.program_id(0) * SIZE + tl.program_id(1) * (BLOCK_COLUMNS // 2)) * WIDTH
+    fetch(weight + begin, half_tile - 1, half_tile, BESIDE)
+    fetch(weight + begin + SIZE // 2 * WIDTH, half_tile - 1, half_tile, BESIDE)
     wait_for_the_last(BESIDE)
     half: tl.constexpr = SIZE // 2
     pairs: tl.constexpr = BLOCK_COLUMNS // 2
