@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 
 from pasta.core.params import SamplingParams
+from pasta.engine.cuda.beside import can_launch_beside, launched, wait_for_the_last
 
 MAX_BIASES = 128  # of one request; more are added outside the graph
 FIELDS = tl.constexpr(7)  # of a request's parameters, in the order of `numbers_of`
@@ -99,8 +100,10 @@ def _adjust(
     logits, scores, best_values, best_tokens, tokens, states, requests, numbers, forbidden, promise,
     seen_rows, seen, spared, bias_tokens, bias_values, allowed, size, words,
     BLOCKS: tl.constexpr, BIASES: tl.constexpr, CONSTRAIN: tl.constexpr, PENALISE: tl.constexpr, MASK: tl.constexpr,
+    BESIDE: tl.constexpr,
 ):  # fmt: skip
     """Penalty, biases, grammar and mask; and the best token of the block."""
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
@@ -179,9 +182,10 @@ def _narrow(
 def _search(
     scores, best_values, requests, numbers, partial, low, target, limits, rows, passes, size,
     FIRST: tl.constexpr, SECOND: tl.constexpr, BY_COUNT: tl.constexpr, LIMITED: tl.constexpr,
-    BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+    BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """A pass: sums (or counts) this block's tokens up to each of sixteen splits of the interval so far."""
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.program_id(1)
     place = numbers + tl.load(requests + row) * FIELDS
@@ -217,9 +221,10 @@ def _search(
 @triton.jit(do_not_specialize=["rows"])
 def _settle(
     requests, numbers, partial, low, target, limits, rows,
-    PASSES: tl.constexpr, BY_COUNT: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+    PASSES: tl.constexpr, BY_COUNT: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """The key at which the search ended; none where nothing was looked for."""
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     place = numbers + tl.load(requests + row) * FIELDS
     wanted = tl.load(place + (1 if BY_COUNT else 2))
@@ -233,9 +238,10 @@ def _settle(
 @triton.jit
 def _weigh(
     scores, best_values, requests, numbers, count_limits, sum_limits, masses, ties, size,
-    TOP_K: tl.constexpr, TOP_P: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+    TOP_K: tl.constexpr, TOP_P: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """What a block keeps before the threshold of top-p, and how many tokens stand at it."""
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.program_id(1)
     place = numbers + tl.load(requests + row) * FIELDS
@@ -259,8 +265,10 @@ def _draw(
     scores, best_values, best_tokens, requests, numbers, draws,
     count_limits, sum_limits, target, masses, ties, forced, out, size,
     TOP_K: tl.constexpr, TOP_P: tl.constexpr, FORCE: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+    BESIDE: tl.constexpr,
 ):  # fmt: skip
     """One program for each row: the block that its number falls into, and the token in it."""
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.arange(0, WIDTH)
     real = block < BLOCKS
@@ -332,7 +340,7 @@ class Sampler:
         device, numbers = logits.device, self.parameters.numbers
         blocks = triton.cdiv(size, BLOCK.value)
         grid, width = (count, blocks), triton.next_power_of_2(blocks)
-        launch = {"BLOCKS": blocks}
+        launch = {"BLOCKS": blocks, **launched(can_launch_beside(device))}
 
         def space(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.empty(shape, dtype=dtype, device=device)
