@@ -83,3 +83,55 @@ def test_long_answers_and_prompts() -> None:
     assert f"| pasta | {own['1000']:.1f} | {own['8000']:.1f} |" in lines
     assert any(line.endswith(f"| {vllm['1000']:.1f} | {vllm['8000']:.1f} |") for line in lines)
     assert own["8000"] < 1.3 * vllm["8000"]
+
+
+@pytest.mark.parametrize(
+    ("label", "before", "after"),
+    [
+        ("lookup of the next block", "before", "page"),
+        ("head of one or two rows", "page", "head"),
+        ("small models: launches", "page", "beside"),
+        ("small models: norms", "beside", "norms"),
+        ("small models: weights", "norms", "fetch"),
+    ],
+)
+def test_what_was_put_in(label: str, before: str, after: str) -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| {label}"))
+    rows = [each for each in report("candidates-h200-3.json")["rows"] if not each["case"].endswith("choice")]
+    times = {(each["shape"], each["case"].partition("@")[0]): each["ms"] for each in rows}
+    told = re.findall(r"(8B|135M) (\d+x\d+) ([\d.]+) → ([\d.]+)", row.split("|")[3])
+    assert len(told) > 1 and ("refused" in row) is (after == "norms")
+    for shape, case, first, then in told:
+        assert (first, then) == tuple(f"{times[shape, case][variant]:.2f}" for variant in (before, after))
+
+
+@pytest.mark.parametrize(
+    ("label", "variant"),
+    [
+        ("step of 8B, 4 / 32 rows, ms: equal shares", "shares"),
+        ("equal shares, launched early", "shares, early, ahead 1"),
+        ("the best known way", "best"),
+        ("and `out` prefetched by spare programs", "best, out"),
+        ("and `out` prefetched by a branch", "best, branch out"),
+    ],
+)
+def test_equal_shares(label: str, variant: str) -> None:
+    found = [each for each in report("shares-h200.json")["steps"] if each["shape"] == "llama-3-8b"]
+    steps = {(each["rows"], each["variant"]): each["ms"] for each in found}
+    for index, name in ((3, variant), (4, "now")):
+        assert column(label, index) == [f"{steps[rows, name]:.3f}" for rows in (4, 32)]
+
+
+@pytest.mark.parametrize(("size", "shape"), [("8B", "llama-3-8b"), ("1.5B", "qwen2.5-1.5b")])
+def test_products_in_equal_shares(size: str, shape: str) -> None:
+    """Beside what the engine does with 4 or 32 rows: gate and up are streamed, the rest is cuBLAS's."""
+    ways = {"gate_up": "'streamed'", "down": "None", "qkv": "None", "out": "None"}
+    found = [each for each in report("shares-h200.json")["matrices"] if each["shape"] == shape]
+
+    def least(rows: int, matrix: str, way: str) -> float:
+        own = [each for each in found if (each["rows"], each["matrix"]) == (rows, matrix)]
+        return min(float(each["us"]) for each in own if each["way"].startswith(way))
+
+    for index, shares in ((3, True), (4, False)):
+        sums = [sum(least(rows, name, "Share" if shares else way) for name, way in ways.items()) for rows in (4, 32)]
+        assert column(f"a layer's products, {size}", index) == [f"{own:.1f}" for own in sums]
