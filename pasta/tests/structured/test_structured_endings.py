@@ -101,12 +101,17 @@ def test_what_ends_a_value(said: str, schema: Any, shortest: str, plain: str | N
         "x|yy",
         "^.{2,5}?!",
         "[^\\w]",
+        "[]a]{2,}+[^]a]",
+        r"(?P<n>ab|)c(?=d)d|xxx",
+        r"\b\x41\u0042\.[\]x]z*?",
+        "{x}a{,3}b",
     ],
 )
 def test_a_sample_matches_its_pattern(pattern: str) -> None:
     text = sample(pattern)
     assert text is not None and re.search(pattern, text)
     assert sample("(") is None
+    assert sample(r"(a)\1") is None
 
 
 def test_a_character_that_is_cut_in_two_is_completed() -> None:

@@ -3,59 +3,135 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from re import _parser  # type: ignore[attr-defined]
-from typing import Any
 
 TRIED = "a1A-_. /"
-KINDS = {"CATEGORY_DIGIT": "1", "CATEGORY_WORD": "a", "CATEGORY_SPACE": " "}
+CLASSES = {"d": "1", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a"}  # a letter of each
+LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
+CODES = {"x": 2, "u": 4}  # hexadecimal digits
+LOOKS = re.compile(r"<?[=!]")  # behind `(?`: what is looked ahead or back at
+OPENS = re.compile(r"\?(?::|P?<\w+>)")
+COUNT = re.compile(r"\{(\d*)(?:,\d*)?\}")
+MOST = 10_000  # letters
 
 
 def sample(pattern: str) -> str | None:
     """None where the expression is not understood. It is a guess: what it looks ahead or back at is passed over."""
     try:
-        return _spell(_parser.parse(pattern))
+        re.compile(pattern)
+        reader = _Reader(pattern)
+        text = reader.branches()
     except (re.error, RecursionError, OverflowError, ValueError):
         return None
+    return text if reader.at == len(pattern) else None
 
 
-def _spell(tree: Iterable[tuple[Any, Any]]) -> str:
-    return "".join(_spell_one(str(kind), of) for kind, of in tree)
+class _Reader:
+    """Reads an expression that compiles, from left to right; each part gives its text."""
 
+    def __init__(self, pattern: str):
+        self.pattern, self.at = pattern, 0
 
-def _spell_one(kind: str, of: Any) -> str:
-    match kind:
-        case "LITERAL":
-            return chr(of)
-        case "NOT_LITERAL":
-            return next(letter for letter in TRIED if ord(letter) != of)
-        case "ANY":
-            return "a"
-        case "IN":
-            return _one_of(of)
-        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-            least, _, inner = of
-            return _spell(inner) * least
-        case "SUBPATTERN":
-            return _spell(of[-1])
-        case "BRANCH":
-            return min((_spell(branch) for branch in of[1]), key=len)
-        case _:  # where something stands, and what it looks at
+    def branches(self) -> str:
+        """Up to the end of a group: the shortest of what stands between bars."""
+        texts = [self._row()]
+        while self._take("|"):
+            texts.append(self._row())
+        return min(texts, key=len)
+
+    def _row(self) -> str:
+        texts = []
+        while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
+            texts.append(self._repeated(self._one()))
+        return "".join(texts)
+
+    def _one(self) -> str:
+        letter = self._next()
+        match letter:
+            case "(":
+                return self._group()
+            case "[":
+                return self._one_of()
+            case "\\":
+                return self._escaped()
+            case ".":
+                return "a"
+            case "^" | "$":
+                return ""
+            case _:
+                return letter
+
+    def _repeated(self, text: str) -> str:
+        """As often as it must be."""
+        if self._take("*") or self._take("?"):
+            text = ""
+        elif counted := self._match(COUNT):
+            least = int(counted[1] or 0)
+            if least * len(text) > MOST:
+                raise ValueError("too long")
+            text *= least
+        elif not self._take("+"):
+            return text
+        if not self._take("?"):  # as few as may be
+            self._take("+")  # or without a way back
+        return text
+
+    def _group(self) -> str:
+        self._match(OPENS)
+        looks = self._take("?")
+        if looks and not self._match(LOOKS):
+            raise ValueError("flags, conditions, atoms")
+        text = self.branches()
+        if not self._take(")"):
+            raise ValueError("no end")
+        return "" if looks else text
+
+    def _one_of(self) -> str:
+        """A letter of a set: the first of those that it names, or one that it does not."""
+        start = self.at
+        negated = self._take("^")
+        self._take("]")
+        while (letter := self._next()) != "]":
+            if letter == "\\":
+                self._next()
+        if negated:
+            every = re.compile(self.pattern[start - 1 : self.at])
+            return next((letter for letter in TRIED if every.match(letter)), "")
+        first = self.pattern[start]
+        if first != "\\":
+            return first
+        end, self.at = self.at, start + 1
+        text = self._escaped()
+        self.at = end
+        return text
+
+    def _escaped(self) -> str:
+        letter = self._next()
+        if letter in CLASSES:
+            return CLASSES[letter]
+        if letter in CODES:
+            digits = self.pattern[self.at : self.at + CODES[letter]]
+            self.at += len(digits)
+            return chr(int(digits, 16))
+        if letter in LETTERS:
+            return LETTERS[letter]
+        if letter in "bBAZ":
             return ""
+        if letter.isalnum():
+            raise ValueError("what stood before, or a name")
+        return letter
 
+    def _next(self) -> str:
+        if self.at == len(self.pattern):
+            raise ValueError("no end")
+        self.at += 1
+        return self.pattern[self.at - 1]
 
-def _one_of(items: list[tuple[Any, Any]]) -> str:
-    named = [(str(kind), of) for kind, of in items]
-    if named[0][0] == "NEGATE":
-        taken = {letter for letter in TRIED if any(_has(kind, of, letter) for kind, of in named[1:])}
-        return next((letter for letter in TRIED if letter not in taken), "")
-    kind, of = named[0]
-    return chr(of) if kind == "LITERAL" else chr(of[0]) if kind == "RANGE" else KINDS.get(str(of), "a")
+    def _take(self, letter: str) -> bool:
+        found = self.pattern.startswith(letter, self.at)
+        self.at += found
+        return found
 
-
-def _has(kind: str, of: Any, letter: str) -> bool:
-    if kind == "RANGE":
-        return bool(of[0] <= ord(letter) <= of[1])
-    if kind == "CATEGORY":
-        return re.match(rf"\{'dws'[list(KINDS).index(str(of))]}", letter) is not None if str(of) in KINDS else True
-    return bool(of == ord(letter))
+    def _match(self, expression: re.Pattern[str]) -> re.Match[str] | None:
+        found = expression.match(self.pattern, self.at)
+        self.at += len(found[0]) if found else 0
+        return found
