@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from structured_quality import SETS, code_of, percent, points
-from structured_saved import RESULTS, WORDS, table
+from structured_quality import SETS, SLACK, code_of, percent, points
+from structured_saved import RESULTS, WORDS, load, table
 
 from pasta.data.rows import read_rows
 from pasta.eval.extraction.summary import ALL, summarise
@@ -30,7 +31,7 @@ def _figures() -> dict[str, Any]:
 
 def fresh_sets() -> dict[str, Any]:
     """The figures of each set."""
-    return {name: own for name, own in _figures().items() if name != ALL}
+    return {name: _figures()[name] for name in SETS if name != ALL and name in _figures()}
 
 
 def fresh_all() -> dict[str, Any]:
@@ -54,24 +55,42 @@ def same(rows: Rows) -> tuple[int, int]:
 
 
 def first_fields(modes: tuple[str, ...]) -> str:
-    """In how many objects the first field is another than sequentially, in modes that put nothing else before it."""
+    """In how many objects the first field is another than sequentially, in modes that put nothing else before it.
+
+    Of the sets that were run with `lead`: there the first field is asked for, and none is optional.
+    """
+    sets = {name for name, own in fresh_sets().items() if "lead" in own["modes"]}
     told = []
     for mode in modes:
         own, base = (
-            {(row["set"], row["id"]): row["said"].split()[0] for row in fresh_rows() if row["mode"] == each}
+            {key: row["said"].split()[0] for key, row in _rows_of(each).items() if row["set"] in sets}
             for each in (mode, "sequential")
         )
-        told.append(f"{sum(own[key] != base[key] for key in own)} of {len(own)} objects in `{mode}`")
-    return " and ".join(told)
+        told.append(f"in {sum(own[key] != base[key] for key in own)} in `{mode}`")
+    return f"of {len(base)} objects {' and '.join(told)}"
+
+
+def _rows_of(mode: str) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["set"], row["id"]): row for row in fresh_rows() if row["mode"] == mode}
+
+
+def as_sequential(mode: str, like: str) -> tuple[int, int]:
+    """In how many objects a mode says another than `sequential`, of those that `like` was run over; and of how many."""
+    own, base, asked = (_rows_of(each) for each in (mode, "sequential", like))
+    return sum(own[key]["said"] != base[key]["said"] for key in asked), len(asked)
 
 
 def told_fresh() -> Iterator[str]:
     rows = fresh_rows()
+    predicted = load("structured-predictions-again.json") or {}
+    said_points = predicted.get("fresh_points", {})
+    said_fewer = predicted.get("fresh_times_fewer_steps_than_sequential", {})
     lines = []
     for name, own in fresh_sets().items():
         for mode in (mode for mode in ORDER if mode in own["modes"]):
             figures = own["modes"][mode]
             over = figures.get("over_sequential")
+            said = [kind.get(name, {}).get(mode) for kind in (said_points, said_fewer)]
             lines.append(
                 [
                     f"`{name}`",
@@ -79,30 +98,54 @@ def told_fresh() -> Iterator[str]:
                     f"`{mode}`",
                     percent(figures),
                     points(over) if over else "",
+                    "" if said[0] is None else f"{said[0]:+g}",
                     f"{figures['steps']:.1f}",
-                    f"{figures['fewer_steps']:.1f}" if over else "",
+                    (f"{figures['fewer_steps']:.1f}" if over else "") + ("" if said[1] is None else f" ({said[1]:g})"),
                 ]
             )
     missing = [f"`{name}`" for name in SETS if name != ALL and name not in fresh_sets()]
     told = WORDS["fresh_missing"].format(sets=", ".join(missing)) if missing else ""
     rules = WORDS["fresh_rules"] if any(row["mode"] == "turns" for row in rows) else ""
     yield WORDS["fresh"].format(code=code_of(rows), missing=told, rules=rules)
-    yield table(["set", "prompts, fields", "mode", "exact", "points", "steps", "fewer"], lines)
-    yield WORDS["fresh_same"].format(**identity())
+    yield table(["set", "prompts, fields", "mode", "exact", "points", "predicted", "steps", "fewer"], lines)
+    yield WORDS["fresh_within"]
+    yield table(["set", "value within two points", "points", "fewer", "interval, too", "points", "fewer"], within())
+    yield WORDS["fresh_read"]
+    yield textwrap.fill(WORDS["fresh_same"].format(**identity()).strip(), 120, break_on_hyphens=False) + "\n"
+
+
+def within() -> list[list[str]]:
+    """Of each set the mode of the fewest steps that loses no more than `SLACK`: by its value, and by its interval."""
+    lines = []
+    for name, own in fresh_sets().items():
+        modes = sorted(own["modes"].items(), key=lambda each: -each[1].get("fewer_steps", 0.0))
+        line = [f"`{name}`"]
+        for bound in ("value", "low"):
+            mode, figures = next(
+                each for each in modes if each[1].get("over_sequential", {bound: 0.0})[bound] >= -100 * SLACK
+            )
+            over = figures.get("over_sequential")
+            line += [f"`{mode}`", *([points(over), f"{figures['fewer_steps']:.1f}"] if over else ["", ""])]
+        lines.append(line)
+    return lines
 
 
 def identity() -> dict[str, Any]:
     rows = fresh_rows()
     by_set = [(name, *same([row for row in rows if row["set"] == name])) for name in fresh_sets()]
+    again = {name: same([row for row in cpu_rows() if row["set"] == name])[1] for name in fresh_sets()}
     together, cpu = same(rows), same(cpu_rows())
     return {
-        "by_set": ", ".join(f"{good} of {count} objects of `{name}`" for name, good, count in by_set),
+        "by_set": ", ".join(f"{good} of {count} (`{name}`)" for name, good, count in by_set),
         "first": first_fields(("parallel", "lead")),
+        "turns": as_sequential("turns", "turns"),
+        "checked": as_sequential("checked", "turns"),
         "same": together[0],
         "objects": together[1],
         "differed": together[1] - together[0],
         "cpu_same": cpu[0],
         "cpu_objects": cpu[1],
+        "cpu_sets": ", ".join(f"`{name}` {count}" for name, count in again.items() if count),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from structured_fresh import fresh_all, fresh_cell, identity
+from structured_fresh import fresh_all, fresh_cell, fresh_sets, identity
 from structured_quality import points, quality_models, trials, ways_of
 from structured_saved import WORDS, table
 
@@ -25,9 +25,13 @@ def guide() -> str:
         lines.append([line["fields"], cell, fresh_cell(line)])
     made = table(["fields", "exact matches, in parallel less sequentially, points", "on other prompts"], lines)
     checked = fresh_all()["checked"]
+    told, named = (fresh_sets()[name]["modes"] for name in ("coqa", "coqa-named"))
     made += WORDS["guide_checked"].format(
-        **identity(), fewer=checked["fewer_steps"], points=points(checked["over_sequential"])
-    )
+        **identity(), fewer=checked["fewer_steps"], points=points(checked["over_sequential"]),
+        after=points(told["after"]["over_sequential"]), after_named=points(named["after"]["over_sequential"]),
+        after_fewer=named["after"]["fewer_steps"],
+        **{f"{mode}_steps": told[mode]["steps"] for mode in ("turns", "checked", "sequential")},
+    )  # fmt: skip
     for other in others:
         every = models[other][ALL]
         over = every["modes"]["parallel"]["over_sequential"]["value"]

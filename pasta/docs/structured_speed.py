@@ -14,7 +14,7 @@ PREVIOUS = (
     "16 November 2026 (commit 92368e5, with engine/cuda of e673075)"  # of the run before, and of prompts in steps
 )
 TIMED = ("parallel", "checked", "sequential")
-BEFORE = {"earlier": EARLIER, "previous": PREVIOUS}  # reports of other runs, by their files' names
+BEFORE = {"earlier": EARLIER, "previous": PREVIOUS, "before": CODE}  # reports of other runs, by their files' names
 ASKED = 3.0  # times over sequential, one object at a time
 
 
@@ -48,9 +48,9 @@ def speed() -> Iterator[str]:
             yield WORDS["speed_notes"].format(**_of_phases(ours, phases))
             yield WORDS["speed_checked"].format(**_of_checked(ours))
             yield from _of_many(phases)
-            yield from _of_predicted(ours, phases)
+            yield from _of_predicted(ours, found["before"], phases)
             yield from _of_steps(ours)
-            yield WORDS["speed_before"].format(runs=_runs(ours, before), slower=_slower(ours, found["previous"]))
+            yield WORDS["speed_before"].format(runs=_runs(ours, before), slower=_slower(ours, found["before"]))
 
 
 def _of_vllm(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
@@ -71,13 +71,16 @@ def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
     fixed = [_fixed(own)[0] for own in ours["sets"].values()]
     parts = [own for name, own in phases["phases"].items() if name.endswith("parallel")]
     gains = {name: own["one_at_a_time"]["speedup"] for name, own in ours["sets"].items()}
-    having = [f"`{name}`" for name, gain in gains.items() if gain["value"] >= ASKED]
-    lacking = [f"`{name}` has {_interval(gain)}" for name, gain in gains.items() if gain["value"] < ASKED]
+    having = [f"`{name}` {_interval(gain)}" for name, gain in gains.items() if gain["value"] >= ASKED]
+    lacking = [f"`{name}` lacks it ({_interval(gain)})" for name, gain in gains.items() if gain["value"] < ASKED]
+    below = [f"`{name}`" for name, gain in gains.items() if gain["low"] < ASKED <= gain["value"]]
+    told = [f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it"] if having else []
+    told += [f"the interval of {' and '.join(below)} begins below"] if below else []
     return {
         "fixed": between(fixed, 0),
         "first": between([own["last"]["steps"][0] for own in parts], 1),
         "make": between([own["make_ms"] for own in parts], 1),
-        "has": ", ".join([f"{' and '.join(having)} {'has' if len(having) == 1 else 'have'} it", *lacking]),
+        "has": ";\n".join([*told, *lacking]),
     }
 
 
@@ -161,28 +164,18 @@ def _of_many(phases: dict[str, Any]) -> Iterator[str]:
         yield WORDS["speed_at_once"].format(phases=told.rstrip("\n"), prompts=statistics.fmean(prompts))
 
 
-def _of_predicted(ours: dict[str, Any], phases: dict[str, Any]) -> Iterator[str]:
-    """What was predicted of these figures before any run of this step, and where the time of one `arc` goes."""
-    predicted = load("structured-predictions-speed.json")
+def _of_predicted(ours: dict[str, Any], before: dict[str, Any] | None, phases: dict[str, Any]) -> Iterator[str]:
+    """What was predicted of this run and of the one before it, each beforehand, and where the time of `arc` goes."""
+    predicted = load("structured-predictions-again.json")
     if predicted is None:
         return
+    runs = [(load("structured-predictions-speed.json"), before), (predicted, ours)]
     lines = []
-    for name, own in ours["sets"].items():
-        one, many = own["one_at_a_time"], own["many_at_once"]
-        kinds = ("one_at_a_time_ms", "over_sequential", "many_at_once_objects_a_second")
-        said = [predicted[kind][name] for kind in kinds]
-        lines.append(
-            [
-                f"`{name}`",
-                " / ".join(f"{one[mode]['ms_an_object']:.1f}" for mode in MODES),
-                " / ".join(f"{each:g}" for each in said[0]),
-                f"{one['speedup']['value']:.2f}",
-                f"{said[1]:g}",
-                " / ".join(f"{many[mode]['objects_a_second']:.0f}" for mode in MODES),
-                " / ".join(f"{each:g}" for each in said[2]),
-            ]
-        )
-    columns = ["set", "one, ms: parallel / sequential", "predicted", "over sequential", "predicted"]
+    for name in ours["sets"]:
+        for said, run in runs:
+            if said and run:
+                lines.append([f"`{name}`", run.get("code", CODE), *_beside(said, run, name)])
+    columns = ["set", "code", "one, ms: parallel / sequential", "predicted", "over sequential", "predicted"]
     told = table([*columns, "32, objects/s: parallel / sequential", "predicted"], lines)
     parts = []
     for mode in TIMED:
@@ -194,10 +187,35 @@ def _of_predicted(ours: dict[str, Any], phases: dict[str, Any]) -> Iterator[str]
     columns = ["`arc`", "making the request", "its threads", "first step", "others", "result", "in all"]
     yield WORDS["speed_predicted"].format(
         predicted=told.rstrip("\n"), parts=table(columns, parts).rstrip("\n"),
-        missing=(predicted["over_sequential"]["arc"], ours["sets"]["arc"]["one_at_a_time"]["speedup"]["value"]),
         waits=last["engine.step"][0] - sum(last[each][0] for each in ("graph fill", "launches", "masks")),
-        first=predicted["arc_first_step_ms"], make=predicted["arc_making_the_request_ms"],
+        first=(last["steps"][0], predicted["arc_first_step_ms"]),
+        make=(phases["phases"]["arc, parallel"]["make_ms"], predicted["arc_making_the_request_ms"]),
     )  # fmt: skip
+    if words := load("structured-words-h200.json"):
+        apart = predicted["arc_with_sizes_64_apart"]
+        yield WORDS["speed_words"].format(
+            code=words["code"], objects=words["objects"],
+            turns=[_turn(words["wall"][name]) for name in ("before", "after", "after, sizes 64 apart")],
+            never=list(words["making_a_request_for_a_prompt_never_seen_ms"].values()),
+            said=f"{apart['parallel_ms']:g} ms and {apart['over_sequential']:g}",
+        )  # fmt: skip
+
+
+def _beside(said: dict[str, Any], run: dict[str, Any], name: str) -> list[str]:
+    """Of a set what was measured, each with what was predicted behind it."""
+    one, many = (run["sets"][name][kind] for kind in ("one_at_a_time", "many_at_once"))
+    return [
+        " / ".join(f"{one[mode]['ms_an_object']:.1f}" for mode in MODES),
+        " / ".join(f"{each:g}" for each in said["one_at_a_time_ms"][name]),
+        f"{one['speedup']['value']:.2f}",
+        f"{said['over_sequential'][name]:g}",
+        " / ".join(f"{many[mode]['objects_a_second']:.0f}" for mode in MODES),
+        " / ".join(f"{each:g}" for each in said["many_at_once_objects_a_second"][name]),
+    ]
+
+
+def _turn(wall: dict[str, float]) -> str:
+    return f"{wall['parallel']:.1f} / {wall['sequential']:.1f} ms ({wall['over_sequential']:.2f})"
 
 
 def between(numbers: list[float], digits: int) -> str:
