@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from structured_quality import SETS, SLACK, code_of, percent, points
+from structured_quality import MAIN, SETS, SLACK, code_of, percent, points, quality_rows
 from structured_saved import RESULTS, WORDS, load, table
 
 from pasta.data.rows import read_rows
@@ -108,10 +108,23 @@ def told_fresh() -> Iterator[str]:
     rules = WORDS["fresh_rules"] if any(row["mode"] == "turns" for row in rows) else ""
     yield WORDS["fresh"].format(code=code_of(rows), missing=told, rules=rules)
     yield table(["set", "prompts, fields", "mode", "exact", "points", "predicted", "steps", "fewer"], lines)
-    yield WORDS["fresh_within"]
+    yield WORDS["fresh_within"].format(fields=together("gsm8k")["fields"], after=together_points("gsm8k", "after"))
     yield table(["set", "value within two points", "points", "fewer", "interval, too", "points", "fewer"], within())
     yield WORDS["fresh_read"]
     yield textwrap.fill(WORDS["fresh_same"].format(**identity()).strip(), 120, break_on_hyphens=False) + "\n"
+
+
+@cache
+def together(name: str) -> dict[str, Any]:
+    """A set's figures in the main modes over all prompts that were run: those by which modes were chosen, and these."""
+    rows = fresh_rows()
+    rows = [row for row in [*quality_rows(), *rows] if row["model"] == rows[0]["model"]]
+    [sets] = summarise([row for row in rows if row["set"] == name and row["mode"] in MAIN])["models"].values()
+    return dict(sets[name])
+
+
+def together_points(name: str, mode: str) -> str:
+    return points(together(name)["modes"][mode]["over_sequential"])
 
 
 def within() -> list[list[str]]:
