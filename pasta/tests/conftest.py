@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pasta.cli import running
 from pasta.models import LoadedModel, ModelFolder, bundled, load_model, resolve
 from support import byte_tokenizer, tiny_model, toy_rows
 
@@ -24,6 +25,12 @@ settings.load_profile("same")
 
 # A shell has what it starts in the background ignore Ctrl-C, and so would all programs that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command says on stderr does not depend on how busy the machine is; the notice has a test of its own."""
+    monkeypatch.setattr(running, "PATIENCE_S", 3600.0)
 
 
 @pytest.fixture(scope="session")
