@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -198,3 +199,11 @@ class Stepper(Scheduler):
         self.add(state)
         self._admit()
         return state
+
+
+def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Waits for it, on the busiest machine."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)

@@ -13,11 +13,11 @@ import pytest
 from cli_support import OPTIONS, PASTA, refused
 
 sys.path.append(str(Path(__file__).parents[1] / "serve"))
-from serve_support import serving, until
+from serve_support import serving
 
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
-from support import Slow, tiny_engine
+from support import Slow, tiny_engine, until
 
 ANSWER = {"max_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2}
 

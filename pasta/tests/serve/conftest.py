@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from page_stage import Stage
-from serve_support import serving, until
+from serve_support import serving
 
 from dense import pilot
-from support import tiny_engine
+from support import tiny_engine, until
 
 
 @pytest.fixture(scope="module")

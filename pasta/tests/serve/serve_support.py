@@ -7,8 +7,7 @@ import json
 import re
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,13 +69,6 @@ def events_of(stream: str) -> list[dict[str, Any]]:
 def text_of(chunks: list[dict[str, Any]], index: int = 0) -> str:
     choices = [choice for chunk in chunks for choice in chunk["choices"] if choice["index"] == index]
     return "".join(c["text"] if "text" in c else c["delta"].get("content", "") for c in choices)
-
-
-def until(true: Callable[[], bool], seconds: float = LONG_S) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from serve_support import ASK, CHAT, LONG_S, asked, cancelled, events_of, serving, text_of, until
+from serve_support import ASK, CHAT, LONG_S, asked, cancelled, events_of, serving, text_of
 
 from pasta.decoding.api import generate
 from pasta.decoding.events import StepOutput
@@ -17,7 +17,7 @@ from pasta.decoding.results import Result
 from pasta.errors import UsageError
 from pasta.serve.dispatcher import Dispatcher, EngineFailed, QueueFull, ShuttingDown
 from pasta.serve.settings import Settings
-from support import Slow, tiny_engine
+from support import Slow, tiny_engine, until
 
 LONG = {
     "messages": ASK,

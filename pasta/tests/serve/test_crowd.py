@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from serve_support import ASK, CHAT, FORKING, serving, until
+from serve_support import ASK, CHAT, FORKING, serving
 
 from pasta.decoding.worth import FEW, Worth
-from support import Slow, tiny_engine
+from support import Slow, tiny_engine, until
 
 USERS = 12
 FIELDS = {**FORKING, "max_tokens": 60}

@@ -7,9 +7,9 @@ import socket
 
 import httpx
 import pytest
-from serve_support import ASK, LONG_S, grant_time, serving, until
+from serve_support import ASK, LONG_S, grant_time, serving
 
-from support import tiny_engine
+from support import tiny_engine, until
 
 OBJECT = {"type": "object", "properties": {"a": {"enum": [1, "b"]}, "c": {"pattern": "^x+$", "x-after": ["a"]}}}
 SCHEMA = {"name": "a", "schema": OBJECT, "strict": True}

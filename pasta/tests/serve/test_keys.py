@@ -6,13 +6,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serve_support import ASK, CHAT, serving, until
+from serve_support import ASK, CHAT, serving
 from typer.testing import CliRunner
 
 from pasta.cli.main import app
 from pasta.errors import UsageError
 from pasta.serve.keys import LOOK_S, Key, Keys, TooMany, Usage, hash_of, new_key, read_keys
-from support import Slow, tiny_engine
+from support import Slow, tiny_engine, until
 
 
 def bearer(secret, kind="Bearer"):

@@ -4,10 +4,10 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serve_support import ASK, FORKING, serving, until
+from serve_support import ASK, FORKING, serving
 
 from pasta.decoding.api import generate
-from support import Slow, tiny_engine
+from support import Slow, tiny_engine, until
 
 openai = pytest.importorskip("openai")
 MODEL = "tiny-llama"

@@ -1,13 +1,13 @@
 """Conversations: later turns find what earlier ones computed, say the same as without, and see nothing of others'."""
 
 import pytest
-from serve_support import serving, until
+from serve_support import serving
 
 from dense import pilot
 from pasta.decoding.api import generate
 from pasta.engine.pool import BLOCK_SIZE
 from pasta.serve import dispatcher
-from support import tiny_engine
+from support import tiny_engine, until
 
 LONG = "Say in a few words why the sky is blue, and whether the sea is blue for the same reason, or for another one."
 TURNS = [LONG, "And why?", "Since when? " + LONG]

@@ -7,9 +7,9 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
-from serve_support import HEARTBEAT, serving, until
+from serve_support import HEARTBEAT, serving
 
-from support import tiny_engine
+from support import tiny_engine, until
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serve_support import ASK, CHAT, FORKING, LONG_S, asked, cancelled, events_of, serving, until
+from serve_support import ASK, CHAT, FORKING, LONG_S, asked, cancelled, events_of, serving
 
 from pasta.decoding.api import generate
 from pasta.serve import answer, ready
 from pasta.serve.keys import Keys, new_key
-from support import Slow, tiny_engine
+from support import Slow, tiny_engine, until
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,12 +5,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from serve_support import CHAT, FORKING, serving, until
+from serve_support import CHAT, FORKING, serving
 
 from dense import pilot
 from pasta.decoding.api import generate
 from pasta.serve.tracing import make_tracing
-from support import tiny_engine
+from support import tiny_engine, until
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import transformers
 from pasta.core.vocabulary import Vocabulary
 from pasta.data.rows import read_rows
 from pasta.decoding.api import generate
+from pasta.decoding.runner import runner_of
 from pasta.engine.load import load_engine
 from pasta.engine.native import IMPLEMENTATION
 from pasta.errors import PastaError, StorageError, UsageError
@@ -30,7 +30,7 @@ from pasta.train.answers import WatchfulEngine
 from pasta.train.config import SftConfig
 from pasta.train.model import load_trainable
 from pasta.train.trainer import SegmentTrainer
-from support import byte_tokenizer, toy_rows
+from support import byte_tokenizer, toy_rows, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
@@ -241,7 +241,7 @@ def test_ctrl_c_in_the_last_evaluation_costs_only_that(usual: SftConfig, monkeyp
     def interrupted(self: WatchfulEngine, *args: Any) -> Any:
         if next(calls) == 1:
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.3)  # in which the main thread ends what it waits for
+            until(lambda: runner_of(self)._stopped)  # by the main thread
         attention.append(self.model.config._attn_implementation)
         return real(self, *args)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from completions_server import CompletionsServer
 
@@ -30,10 +29,3 @@ def served(native: NativeEngine, root: str, quirks: str = "", key: str = "") -> 
         server.shutdown()
         server.server_close()
     assert not server.errors
-
-
-def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 from completions_server import CompletionsServer
-from remote_support import ROWS, served, until
+from remote_support import ROWS, served
 
 from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
 from pasta.engine.remote import RemoteEngine
 from pasta.lang import parse, plain
+from support import until
 
 
 @pytest.fixture

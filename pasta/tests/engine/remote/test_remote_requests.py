@@ -6,14 +6,14 @@ import threading
 import time
 
 from completions_server import CompletionsServer, Seen
-from remote_support import ROWS, until
+from remote_support import ROWS
 
 from pasta.decoding.api import generate, generate_all, stream
 from pasta.decoding.events import Forked
 from pasta.decoding.prompts import make_request
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client
-from support import Stepper
+from support import Stepper, until
 
 
 def test_requests_share_what_they_begin_with(remote: RemoteEngine, server: CompletionsServer) -> None:
