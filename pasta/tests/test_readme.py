@@ -84,7 +84,7 @@ def test_figures_are_those_of_their_reports() -> None:
     gpu = json.loads((results / "table-h200-3.json").read_text())["rows"]
     vllm = json.loads((results / "vllm-h200.json").read_text())
     inside = json.loads((results / "inside-vllm-h200-4.json").read_text())
-    models = json.loads((results / "eval-alpaca.json").read_text())["models"]
+    models = json.loads((results / "eval-default.json").read_text())["models"]
     cells = []
     for shape, name in (("8B", "shape llama-3-8b"), ("135M", "the default model")):
         step, sampled = gpu[f"{shape} answer"], gpu[f"{shape} sampled answer"]["of greedy"]
@@ -102,11 +102,11 @@ def test_figures_are_those_of_their_reports() -> None:
     for weights in ("float32", "int8"):
         ratio = {row["threads"]: row["ratio"] for row in cpu["steps"] if row["weights"] == weights}
         cells += [" / ".join(f"{ratio[threads]:.2f}" for threads in (4, 8, 16))]
-    for model in (models[name] for name in ("bon-1", "bon2-0.2", "sft", "apar", "sot")):
+    for model in (models[name] for name in ("today", "new-0.2", "sft")):
         figure = {name: found["value"] for name, found in model.items() if isinstance(found, dict) and "value" in found}
         cells += [f"| {figure[name]:.2f} |" for name in ("realised_speedup", "theoretical_speedup") if name in figure]
         cells += [
-            f"| {model['judged']['reward']['lc_win_rate']['value']:.1f}% |",
+            f"| {model['judged']['features']['lc_win_rate']['value']:.1f}% |",
             f"{figure['forking']:.0%}; {figure['forking_of_lists_and_paragraphs']:.0%}",
             f"| {figure['parallelism_of_forking']:.2f} |",
             f"| {model['redundancy']['blocks_repeat']['value']:.0%} |",
@@ -126,4 +126,12 @@ def test_figures_are_those_of_their_reports() -> None:
             f"{percent(told['forking'])}; {percent(told['syncing'])}",
         ]
         cells.append(f"| {' | '.join(line)} |")
+    again = json.loads((results / "eval-qwen15-again.json").read_text())["tasks"]
+    for name in ("several4-mbpp_dev", "gather-mbpp_dev"):
+        cells.append(interval(again[name]["pasta"]["realised_speedup"]).replace(" ", "x ", 1))
+    today = json.loads((results / "eval-default-clean.json").read_text())["models"]["today"]
+    cells += [
+        f"was {today['realised_speedup']['value']:.2f} times as fast",
+        f"{today['judged']['features']['lc_win_rate']['value']:.1f}%.",
+    ]
     assert [cell for cell in cells if cell not in readme] == []
