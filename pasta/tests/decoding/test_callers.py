@@ -18,6 +18,7 @@ from pasta.decoding.model import Model
 from pasta.decoding.prompts import make_request
 from pasta.decoding.runner import EngineFailed, Stopped, runner_of
 from pasta.engine.native import NativeEngine
+from pasta.structured.request import make_structured_request
 from support import PilotedEngine, Stepper, tiny_engine
 
 OPTIONS: dict[str, Any] = {"max_tokens": 40, "parallelism": 4.0}
@@ -126,6 +127,18 @@ def test_an_engine_that_fails_fails_its_callers_and_no_others(alone: list[str]) 
         generate(engine, PROMPTS[0], **OPTIONS)
     assert generate(engine, PROMPTS[0], **OPTIONS).text == alone[0]
     assert engine.pool.free_slots == engine.pool.slots
+
+
+def test_what_was_done_before_an_engine_failed_is_told() -> None:
+    engine = tiny_engine(slots=2048)
+    done = make_structured_request(engine, "A card.", {"const": [1, 2]})  # nothing of it is left to the model
+
+    def fail() -> Any:
+        raise ZeroDivisionError
+
+    engine.step = fail  # type: ignore[method-assign]
+    (state,) = runner_of(engine).submit([done])
+    assert state.done.wait(60) and state.result().text.replace(" ", "") == "[1,2]"
 
 
 def test_a_program_that_ends_within_an_answer_lets_go_whoever_waits() -> None:

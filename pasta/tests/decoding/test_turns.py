@@ -115,6 +115,16 @@ def test_whoever_is_alone_has_all_threads():
     assert max(rows) > 1
 
 
+def test_a_step_in_which_nobody_runs_is_no_fault():
+    engine = tiny_engine(slots=1024)
+    scheduler = Stepper(engine)
+    scheduler.slowdown = 2.0
+    alone = scheduler.submit(make_request(engine, "Why?", max_tokens=20))
+    scheduler.step()
+    scheduler.abort(alone)
+    assert scheduler.step() == [] and scheduler.threads_waiting == 0
+
+
 def test_among_many_each_has_one_thread_and_the_same_answer():
     free, free_rows, _ = run(4, None)
     bound, rows, waited = run(4, 1.0)

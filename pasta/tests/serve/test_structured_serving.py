@@ -149,6 +149,16 @@ def test_a_named_tool(client):
     assert answer.usage.threads == 4
 
 
+def test_what_leaves_the_model_no_choice_is_answered_also_after_others(tiny):
+    assert tiny.chat(max_tokens=3).status_code == 200  # turns were given for the last time
+    fixed = {"type": "object", "properties": {"a": {"const": 5}}, "required": ["a"], "additionalProperties": False}
+    answer = tiny.chat(response_format=format_of(fixed)).json()
+    assert json.loads(answer["choices"][0]["message"]["content"]) == {"a": 5}
+    bare = {"type": "function", "function": {"name": "now"}}
+    answer = tiny.chat(tools=[bare], tool_choice="required").json()
+    assert answer["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": "{}"}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_required_tool_is_one_of_them(client, seed):
     answer = client.chat.completions.create(

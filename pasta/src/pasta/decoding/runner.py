@@ -177,6 +177,9 @@ class Runner:
         for state in [*self.scheduler.running]:
             state.error = failure
             self.scheduler.abort(state)
+        with self._lock:
+            ended = [state for state in self._listeners if state.finished]  # also what was done before the step failed
+        for state in ended:
             self._end(state)
 
 

@@ -87,8 +87,9 @@ class Scheduler:
         """How many threads of each request decode, from the next token on."""
         if self.slowdown is None or not self.engine.lockstep:
             return
-        if len(self.running) == 1:
-            next(iter(self.running)).interpreter.allot(MAX_THREADS)
+        if len(self.running) <= 1:  # none: whoever ran has left, or what came was done at once
+            for state in self.running:
+                state.interpreter.allot(MAX_THREADS)
             self._turns_in = self.threads_waiting = 0
             return
         self._turns_in -= 1
