@@ -4,6 +4,7 @@ from datetime import date, datetime
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import siren
 from siren import runtime
@@ -140,3 +141,39 @@ def test_gaps_are_the_same_compiled_and_interpreted(plan: str) -> None:
     assert compiled.missing == interpreted.missing == {"y": 5}
     assert compiled.log_evidence == pytest.approx(interpreted.log_evidence, abs=1e-9)
     assert compiled.value.mean == pytest.approx(interpreted.value.mean, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds", "bp"])
+def test_of_a_vector_with_a_missing_number_the_others_count(method: str) -> None:
+    program = """
+    val step = fun (row, x) ->
+      let symbolic x <- mv_gaussian([[1, 1], [0, 1]] * x, [[0.5, 0.1], [0.1, 0.3]]) in
+      let () = observe(mv_gaussian(x, [[1, 0.4], [0.4, 2]]), [row.a, row.b]) in
+      x
+    in
+    let symbolic start <- mv_gaussian([0, 0], 4 * identity(2)) in
+    let x = fold(step, rows, start) in
+    x
+    """
+    seen = np.array([[1, 2], [3, np.nan], [np.nan, np.nan], [np.nan, 1], [4, 2], [5, np.nan], [5, 3]])
+    turn, step, noise = np.array([[1, 1], [0, 1]]), [[0.5, 0.1], [0.1, 0.3]], np.array([[1, 0.4], [0.4, 2]])
+    mean, spread, evidence = np.zeros(2), 4 * np.eye(2), 0.0
+    for row in seen:
+        mean, spread = turn @ mean, turn @ spread @ turn.T + step
+        there = np.flatnonzero(~np.isnan(row))
+        if len(there):
+            total = (spread + noise)[np.ix_(there, there)]
+            evidence += multivariate_normal.logpdf(row[there], mean[there], total)
+            gain = spread[:, there] @ np.linalg.inv(total)
+            mean, spread = mean + gain @ (row - mean)[there], spread - gain @ spread[there]
+    rows = [{"a": a, "b": b} for a, b in seen]
+    result = siren.run(program, data={"rows": rows}, particles=1, method=method)
+    np.testing.assert_allclose(result["x"].mean, mean)
+    np.testing.assert_allclose(result["x"].sd, np.sqrt(np.diag(spread)))
+    assert result.log_evidence == pytest.approx(evidence)
+    assert result.missing == {"row.b": 2, "[row.a, row.b]": 1, "row.a": 1}
+
+
+def test_a_vector_that_cannot_be_split_is_skipped_as_a_whole() -> None:
+    program = "let () = observe(dirichlet([1, 2, 3]), ys) in 1"
+    assert siren.run(program, data={"ys": [0.2, None, 0.3]}).missing == {"ys": 1}

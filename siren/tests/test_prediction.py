@@ -70,3 +70,32 @@ def test_pictures_and_arviz() -> None:
     found = checks.to_arviz()
     assert found.posterior_predictive["y"].shape == (1, 400, 15)
     np.testing.assert_allclose(found.observed_data["y"], data(15))
+
+
+VECTOR = """
+val step = fun (y, x) ->
+  let x <- mv_gaussian(x, identity(2)) in
+  let () = observe(mv_gaussian(x, [[1, 0.5], [0.5, 2]]), y) in
+  let () = resample() in
+  x
+in
+fold(step, ys, [0, 0])
+"""
+
+
+@pytest.mark.parametrize("plan", ["symbolic", "sample"])
+def test_vectors_are_predicted_number_by_number(plan: str) -> None:
+    ys = [[1, 2], [0.5, None], [2, 3]]
+    checks = siren.predictive(VECTOR, data={"ys": ys}, plan={"x": plan}, particles=50, seed=0)
+    assert [(p.name, p.value) for p in checks.predictions] == [
+        ("y[0]", 1), ("y[1]", 2), ("y[0]", 0.5), ("y[0]", 2), ("y[1]", 3),
+    ]  # fmt: skip
+    assert checks.log_score == pytest.approx(checks.result.log_evidence)
+    if plan == "symbolic":  # the covariance of the first pair is [[2, 0.5], [0.5, 3]]
+        assert checks.predictions[1].mean == pytest.approx(0.25)
+        assert checks.predictions[1].sd == pytest.approx(np.sqrt(3 - 0.125))
+
+
+def test_a_vector_that_has_no_check_is_said_to_have_none() -> None:
+    with pytest.raises(siren.SirenError, match="no predictive check of a dirichlet"):
+        siren.predictive("let () = observe(dirichlet([1, 2]), ys) in 1", data={"ys": [0.4, 0.6]})

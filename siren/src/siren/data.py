@@ -168,5 +168,8 @@ def _records(path: str | Path) -> list[tuple[int, list[str]]]:
     except FileNotFoundError:
         hint = "a path in File.read is relative to the program's own folder"
         raise DataError(f"no such data file: {path}", hint=hint) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        what = f"cannot read {path}: byte {error.start + 1} is not UTF-8"
+        raise DataError(what, hint="save the file as UTF-8 text") from None
+    except (OSError, csv.Error) as error:
         raise DataError(f"cannot read {path}: {error}") from None

@@ -120,6 +120,10 @@ class EmptyListError(RunError):
     """The head or tail of an empty list: this run ends here, whatever else is known of the program."""
 
 
+class TooDeepError(RunError):
+    """A function that calls itself more often than there is room for, perhaps without end."""
+
+
 class PlanError(SirenError):
     """A variable annotated `symbolic` would have to be sampled: the plan cannot be kept."""
 

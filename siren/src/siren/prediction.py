@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from siren.errors import SirenError
 from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.inference.tape import lanes_of
@@ -25,11 +26,9 @@ from siren.result import Result, make_result
 from siren.runtime.session import ENGINES, Session, environment, reader
 from siren.runtime.steps import Steps
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, raw
+from siren.symbolic.expr import Expr, Outcome, components, raw
 from siren.symbolic.lanes import Array
 from siren.syntax import ast
-from siren.syntax.printer import flat
-from siren.syntax.traverse import everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def predictive(
     graph = Graph(particles)
     kind = ENGINES[model.method]
     engine: Any = type(f"Watched{kind.__name__}", (_Watched, kind), {})(graph, rng)
-    engine.watcher = watcher = _Watcher(model.program, draws, np.random.default_rng(seed + 1))
+    engine.watcher = watcher = _Watcher(draws, np.random.default_rng(seed + 1))
     session = Session(model.program, engine, Population(graph, rng, resample, ess), plan, particles, seed)
     with session.guarded():
         steps = Steps(session.evaluator(reader(model.base)), environment(model.data))
@@ -136,16 +135,14 @@ class _Watched:
 
     watcher: _Watcher | None = None
 
-    def _score(self: Any, dist: Dist, value: Expr) -> Any:
+    def _score(self: Any, dist: Dist, value: Outcome) -> Any:
         if self.watcher is not None:
-            self.watcher.see(dist, raw(value), self.graph, self.site.span)
+            self.watcher.see(dist, components(value), self.graph, self.site.data)
         return super()._score(dist, value)  # type: ignore[misc]
 
 
 class _Watcher:
-    def __init__(self, program: ast.Program, draws: int, rng: np.random.Generator) -> None:
-        observations = [node for node in everything(program) if isinstance(node, ast.Observe)]
-        self._names = {node.span: flat(node.value) for node in observations}
+    def __init__(self, draws: int, rng: np.random.Generator) -> None:
         self._draws = draws
         self._rng = rng
         self.predictions: list[Prediction] = []
@@ -153,7 +150,17 @@ class _Watcher:
         self._seen: list[dict[str, Any]] = []
         self._counts: Array | None = None
 
-    def see(self, dist: Dist, value: Any, graph: Graph, span: Any) -> None:
+    def see(self, dist: Dist, value: Sequence[Expr], graph: Graph, names: Sequence[str]) -> None:
+        """A vector counts as its components, one after another."""
+        parts = dist.family.factors(dist, value) if dist.size else [dist]
+        if parts is None:
+            raise SirenError(f"there is no predictive check of a {dist.family}, which is observed here")
+        weight = graph.log_weight
+        for part, number, name in zip(parts, value, names, strict=True):
+            self._see(part, raw(number), graph, name, weight)
+            weight = weight + part.logpdf(raw(number))
+
+    def _see(self, dist: Dist, value: Any, graph: Graph, name: str, log_weight: Any) -> None:
         root = graph.scope
         while root.parent is not None:
             root = root.parent
@@ -167,7 +174,6 @@ class _Watcher:
             # With few particles several draws of each, so that there are as many as were asked for.
             empty["draw"] = np.zeros((-(-self._draws // root.size), root.size))
             weight = np.full(root.size, -np.inf)
-            name = self._names.get(span, "observation")
             self._seen.append({**empty, "weight": weight, "value": value, "name": name})
         seen, family, numbers = self._seen[number], dist.family, dist.numbers()
         drawn = np.array([family.sample(self._rng, len(lanes), *numbers) for _ in seen["draw"]], dtype=float)
@@ -177,11 +183,12 @@ class _Watcher:
             below = np.asarray(family.cdf(value, *numbers), dtype=float)
             whole = family.cdf(value - 1, *numbers) if family.discrete else below
             seen["below"][lanes] = 0.5 * (below + whole)
-        seen["mean"][lanes] = family.mean(*numbers)
-        seen["variance"][lanes] = family.variance(*numbers)
+        known = family.has_moments
+        seen["mean"][lanes] = family.mean(*numbers) if known else drawn.mean(axis=0)
+        seen["variance"][lanes] = family.variance(*numbers) if known else drawn.var(axis=0)
         seen["density"][lanes] = np.exp(dist.logpdf(value))
         seen["draw"][:, lanes] = drawn
-        seen["weight"][lanes] = graph.log_weight
+        seen["weight"][lanes] = log_weight
 
     def end_step(self, step: int) -> None:
         for seen in self._seen:

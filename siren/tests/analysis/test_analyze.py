@@ -4,7 +4,7 @@ import pytest
 
 import siren
 from siren.analysis import analyze
-from siren.errors import PlanError
+from siren.errors import PlanError, RunError
 from siren.syntax import parse
 
 WALK = """
@@ -233,3 +233,17 @@ def test_a_fault_inside_the_analysis_is_raised(monkeypatch):
     monkeypatch.setattr("siren.analysis.engines.AbstractSSI._is_closed", broken)
     with pytest.raises(TypeError, match="a fault"):
         analyze(parse("let x <- gaussian(0, 1) in x"), "ssi", {"x": "symbolic"})
+
+
+@pytest.mark.parametrize("distribution", ["poisson(y * g)", "exponential(y * g)", "gaussian(0, y / g)"])
+def test_what_a_datum_multiplies_is_a_multiple_whatever_its_sign(distribution: str) -> None:
+    """A negative one ends the run: that is a mistake in the data, and no draw."""
+    text = (
+        f"val step = fun (y, g) -> let () = observe({distribution}, 1) in g in\n"
+        "let symbolic g <- gamma(2, 1) in fold(step, ys, g)"
+    )
+    assert verdict(text, "ssi").satisfiable and verdict(text, "ds").satisfiable
+    for method in ("ssi", "ds"):
+        assert siren.run(text, data={"ys": [1.0, 2.0]}, method=method, particles=2).plan == {"g": "symbolic"}
+        with pytest.raises(RunError, match=r"the factor of `g` in the .* must not be negative, not -2"):
+            siren.run(text, data={"ys": [1.0, -2.0]}, method=method, particles=2)

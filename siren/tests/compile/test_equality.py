@@ -155,6 +155,20 @@ def test_missing_data_are_skipped_and_counted() -> None:
     require_equal(parse(WALK), data={"ys": ys}, particles=20, seed=1)
 
 
+def test_parts_of_vectors_may_be_missing() -> None:
+    text = """
+val step = fun (y, x) ->
+  let x <- mv_gaussian(x, identity(2)) in
+  let () = observe(mv_gaussian(x, identity(2)), y) in
+  let () = resample() in
+  x
+in fold(step, ys, [0, 0])
+"""
+    gaps = [[1.0, math.nan], [0.3, 0.1], [math.nan, 2.0], [math.nan, math.nan]]
+    for plan in ("symbolic", "sample"):
+        require_equal(parse(text), data={"ys": gaps * 4}, plan={"x": plan}, particles=20, seed=1)
+
+
 def test_an_error_in_a_late_step_is_the_interpreters() -> None:
     text = """
 val step = fun (y, x) ->

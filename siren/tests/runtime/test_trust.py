@@ -214,3 +214,32 @@ def test_both_sides_of_a_random_choice_must_be_probabilities(method):
     text = "let z <- bernoulli(0.5) in let w <- bernoulli(if z then q else 0.5) in (z, w)"
     with pytest.raises(RunError, match="the p of the bernoulli must be between 0 and 1"):
         run(text, data={"q": 2}, method=method, particles=2)
+
+
+def test_a_negative_multiple_is_an_error_and_no_negative_count():
+    text = (
+        "let rate <- gamma(2, 1) in let sample d <- gaussian(0, 1) in let next <- poisson(d * rate) in next"
+    )
+    with pytest.raises(
+        RunError, match="the factor of `rate` in the rate of the poisson must not be negative"
+    ):
+        run(text)
+
+
+def test_quantiles_of_what_is_no_number_are_none_either():
+    big, undefined = siren.run("(1 / 0, log(0 - 1))")
+    assert [big.quantile(q) for q in (0.05, 0.95)] == [np.inf, np.inf]
+    assert np.isnan(undefined.quantile(0.5))
+    assert siren.run("let x <- gaussian(0, 1) in x")["x"].quantile(0.5) == 0
+
+
+def test_a_function_without_end_is_named():
+    with pytest.raises(RunError, match="`again` calls itself too often") as caught:
+        siren.run("val again = fun x -> 1 + again(x + 1) in again(0)")
+    assert str(caught.value.span) == "1:5"
+
+
+@pytest.mark.parametrize("end", ["1e12", "1e999"])
+def test_a_range_without_end_is_refused(end):
+    with pytest.raises(RunError, match="at most 10,000,000 elements"):
+        siren.run(f"List.range(0, {end})")

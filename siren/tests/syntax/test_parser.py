@@ -70,6 +70,7 @@ def test_file_with_functions_and_both_comments() -> None:
         ("1 < 2 < 3", "1:7", "unexpected `<`", "do not chain"),
         ("let x = 1 in 0 < x < 2", "1:20", "unexpected `<`", "do not chain"),
         ("let x ~ gaussian(0, 1) in x", "1:7", "`~`", "let x <- gaussian"),
+        ("(* no end", "1:2", "unexpected `*`", "this one does not end"),
         ("f(1,)", "1:5", "expected an expression", None),
         ("1\n+\n* 2", "3:1", "unexpected `*`", None),
     ],
@@ -91,6 +92,16 @@ def test_rendered_error_has_line_and_caret() -> None:
         "     |    ^",
         "  hint: there is no power operator; write `x * x`, or `pow(x, n)`",
     ]
+
+
+def test_a_file_that_begins_with_a_mark_or_is_no_text(tmp_path) -> None:
+    path = tmp_path / "p.si"
+    path.write_bytes(b"\xef\xbb\xbf1 +\r\n 2")
+    assert flat(parse_file(path).body) == "1 + 2"
+    path.write_bytes(b"# caf\xe9\n1")
+    with pytest.raises(DataError, match="byte 6 is not UTF-8") as caught:
+        parse_file(path)
+    assert caught.value.hint == "save the program as UTF-8 text"
 
 
 def test_missing_file_is_a_user_error(tmp_path) -> None:

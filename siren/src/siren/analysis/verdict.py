@@ -15,7 +15,7 @@ from siren.analysis.number import Numbers, sign_of
 from siren.analysis.paths import Paths, Undecided
 from siren.analysis.tail import Tail
 from siren.analysis.widen import describe
-from siren.errors import EmptyListError, PlanError, RunError, SirenError
+from siren.errors import EmptyListError, PlanError, RunError, SirenError, TooDeepError
 from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.runtime.values import Record, Value
@@ -138,7 +138,7 @@ def _unknown(program: ast.Program, method: str, error: Exception) -> PlanError:
     reason = (
         error.message if isinstance(error, RunError) else str(error) if isinstance(error, Undecided) else ""
     )
-    if isinstance(error, RecursionError):
+    if isinstance(error, (RecursionError, TooDeepError)):
         reason = "a function calls itself an unknown number of times"
     return PlanError(
         f"whether the plan can be kept under {method} cannot be shown"

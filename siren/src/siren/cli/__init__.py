@@ -61,7 +61,7 @@ def main() -> None:
         print("siren: out of memory; use fewer particles", file=sys.stderr)
         sys.exit(1)
     except RecursionError:
-        print("siren: too deep; a function of the program may call itself without end", file=sys.stderr)
+        print("siren: the program is nested too deeply; give parts of it names with `let`", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("siren: interrupted", file=sys.stderr)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from siren.errors import DataError
 from siren.syntax import format_text
+from siren.syntax.parser import read_program
 
 
 def fmt(
@@ -41,9 +41,4 @@ def fmt(
 def _read(file: Path) -> str:
     if str(file) == "-":
         return sys.stdin.read()
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(f"no such file: {file}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {file}: {error}") from None
+    return read_program(file)

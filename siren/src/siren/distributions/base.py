@@ -9,7 +9,7 @@ Numbers arrive as scalars or as arrays with one entry per lane (particle), and g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -137,6 +137,14 @@ class Distribution:
 
     def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Dist] | None:
         """(c, d) such that the weighted sum of a vector's components is c times a number distributed as d."""
+        return None
+
+    def marginal(self, dist: Dist, places: Sequence[int]) -> Dist | None:
+        """The distribution of some of a vector's components, in the same family, if it has one."""
+        return None
+
+    def factors(self, dist: Dist, x: Sequence[Expr]) -> list[Dist] | None:
+        """Of a vector that is known, the distributions of its components, each given those of x before it."""
         return None
 
     def expected_product(self, dist: Dist, powers: dict[int, int]) -> Expr | None:

@@ -215,6 +215,24 @@ class MvGaussian(Distribution):
             centre, spread = (np.broadcast_to(n, (lanes,)).copy() for n in (centre, spread))
         return 1.0, Dist(GAUSSIAN, (lift(centre, gen), lift(np.maximum(spread, 0.0), gen)))
 
+    def marginal(self, dist: Dist, places: Sequence[int]) -> Dist:
+        means, covariance = _split(dist)
+        entries = [covariance[i * dist.size + j] for i in places for j in places]
+        return Dist(self, (*[means[i] for i in places], *entries))
+
+    def factors(self, dist: Dist, x: Sequence[Expr]) -> list[Dist]:
+        mean, covariance = self._moments(dist.numbers())
+        off = matrix([raw(number) for number in x], dist.size, 1)[..., 0] - mean
+        gen = generation(*dist.params, *x)
+        found = []
+        for place in range(dist.size):
+            before, across = covariance[..., :place, :place], covariance[..., :place, place]
+            weights = _solve(before, across[..., None])[..., 0]
+            centre = mean[..., place] + (weights * off[..., :place]).sum(axis=-1)
+            spread = covariance[..., place, place] - (weights * across).sum(axis=-1)
+            found.append(Dist(GAUSSIAN, (lift(centre, gen), lift(spread, gen))))
+        return found
+
     def expected_product(self, dist: Dist, powers: dict[int, int]) -> Expr | None:
         places = [place for place, power in powers.items() for _ in range(power)]
         if any(power < 0 for power in powers.values()) or len(places) > 2:

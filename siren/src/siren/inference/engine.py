@@ -44,10 +44,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Site:
-    """The place in the program that is running, to say what forced a variable."""
+    """The place in the program that is running, to say what forced a variable. `data` are the texts of the
+    numbers that it observes."""
 
     what: str = "the program"
     span: Span | None = None
+    data: tuple[str, ...] = ()
 
 
 class Engine:

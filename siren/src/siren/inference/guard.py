@@ -12,11 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siren.distributions.bounds import REAL
+from siren.distributions.bounds import NONNEGATIVE_REAL, REAL
 from siren.errors import RunError
+from siren.inference.node import Node
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import NUMBERS, Expr, Op, Outcome, Raw, components, lift, raw
+from siren.symbolic.expr import (
+    NUMBERS,
+    Expr,
+    Op,
+    Outcome,
+    Poly,
+    Raw,
+    Variable,
+    components,
+    lift,
+    polynomial,
+    raw,
+)
 from siren.symbolic.lanes import Array
+from siren.symbolic.sign import ANY, POSITIVE
 
 if TYPE_CHECKING:
     from siren.distributions.base import Parameter
@@ -39,6 +53,11 @@ def sound(engine: Engine, dist: Dist, observed: bool = False) -> Dist:
         elif type(param) is Op:
             for number in _choices(param):
                 _require_choice(engine, parameter, f"the {parameter.name} of the {family}", number)
+        elif bound.sign != ANY:
+            multiple = _require_multiple(engine, parameter, str(family), param)
+            if multiple is not param:
+                params = (*dist.params[:place], multiple, *dist.params[place + 1 :])
+                return sound(engine, Dist(family, params), observed)
     return dist if _wrong(dist, [raw(p) for p in dist.params]) is None else _mended(engine, dist, observed)
 
 
@@ -79,6 +98,26 @@ def _require_choice(engine: Engine, parameter: Parameter, what: str, number: Exp
     if not bound.holds_everywhere(value):
         bad = np.broadcast_to(~bound.holds(value), (engine.graph.scope.size,))
         _judge(engine, parameter, what, bound.words, value, bad)
+
+
+def _require_multiple(engine: Engine, parameter: Parameter, family: str, param: Expr) -> Expr:
+    """A multiple of what is positive must be of a number that is not negative, though it is still random."""
+    if type(param) is not Poly or len(param.terms) != 1:
+        return param
+    ((monomial, c),) = param.terms.items()
+    least = np.minimum.reduce(c) if isinstance(c, np.ndarray) else c
+    if not least < 0 or not all(_is_positive(engine, variable) for variable, _ in monomial):
+        return param
+    bad = np.broadcast_to(np.less(c, 0), (engine.graph.scope.size,))
+    names = " and ".join(f"`{variable.name}`" for variable, _ in monomial)
+    what = f"the factor of {names} in the {parameter.name} of the {family}"
+    _judge(engine, parameter, what, NONNEGATIVE_REAL.words, c, bad)
+    return polynomial({monomial: np.where(bad, 1.0, c)}, engine.graph.scope.now)
+
+
+def _is_positive(engine: Engine, variable: Variable) -> bool:
+    node = engine.graph.peek(variable)
+    return type(node) is Node and node.dist.family.support.sign == POSITIVE
 
 
 def _mended(engine: Engine, dist: Dist, observed: bool) -> Dist:

@@ -19,6 +19,8 @@ Kind = Literal["number", "bool"]
 Rng = np.random.Generator
 # Quantiles without a distribution function come from this many draws, at least one per particle.
 DRAWS = 20_000
+# A quantile this close to 0 is 0: the halving that finds it goes no further.
+_NOTHING = 1e-16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +122,7 @@ def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: boo
     while cdf(start + width) < q and width < 1e300:
         width *= 2
     high = start + width
-    while high - low > 1e-10 * max(1e-6, abs(low), abs(high)):
+    while high - low > max(_NOTHING, 1e-10 * max(abs(low), abs(high))):
         middle = 0.5 * (low + high)
         if middle in (low, high):
             break
@@ -128,7 +130,9 @@ def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: boo
             high = middle
         else:
             low = middle
-    return float(np.round(high, 6)) if discrete else high
+    if discrete:
+        return float(np.round(high, 6))
+    return high if abs(high) > _NOTHING else 0.0
 
 
 def _weighted_quantile(values: Array, weights: Array, q: float) -> float:

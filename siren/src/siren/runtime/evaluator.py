@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from siren.errors import RunError, SirenError, Span
+from siren.errors import RunError, SirenError, Span, TooDeepError
 from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
 from siren.runtime import library, matrices, ragged
 from siren.runtime.branches import Branches
 from siren.runtime.effects import Effects, bound
 from siren.runtime.loops import Compiled, Env, Function, Loops, nest
+from siren.runtime.statements import Statements
 from siren.runtime.values import (
     EXPRESSIONS,
     Closure,
@@ -25,12 +26,10 @@ from siren.runtime.values import (
     fields,
     list_of,
 )
-from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Expr, Op, Poly, Scalar, components
+from siren.symbolic.expr import Column, Op, Poly
 from siren.syntax import ast
 from siren.syntax.builtins import FUNCTIONS, OPERATOR_FUNCTIONS, WITH_FUNCTIONS
 from siren.syntax.memo import Memo
-from siren.syntax.printer import flat
 
 if TYPE_CHECKING:
     from siren.compile.trace import Deferred
@@ -39,7 +38,7 @@ _MEMO = Memo()
 Read = Callable[[str], Value]
 
 
-class Evaluator(Loops, Branches):
+class Evaluator(Loops, Branches, Statements):
     """`plan` overrides the annotations of the program, by variable name; `step` is told of every fold
     step.
     """
@@ -66,7 +65,7 @@ class Evaluator(Loops, Branches):
         self._fold_depth = 0
         self._compiled = compiled
         self._deferred: Deferred | None = None  # while a step is traced
-        self._sites: dict[int, Site] = {}
+        self._sites: dict[Hashable, Site] = {}
         self._folded = 0  # of all folds so far
         # The steps in which an observation was skipped for want of its datum, by the text of the datum.
         self.missing: dict[str, set[int]] = {}
@@ -226,7 +225,11 @@ class Evaluator(Loops, Branches):
             env = {}
             self._bind(function.parameters, nest(arguments), env)
             arguments.clear()
-            return self._owned(function.body, env)
+            try:
+                return self._owned(function.body, env)
+            except RecursionError:
+                hint = "see that it comes to an end; over many elements use `fold`"
+                raise TooDeepError(f"`{name}` calls itself too often", function.name_span, hint) from None
         if name == "List.nth" and isinstance(arguments[1], (Poly, Op)):
             self.engine.site = Site("this place in a list", span)
             arguments[1] = self.engine.value(arguments[1])
@@ -338,59 +341,3 @@ class Evaluator(Loops, Branches):
         else:
             env[node.name] = self._assume(node, env)
         return env
-
-    # Probability --------------------------------------------------------------------------------------------
-
-    def _distribution(self, node: ast.Distribution, env: Env) -> Dist:
-        scope = self.graph.scope
-        before = scope.now
-        arguments = [self._definite(self.eval(argument, env)) for argument in node.arguments]
-        try:
-            dist = library.distribution(node.name, arguments)
-            # Numbers just evaluated are of the present lanes; those in a list need not be.
-            current = scope.now is before and not any(type(argument) is Cons for argument in arguments)
-            return dist.as_of(before) if current else dist.fresh(scope)
-        except SirenError as error:
-            error.span = error.span or node.span
-            raise
-
-    def _assume(self, node: ast.Assume, env: Env) -> Value:
-        dist = self._distribution(node.distribution, env)
-        site = self._sites.get(id(node))
-        if site is None:
-            site = self._sites[id(node)] = Site(f"the assumption of `{node.name}`", node.distribution.span)
-        self.engine.site = site
-        annotation = self._plan.get(node.name, node.annotation)
-        drawn = self.engine.assume(node.name, annotation, dist, node.name_span)
-        return list_of(list(drawn)) if type(drawn) is tuple else drawn
-
-    def _observe(self, node: ast.Observe, env: Env) -> Value:
-        dist = self._distribution(node.distribution, env)
-        value = self.eval(node.value, env)
-        if dist.size:
-            value = self._vector(value, dist.size, node.span)
-        elif not isinstance(value, EXPRESSIONS):
-            raise RunError(f"observe expects a number, not {describe(value)}", node.span)
-        if any(isinstance(number, (float, Scalar)) and number != number for number in components(value)):
-            self.skipped(flat(node.value))
-            return
-        site = self._sites.get(id(node))
-        if site is None:
-            site = self._sites[id(node)] = Site("this observation", node.span)
-        self.engine.site = site
-        self.engine.observe(dist.fresh(self.graph.scope), value)
-
-    def _definite(self, value: Value, size: int = 0) -> Value:
-        """The value where a vector or matrix is asked for. Lists are known here, but not to the analysis."""
-        return ragged.definite(value, self._lanes()) if type(value) is Ragged else value
-
-    def _vector(self, value: Value, size: int, span: Span) -> tuple[Expr, ...]:
-        value = self._definite(value, size)
-        numbers = tuple(value) if type(value) is Cons else ()
-        if len(numbers) != size or not all(isinstance(number, EXPRESSIONS) for number in numbers):
-            shown = f"a list of {len(numbers)}" if type(value) is Cons else describe(value)
-            raise RunError(f"observe expects a list of {size} numbers, not {shown}", span)
-        return tuple([self._now(number) for number in numbers])
-
-    def _resample(self, node: ast.Resample, env: Env) -> Value:
-        self.population.resample()

@@ -31,6 +31,8 @@ from siren.symbolic.expr import Column, Expr
 # A power up to this is multiplied out.
 _LARGEST_PRODUCT: Final = 8.0
 
+_LONGEST_RANGE: Final = 10_000_000
+
 # Operators --------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +184,10 @@ def reverse(value: Value) -> Value:
 def span(low: Value, high: Value) -> Value:
     if type(low) is not float or type(high) is not float:
         raise RunError("the bounds of List.range must be known numbers")
+    if not high - low <= _LONGEST_RANGE:
+        raise RunError(
+            f"List.range({low:g}, {high:g}) is too long: a range has at most {_LONGEST_RANGE:,} elements"
+        )
     return list_of([float(i) for i in range(math.ceil(low), math.ceil(high))])
 
 

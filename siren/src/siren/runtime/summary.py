@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -253,7 +254,7 @@ def _of_number(value: Any) -> Posterior:
         constant,
         lambda: 0.0,
         lambda lanes, rng: np.full(len(lanes), constant),
-        lambda x: float(x >= constant),
+        (lambda x: float(x >= constant)) if math.isfinite(constant) else None,
         discrete=True,
         kind=kind,
     )

@@ -48,13 +48,11 @@ def exchange(x: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
 
 
 def only_term(expr: Expr, monomial: Monomial) -> Expr | None:
-    """The numeric coefficient of an expression that is a nonzero multiple of one monomial in every lane."""
+    """The numeric coefficient of an expression that is a multiple of one monomial in every lane. That the
+    multiple can be a parameter is seen to before."""
     if type(expr) is not Poly or len(expr.terms) != 1 or monomial not in expr.terms:
         return None
-    c = expr.terms[monomial]
-    if isinstance(c, np.ndarray) and not (c > 0).all():
-        return None
-    return lift(c, expr.gen) if isinstance(c, np.ndarray) or c > 0 else None
+    return lift(expr.terms[monomial], expr.gen)
 
 
 def is_just(expr: Expr, variable: Variable) -> bool:

@@ -122,6 +122,8 @@ def _token_hint(token: Token, history: Sequence[Token] | None, expected: set[str
         return f"`{text}` is a keyword; choose another name"
     if text == "=" and expected >= _EXPRESSION_STARTS:
         return "equality is written with a single `=`"
+    if text == "*" and previous == "(":
+        return "a comment that begins with `(*` ends with `*)`; this one does not end"
     if text == previous == "*":
         return _POWER
     if text == "in" and "$END" in expected:

@@ -32,13 +32,20 @@ def parse(text: str, name: str = "<program>") -> ast.Program:
 
 def parse_file(path: str | Path) -> ast.Program:
     """Parse the program in a file."""
+    return parse(read_program(path), str(path))
+
+
+def read_program(path: str | Path) -> str:
+    """The text of a program, less the mark that some editors put in front of it."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"no such file: {path}", hint="check the path to the program") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        what = f"cannot read {path}: byte {error.start + 1} is not UTF-8"
+        raise DataError(what, hint="save the program as UTF-8 text") from None
+    except OSError as error:
         raise DataError(f"cannot read {path}: {error}") from None
-    return parse(text, str(path))
 
 
 @cache
