@@ -97,6 +97,26 @@ def test_wrong_fields(tiny, fields, param):
 @pytest.mark.parametrize(
     ("fields", "saying"),
     [
+        ({"temperature": 3}, "temperature is 3, but it should be less than or equal to 2"),
+        ({"max_tokens": "5"}, 'max_tokens is "5", but it should be an integer'),
+        ({"messages": []}, "messages is an empty list, but it should have at least 1 item"),
+        ({"messages": "x" * 99}, f'messages is "{"x" * 60}"…, but it should be a list'),
+        ({"stop": ["x"] * 100}, "stop is a list of 100, but it should have at most 16 items"),
+        ({"pasta": "fast"}, 'pasta is "fast", but it should be an object'),
+        ({"n": int("9" * 90)}, f"n is {'9' * 60}, but"),
+        ({"response_format": {"type": "xml"}}, "its type is xml, expected text, json_object or json_schema"),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "among the tools: f"),
+        ({"functions": [{"name": "f"}]}, "functions is not supported here: use tools"),
+        ({"presence_penalty": 0.5}, "presence_penalty is not supported here: use repetition_penalty"),
+    ],
+)
+def test_the_value_and_what_was_expected_are_named(tiny, fields, saying):
+    refused(tiny.chat(**{"max_tokens": 1, **fields}), saying=saying)
+
+
+@pytest.mark.parametrize(
+    ("fields", "saying"),
+    [
         ({"prompt": ""}, "empty"),
         ({"prompt": "\ud800"}, "surrogates"),
         ({"prompt": []}, ""),
@@ -106,7 +126,7 @@ def test_wrong_fields(tiny, fields, param):
         ({"prompt": [-1]}, "token -1"),
         ({"prompt": "a", "echo": True}, "echo"),
         ({"prompt": "a", "logprobs": 21}, "logprobs"),
-        ({"prompt": ["a"] * 65}, "at most 64 items"),
+        ({"prompt": ["a"] * 65}, "prompt is a list of 65, but it should have at most 64 items"),
         ({}, "prompt"),
     ],
 )
@@ -145,7 +165,8 @@ def test_bodies_that_are_none(tiny, path, content):
 def test_other_mistakes(tiny):
     refused(tiny.chat(model="gpt-5"), 404, "model", "model_not_found", "tiny-llama")
     refused(tiny.http.get("/v1/nothing"), 404)
-    refused(tiny.http.get(CHAT), 405)
+    refused(tiny.http.get(CHAT), 405, code="method_not_allowed", saying="this path takes POST")
+    refused(tiny.http.post("/v1/responses", json={"input": "Why?", "functions": [1]}), saying="not supported here")
     refused(tiny.http.post(CHAT, content=b"{}", headers={"Content-Type": "text/plain"}), 415, saying="application/json")
     refused(tiny.http.post(CHAT, content=b"{}"), 415)
     refused(tiny.http.post("/tokenize", json={}), saying="either prompt or messages")

@@ -121,6 +121,11 @@ def test_requests_share_steps_with_others(engine: PilotedEngine) -> None:
             },
             "/a -> /b -> /a",
         ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?=x).*$"}}, "required": ["a"]},
+            r"/a: the pattern '\^\(\?=x\).*' cannot be enforced: look-around.*not supported \(say it in other words",
+        ),
+        ({"type": "strng"}, "type is 'strng', expected one of string, number"),
         ({"type": "object", "minProperties": 2}, "minProperties asks for 2 keys"),
         (
             {"type": "object", "patternProperties": {"^a": True}, "required": ["b"], "minProperties": 3},

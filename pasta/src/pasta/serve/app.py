@@ -192,6 +192,9 @@ def add_error_handlers(app: FastAPI) -> None:
 def from_http(error: HTTPException) -> ApiError:
     if error.status_code == 404:
         return ApiError(404, "there is no such path here; /openapi.json lists those that there are", code="not_found")
+    if error.status_code == 405 and error.headers:
+        message = f"this path takes {error.headers['Allow']}; /openapi.json lists what there is"
+        return ApiError(405, message, code="method_not_allowed", headers=error.headers)
     return ApiError(error.status_code, str(error.detail), headers=error.headers)
 
 

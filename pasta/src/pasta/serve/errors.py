@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,16 @@ log = logging.getLogger("pasta.serve")
 BRANCHES = frozenset(
     f"as {kind}" for kind in ("text", "list", "tokens", "texts", "lists of tokens", "object", "schema", "name")
 )
+# What pydantic says in the words of Python.
+EXPECTED = {
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "be an object"),
+    "list_type": "be a list",
+    "string_type": "be a string",
+    "bool_type": "be true or false",
+    "int_type": "be an integer",
+    "float_type": "be a number",
+}
+MAX_SHOWN = 60  # characters of a value
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -97,7 +109,28 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:
     if kind == "unsupported_parameter":
         name = str(error["ctx"]["name"])
         return ApiError(400, message, param=name, code=kind)
-    return ApiError(400, f"{place}: {message}" if place else message, param=place, code="invalid_value")
+    return ApiError(400, sentence(place or "the body", error), param=place, code="invalid_value")
+
+
+def sentence(place: str, error: Mapping[str, Any]) -> str:
+    """`temperature is 3, but it should be less than or equal to 2`; what we complain of ourselves, in our own words."""
+    message = str(error["msg"])
+    told = re.fullmatch(r"(?:Input|List|String) should (.*?)(?: after validation, not \d+)?", message, re.DOTALL)
+    if told is None:
+        return f"{place}: {message}"
+    return f"{place} is {shown(error['input'])}, but it should {EXPECTED.get(error['type'], told[1])}"
+
+
+def shown(value: Any) -> str:
+    """A value that a client sent: a list and an object by their kind, since they may be long."""
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return f"a list of {len(value)}" if value else "an empty list"
+        case str() if len(value) > MAX_SHOWN:
+            return f"{json.dumps(value[:MAX_SHOWN], ensure_ascii=False)}…"
+    return json.dumps(value, ensure_ascii=False)[:MAX_SHOWN]
 
 
 def path_of(location: Sequence[str | int]) -> str | None:

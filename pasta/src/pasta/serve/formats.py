@@ -95,7 +95,8 @@ def check_format(value: Any) -> Any:
     """Names a type that is not known here: that it is not 'text' says less."""
     kind = value.get("type") if isinstance(value, dict) else None
     if isinstance(kind, str) and kind not in KINDS:
-        raise PydanticCustomError("format", "Input should have type 'text', 'json_object' or 'json_schema'")
+        told = {"kind": kind[:80]}
+        raise PydanticCustomError("format", "its type is {kind}, expected text, json_object or json_schema", told)
     return value
 
 
@@ -129,7 +130,7 @@ class FunctionTool(Body):
 def check_function(value: Any) -> Any:
     kind = value.get("type") if isinstance(value, dict) else None
     if isinstance(kind, str) and kind != "function":
-        raise PydanticCustomError("tool", "tools of type {kind} are not supported here", {"kind": kind[:80]})
+        raise PydanticCustomError("tool", "tools of type {kind} are not supported here: expected function", {"kind": kind[:80]})
     return value
 
 
@@ -173,7 +174,8 @@ class Calling(Body):
         if not names and self.tool_choice not in (None, "none", "auto"):
             raise unsupported("tool_choice", "{name} needs tools to choose from")
         if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in names:
-            raise unsupported("tool_choice", "{name} names a function that is not among the tools")
+            known = ", ".join(names)[:200]
+            raise unsupported("tool_choice", f"{{name}} names a function that is not among the tools: {known}")
         if names and self.parallel_tool_calls:
             raise unsupported("parallel_tool_calls", "{name} is not supported here: an answer holds one call of a tool")
         return self

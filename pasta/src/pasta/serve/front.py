@@ -145,13 +145,14 @@ class Front:
         try:
             value = json.loads(data.decode())
         except (ValueError, RecursionError) as error:  # also of numbers too long to be read, and of what is no UTF-8
-            raise ApiError(400, f"the body is not valid JSON: {error}"[:300], code="invalid_json") from None
+            why = str(error).partition(";")[0]  # what follows is advice to Python's programmers
+            raise ApiError(400, f"the body is not valid JSON: {why}"[:300], code="invalid_json") from None
         if isinstance(value, dict) and len(value) > MAX_FIELDS:
             raise ApiError(400, f"the body has {len(value)} fields, expected at most {MAX_FIELDS}")
         try:
             return kind.model_validate(value)
         except ValidationError as error:
-            raise from_validation(error.errors(include_url=False, include_input=False)) from None
+            raise from_validation(error.errors(include_url=False)) from None
 
     # -- tokens -----------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def check_part(value: Any) -> Any:
     kind = value.get("type") if isinstance(value, dict) else None
     if isinstance(kind, str) and kind not in ("text", "input_text", "output_text"):
         raise PydanticCustomError(
-            "unsupported_part", "parts of type {kind} are not supported here", {"kind": kind[:80]}
+            "unsupported_part", "parts of type {kind} are not supported here: expected text", {"kind": kind[:80]}
         )
     return value
 

@@ -15,7 +15,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from pasta.decoding.results import Result
-from pasta.serve.formats import Calling, FlatFormat, ResponseFormat
+from pasta.serve.formats import Calling, FlatFormat, ResponseFormat, unsupported
 from pasta.serve.messages import (
     MAX_MESSAGES,
     Body,
@@ -55,6 +55,13 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tools": ([],),
     "verbosity": ("medium",),
     "web_search_options": (),
+}
+INSTEAD = {
+    "best_of": "n",
+    "frequency_penalty": "repetition_penalty",
+    "function_call": "tool_choice",
+    "functions": "tools",
+    "presence_penalty": "repetition_penalty",
 }
 
 
@@ -128,7 +135,9 @@ class Options(Body):
         for name in neutral.keys() & data.keys():
             value = data[name]
             if value is not None and not any(type(value) is type(good) and value == good for good in neutral[name]):
-                raise PydanticCustomError("unsupported_parameter", "{name} is not supported here", {"name": name})
+                instead = INSTEAD.get(name, name)
+                hint = "" if instead in neutral else f": use {instead}"
+                raise unsupported(name, f"{{name}} is not supported here{hint}")
         return {name: value for name, value in data.items() if name not in IGNORED and name not in neutral}
 
     @model_validator(mode="after")

@@ -28,6 +28,7 @@ from pasta.structured.text import context
 from pasta.structured.threads import AT_LIMIT, CUT, PlanInterpreter
 
 _LOCK = threading.Lock()
+TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 MAX_KEPT = 64  # schemas that are kept compiled, for each vocabulary
 
 
@@ -175,4 +176,9 @@ def _refusal(error: str, pointer: str) -> SchemaError:
         return SchemaError("oneOf whose branches may overlap cannot be enforced", pointer, "oneOf", "say anyOf")
     if named := re.search(r'Unimplemented keys: \["([^"]+)"', reason):
         return SchemaError(f"{named[1]} cannot be enforced", pointer, named[1], "leave it out, and check it afterwards")
+    if told := re.search(r"regex parse error:\n    (.*)\n *\^+\nerror: (.*)", error):  # the carets point into the pattern
+        hint = "say it in other words, or leave it out and check it afterwards"
+        return SchemaError(f"the pattern {told[1]!r:.80} cannot be enforced: {told[2]}", pointer, "pattern", hint)
+    if reason.startswith("Invalid type: "):
+        return SchemaError(f"type is {reason[14:]!r:.60}, expected one of {', '.join(TYPES)}", pointer, "type")
     return SchemaError(reason, pointer, "format" if "format" in reason else "")
