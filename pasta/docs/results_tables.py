@@ -102,6 +102,7 @@ def redundancy(summary: dict[str, Any]) -> Iterator[str]:
                 share(found["repeated"]),
                 share(found["shared_by_blocks"]),
                 share(found["blocks_repeat"]),
+                share(found.get("lists_repeat")),
                 share(found["topics_repeat"]),
                 share(found.get("topics_unclean")),
                 share(found["loops"]),
@@ -111,8 +112,8 @@ def redundancy(summary: dict[str, Any]) -> Iterator[str]:
             ]
         )
     columns = [
-        "model", "repeated", "shared by blocks", "blocks that repeat", "topics that repeat", "topics that read badly",
-        "loops", "ended by itself", "well formed", "lengths within one",
+        "model", "repeated", "shared by blocks", "blocks that repeat", "lists that repeat", "topics that repeat",
+        "topics that read badly", "loops", "ended by itself", "well formed", "lengths within one",
     ]  # fmt: skip
     yield table(columns, rows)
 

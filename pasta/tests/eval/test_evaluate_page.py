@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -36,3 +37,38 @@ def test_the_sets_are_as_large_as_it_says() -> None:
         in PAGE
     )
     assert f"`arithmetic`: {len(built_in('arithmetic'))} word problems" in PAGE
+
+
+def test_who_repeats_is_what_was_counted() -> None:
+    results = Path(__file__).parents[2] / "benchmarks" / "results"
+    writers = json.loads((results / "repeating-lists.json").read_text("utf-8"))["writers"]
+    models = {
+        name: json.loads((results / f"eval-{name}.json").read_text("utf-8"))["models"]
+        for name in ("qwen15-chats", "default-clean")
+    }
+
+    def told(*figures: dict[str, float]) -> str:
+        each = (f"{one['value']:.0%} [{100 * one['low']:.0f}, {100 * one['high']:.0f}]" for one in figures)
+        return f"| {', '.join(each)} |"
+
+    rows = [
+        *(
+            [writers[name] for name in names]
+            for names in (
+                ("gpt4_1106_preview", "claude-2.1", "gpt-3.5-turbo-1106"),
+                ("gemma-7b-it", "gemma-2b-it"),
+                ("vicuna-13b", "vicuna-7b", "phi-2"),
+            )
+        ),
+        *(
+            [models[run][name]["redundancy"]["lists_repeat"] for name in names]
+            for run, names in (
+                ("qwen15-chats", ("baseline", "pasta")),
+                ("qwen15-chats", ("bon-baseline-0.2", "bon-pasta-0.2")),
+                ("default-clean", ("baseline", "today", "today-untagged")),
+            )
+        ),
+    ]
+    assert [told(*row) for row in rows if told(*row) not in PAGE] == []
+    least = min(writers.values(), key=lambda figure: figure["value"])
+    assert f"Of {len(writers)} public models the least is {told(least).strip('| ')}." in PAGE

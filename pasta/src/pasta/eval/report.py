@@ -58,6 +58,7 @@ def table_rows(summary: dict[str, Any], judge: str | None) -> list[dict[str, Any
             "tokens": whole(figures["content_tokens"]),
             "repeated": percent(figures["redundancy"]["repeated"]),
             "blocks repeat": percent(figures["redundancy"]["blocks_repeat"]),
+            "lists repeat": percent(figures["redundancy"].get("lists_repeat")),
             "ended": percent(figures["ended"]),
         }
         for task, found in figures["tasks"].items():

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pasta.data.lines import Row
+from pasta.data.redundancy import overlap_in_lists
 from pasta.data.rows import read_rows, write_rows
 from pasta.data.topics import reads_well
 from pasta.eval.folder import RunFolder
@@ -60,6 +61,7 @@ def measured(answer: Mapping[str, Any]) -> Row:
         **{key: answer[key] for key in KEPT},
         "characters": len(answer["text"]),
         "threads": len(answer["threads"]),
+        "list_overlap": overlap_in_lists(answer["text"]),
         "topics_unclean": sum(not reads_well(line["topic"]) for line in answer["threads"][1:] if line["promised"]),
         "promised": promised,
         "written": [length + error for length, error in zip(promised, answer["length_errors"], strict=True)],

@@ -123,6 +123,10 @@ def of_answers(rows: Mapping[str, Row]) -> dict[str, Any]:
             "loops": mean(every, lambda row: row["loops"]),
             "shared_by_blocks": mean(forking, lambda row: row["shared"]),
             "blocks_repeat": mean(forking, lambda row: row["overlap"] > REPEATS),
+            "lists_repeat": mean(
+                [row for row in every if row.get("list_overlap") is not None],  # older rows do not have it
+                lambda row: row["list_overlap"] > REPEATS,
+            ),
             "topics_repeat": mean(forking, lambda row: row["topics_repeat"]),
             "topics_unclean": ratio_of(
                 [
