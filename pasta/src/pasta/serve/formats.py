@@ -130,7 +130,8 @@ class FunctionTool(Body):
 def check_function(value: Any) -> Any:
     kind = value.get("type") if isinstance(value, dict) else None
     if isinstance(kind, str) and kind != "function":
-        raise PydanticCustomError("tool", "tools of type {kind} are not supported here: expected function", {"kind": kind[:80]})
+        told = {"kind": kind[:80]}
+        raise PydanticCustomError("tool", "tools of type {kind} are not supported here: expected function", told)
     return value
 
 
