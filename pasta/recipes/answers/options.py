@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pasta.errors import PastaError
+
+HERE = Path(__file__).parent
 
 
 def need(options: argparse.Namespace, name: str) -> Any:
@@ -17,19 +20,30 @@ def need(options: argparse.Namespace, name: str) -> Any:
     return value
 
 
-def read_part(text: str) -> tuple[int, int]:
-    try:
-        number, parts = map(int, text.split("/"))
-    except ValueError:
-        raise PastaError(f"--part {text}: expected NUMBER/OF", hint="0/2 and 1/2 are the two of two") from None
-    if not 0 <= number < parts:
-        raise PastaError(f"--part {text}: there is no such part", hint=f"0/{parts} to {parts - 1}/{parts} are")
-    return number, parts
-
-
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     """The options that were passed; the others keep the stage's own defaults."""
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+# -- the time of a stage: `left` is how many seconds it has (0: no limit), `until` when they are over ---------
+
+
+def minutes_left(options: argparse.Namespace) -> float:
+    """Of the stage; 0 where it has no limit."""
+    return max(1.0, options.until - time.monotonic()) / 60 if options.left else 0.0
+
+
+def is_over(options: argparse.Namespace) -> bool:
+    return bool(options.left) and time.monotonic() > options.until
+
+
+def on_gpu(options: argparse.Namespace) -> bool:
+    import torch
+
+    return options.device != "cpu" and torch.cuda.is_available()
+
+
+# -- what can be said -------------------------------------------------------------------------------------------
 
 
 def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
@@ -44,13 +58,15 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     out.add_argument("--chats", help="chats that are annotated already, in their place")
     out.add_argument("--eval-prompts", metavar="[NAME=]FILE", help="prompts to measure on that are no problems")
     out.add_argument("--run-code", action="store_true", help="run the functions that the model writes")
-    out.add_argument("--judge", help="who scores prompts of stage two that have no right answer")
+    out.add_argument("--judge", help="who scores prompts of stage two that have no right answer; see docs/judge.md")
     out.add_argument("--minutes", type=float, help="each stage stops by itself after so long")
     out.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
     out.add_argument("--seed", type=int)
     out.add_argument("--limit", type=int, help="so many problems, or prompts, at most")
     out.add_argument("--batch", type=int, help="answers at once")
-    out.add_argument("--part", default="0/1", help="sample or answer this part: 0/2 in the first of two processes")
+    out.add_argument(
+        "--part", default="0/1", help="sample, score or answer this part: 0/2 in the first of two processes"
+    )
     out.add_argument("--chat-limit", type=int, help="so many chats at most (1,500)")
     out.add_argument("--chat-tokens", type=int, help="tokens an answer to a chat (400)")
     out.add_argument("--samples", type=int, help="answers a problem and style (1)")
@@ -65,12 +81,23 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     out.add_argument("--gradient-accumulation", type=int, help="batches to a step of a training")
     out.add_argument("--method", help="lora or full")
     out.add_argument("--attention", help="of a training: flex or dense; by default flex on a GPU")
-    out.add_argument("--steps", help="of stage two: sample (each process its --part), then score,pairs,train")
-    out.add_argument("--careful", action="store_true", help="of stage two: no answer wins that repeats itself")
+    out.add_argument(
+        "--settings", type=Path, default=HERE / "preference.yaml", metavar="FILE",
+        help="of stage two (preference.yaml; chats.yaml is for chats): NAME.yaml writes OUT/NAME-pasta",
+    )  # fmt: skip
+    out.add_argument("--steps", help="of stage two: sample and score (each process its --part), then pairs,train")
     out.add_argument("--preference-prompts", metavar="FILE", help="of stage two; by default OUT/tasks.jsonl")
     out.add_argument("--lambdas", help="of stage two: weights of quality against speed, with commas; a model for each")
+    out.add_argument("--learning-rate", type=float, help="of stage two")
+    out.add_argument("--shortest", type=float, help="of stage two: share of the baseline's tokens an answer must have")
     out.add_argument("--sets", help="measure on these alone, with commas: several4-gsm8k_test, alpaca, …")
-    out.add_argument("--models", help="measure these alone, with commas: baseline, pasta, untagged, …")
+    out.add_argument(
+        "--models", help="measure these alone, with commas: baseline, pasta, untagged, …; NAME=FOLDER[@METHOD] adds one"
+    )
+    out.add_argument(
+        "--eval-judge", help="of the report: who judges answers that no program can mark; see docs/judge.md"
+    )
+    out.add_argument("--against", default="baseline", help="of the report: the model that the others are held to")
     out.add_argument("--parts", type=int, default=1000, help="problems of a task (%(default)s)")
     out.add_argument("--eval-tokens", type=int, default=2560, help="tokens an answer, where it is measured")
     out.add_argument("--to", type=Path, help="where packed files (OUT/packed) or the package (OUT/package) go")

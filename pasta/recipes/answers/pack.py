@@ -21,8 +21,8 @@ LEVEL = 1  # weights hardly shrink, and the machine is waited for
 #: The best first: what does not fit any more is left out, and said.
 WANTED = (
     "eval/run.json", "eval/timing.jsonl", "eval/answers/*/*.jsonl", "eval/marks/*/*.jsonl", "eval/summary.json",
-    "*/training.json", "preference-*/round-1/lambda-*/training.json", "preference-*/round-1/scores.jsonl",
-    "pasta", "baseline", "preference-pasta/round-1/lambda-*", "apar", "preference-baseline/round-1/lambda-*",
+    "*/training.json", "*/round-1/lambda-*/training.json", "*/round-1/scores.jsonl",
+    "pasta", "baseline", "*-pasta/round-1/lambda-*", "apar", "*-baseline/round-1/lambda-*",
     "answers.jsonl", "chats/samples.jsonl", "annotated.jsonl", "tasks.jsonl",
 )  # fmt: skip
 OF_ADAPTER = (WEIGHTS, CONFIG, RECORD, "training.json")  # the tokenizer is the base's, and large

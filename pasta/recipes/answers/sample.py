@@ -84,7 +84,7 @@ def sample(
 ) -> None:
     """A row for each answer, written as it comes, in random order: it may stop anywhere, and goes on from there.
 
-    One core feeds a GPU only so fast: several processes may each draw a `part`, into folders of their own.
+    One core feeds a GPU only so fast: several processes may each draw a `part`, into the same folder.
     """
     begun = time.monotonic()
     until = begun + 60 * minutes if minutes else float("inf")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pasta.errors import PastaError
+from pasta.settings import read_part
 
 if TYPE_CHECKING:
     from pasta.eval.contestants import Contestant
@@ -54,7 +55,7 @@ def run_sample(options: argparse.Namespace) -> None:
         options.model, need(options, "prompts"), options.out, **given(
             options, "samples", "batch", "limit", "max_tokens", "temperature", "top_p", "min_p",
             "repetition_penalty", "seed", "device",
-        ), minutes=options.minutes,
+        ), minutes=options.minutes, part=read_part(options.part),
     )  # fmt: skip
 
 
@@ -138,7 +139,8 @@ def run_preference(options: argparse.Namespace) -> None:
             "judge": need(options, "judge"),
             "output": str(options.out / "preference"),
             "minutes": options.minutes,
-            **given(options, "limit", "device", "lambdas", "rounds", "seed", "batch", "max_tokens"),
+            "part": options.part,
+            **given(options, "limit", "device", "steps", "lambdas", "rounds", "seed", "batch", "max_tokens"),
         }
     )
     run(config)
@@ -270,6 +272,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
     out.add_argument("--seed", type=int)
     out.add_argument("--limit", type=int, help="so many prompts or examples at most")
+    out.add_argument("--part", default="0/1", help="sample (or score) this part: 0/2 in the first of two processes")
     out.add_argument("--name", help="of the trained model under OUT (pasta)")
 
     sample = out.add_argument_group("sample")
@@ -307,6 +310,7 @@ def parser() -> argparse.ArgumentParser:
 
     preference = out.add_argument_group("preference: as in preference.yaml, but for")
     preference.add_argument("--judge", help="who judges quality: reward:FOLDER, llm:MODEL@URL, …; see docs/judge.md")
+    preference.add_argument("--steps", help="sample and score (each process its --part), pairs, train; with commas")
     preference.add_argument("--lambdas", help="weights of quality against speed, with commas")
     preference.add_argument("--rounds", type=int, help="with fresh samples (2)")
 

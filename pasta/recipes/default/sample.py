@@ -62,12 +62,14 @@ def sample(
     min_p: float = 0.05,
     repetition_penalty: float = 1.1,
     seed: int = 0,
+    part: tuple[int, int] = (0, 1),
     device: str | None = None,
 ) -> Path:
     """Answers to every prompt, into `samples.jsonl`; goes on where an earlier run stopped.
 
     A prompt whose answer holds a list or paragraphs is answered again, up to `samples` times. `top_p` is off: it sorts
-    the whole vocabulary for each token, which `min_p` does not, and cuts the same tail.
+    the whole vocabulary for each token, which `min_p` does not, and cuts the same tail. Several processes may each
+    answer a `part` of the prompts, into the same file.
     """
     begun = time.monotonic()
     path = out / "samples.jsonl"
@@ -75,6 +77,8 @@ def sample(
     if not engine.vocabulary.eos:
         raise PastaError("this model's tokenizer has no token that ends a response")
     waiting = still_to_do(engine, read_prompts(prompts, limit), list(read_lines(path)), samples, max_prompt_tokens)
+    number, parts = part
+    waiting = [answer for answer in waiting if answer.index % parts == number]
     random.Random(seed).shuffle(waiting)  # so that a run can stop anywhere
 
     decoding = written = time.monotonic()

@@ -80,6 +80,14 @@ def read_yaml(path: str) -> dict[str, Any]:
     return {str(key).replace("-", "_"): value for key, value in values.items()}
 
 
+def read_part(text: str) -> tuple[int, int]:
+    """`2/6`: the third of six processes that share some work."""
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
+        raise UsageError(f"part is {text!r}", hint="write 0/6 for the first of six parts")
+    return int(number), int(parts)
+
+
 def coerce(name: str, value: Any, kind: Any) -> Any:
     """A value of a file as the field's type: YAML reads `5e-5` as text, and `1` where a float is meant."""
     options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)

@@ -92,6 +92,7 @@ def test_a_few_pairs_a_prompt_and_no_key_twice() -> None:
     rows = [answer(["Rivers", "Rivers", "Cities"], number, index) for index in range(2) for number in range(5)]
     pairs = list(turning_pairs(rows, 0.6))
     assert len(pairs) == 2 * A_PROMPT
+    assert len(list(turning_pairs(rows, 0.6, 1))) == 2
     keys = {(pair["index"], pair[f"{side}_score"]["sample"]) for pair in pairs for side in ("chosen", "rejected")}
     assert len(keys) == 2 * len(pairs)
     assert all(number < 0 for _, number in keys)

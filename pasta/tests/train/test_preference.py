@@ -272,7 +272,8 @@ def test_the_recipes_script(
     shared += ["--output", str(tmp_path / "out"), "--max-tokens", "12", "--samples", "2", "--judge", "length"]
     for part in ("0/2", "1/2"):
         main(["sample", *shared, "--part", part])
-    main(["score", *shared])
+    for part in ("0/2", "1/2"):  # two processes score beside each other, too
+        main(["score", *shared, "--part", part])
     assert "6 scored" in capsys.readouterr().out
     files = sorted(path.name for path in (tmp_path / "out").rglob("*.jsonl"))
     assert files == [
@@ -285,6 +286,27 @@ def test_the_recipes_script(
     assert capsys.readouterr().err == "error: part is '2/2' (write 0/6 for the first of six parts)\n"
 
 
+def test_what_was_drawn_or_scored_otherwise_is_not_mixed(tmp_path: Path, adapter: str) -> None:
+    prompts = tmp_path / "p.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"{n}?"}) + "\n" for n in range(2)))
+    usual: dict[str, Any] = {"prompts": str(prompts), "samples": 2, "max_tokens": 8, "steps": "sample,score"}
+    run(settings(tmp_path / "out", adapter, **usual))
+    with pytest.raises(UsageError, match=r"holds scores of {'shortest': 0\.0}, now they are {'shortest': 0\.8}"):
+        run(settings(tmp_path / "out", adapter, **usual, shortest=0.8))
+    with pytest.raises(UsageError, match=r"holds samples of {'temperature': 1\.0}, now they are {'temperature'"):
+        run(settings(tmp_path / "out", adapter, **usual | {"samples": 3}, temperature=0.5))
+    with pytest.raises(UsageError, match=r"round 2 cannot begin: .*lambda-1 is not trained yet"):
+        run(settings(tmp_path / "out", adapter, **usual, lambdas="1", rounds=2, round=2))
+    run(settings(tmp_path / "out", adapter, **usual, lambdas="1", rounds=2))
+    assert not (tmp_path / "out" / "round-2-lambda-1").exists(), "it waits for the first to be trained"
+    for name in ("scores.jsonl", "scoring.json"):
+        (tmp_path / "out" / "round-1" / name).unlink()
+    run(settings(tmp_path / "out", adapter, **usual, shortest=0.8))
+    prompts.write_text(json.dumps({"prompt": "Another?"}) + "\n")
+    with pytest.raises(UsageError, match="holds answers to other prompts: there, prompt 0 is '0\\?'"):
+        run(settings(tmp_path / "out", adapter, **usual, shortest=0.8))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -295,6 +317,10 @@ def test_the_recipes_script(
         ({"prompts": ""}, "prompts is missing"),
         ({"alpha": 1.0}, "alpha is 1.0"),
         ({"parallelism": "0,much"}, "parallelism is '0,much'"),
+        ({"shortest": 1.5}, "shortest is 1.5, expected 0 to 1"),
+        ({"longest": 0.9}, "longest is 0.9, expected 1 or more"),
+        ({"pairs": 3}, "pairs is 3, expected 1 or 2"),
+        ({"turns": -1}, "turns is -1"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

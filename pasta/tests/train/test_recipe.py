@@ -65,7 +65,8 @@ def test_the_options_of_sampling_reach_the_engine(tmp_path: Path, run: Run, data
 
 def test_sample_goes_on_where_it_stopped(tmp_path: Path, run: Run, data: str) -> None:
     options = ("--prompts", data, "--batch", "4", "--max-tokens", "8", "--limit", "6")
-    run("sample", *options)
+    for part in ("0/2", "1/2"):  # two processes would do this beside each other
+        run("sample", *options, "--part", part)
     first = lines(tmp_path / "samples.jsonl")
     assert sorted(row["index"] for row in first) == list(range(6))
     with (tmp_path / "samples.jsonl").open("a") as file:
@@ -104,10 +105,11 @@ def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
     assert figures["answers"] == 3
     assert figures["well_formed"]["value"] == 1.0
     assert figures["theoretical_speedup"]["value"] > 0  # against the baseline
-    run(
-        "preference", "--prompts", str(tmp_path / "annotated.jsonl"), "--judge", "length", "--lambdas", "1",
-        "--limit", "6", "--max-tokens", "120",
-    )  # fmt: skip
+    for steps in ("sample", "score,pairs,train"):
+        run(
+            "preference", "--prompts", str(tmp_path / "annotated.jsonl"), "--judge", "length", "--lambdas", "1",
+            "--limit", "6", "--max-tokens", "120", "--steps", steps,
+        )  # fmt: skip
     assert re.search(r"^bon-1 +3 ", run("evaluate", *prompts), re.MULTILINE)
     run("export", "--megabytes", "0.2")
     assert (tmp_path / "pasta-adapter" / "adapter_model.safetensors").stat().st_size < 220_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tarfile
@@ -14,10 +15,13 @@ import pytest
 
 from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
+from pasta.settings import read_part, read_yaml
 from pasta.tasks.marking import mark
+from pasta.train.preference_config import PreferenceConfig
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
-MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack", "careful")
+MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack", "prepare", "training",
+           "measuring")  # fmt: skip
 Run = Callable[..., str]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -60,7 +64,7 @@ def test_the_plan_fits_a_gpus_half_hour(run: Run) -> None:
 
 
 def test_four_in_one_has_twice_the_parts_unless_problems_would_come_again_and_again(run: Run) -> None:
-    parts_of = import_module("run").parts_of
+    parts_of = import_module("measuring").parts_of
     assert parts_of("several", 4, 900, 1000) == 1800 and parts_of("several", 4, 5000, 1000) == 2000
     assert parts_of("several", 4, 300, 1000) == parts_of("gather", 0, 900, 1000) == 1000
 
@@ -80,12 +84,12 @@ def test_sampling_writes_as_it_goes_and_goes_on(tmp_path: Path, run: Run, prompt
 
 
 def test_processes_draw_parts_that_make_up_the_whole(tmp_path: Path, run: Run) -> None:
-    keys = []
+    counts = []
     for part in ("0/2", "1/2"):
-        out = tmp_path / part.replace("/", "-")
-        run("sample", "--max-tokens", "4", "--limit", "2", "--code-samples", "1", "--part", part, "--out", str(out))
-        keys += [tuple(row[name] for name in ("code", "id", "style", "free")) for row in lines(out / "answers.jsonl")]
-    assert len(keys) == len(set(keys)) == 8
+        run("sample", "--max-tokens", "4", "--limit", "2", "--code-samples", "1", "--part", part)
+        rows = lines(tmp_path / "out" / "answers.jsonl")
+        counts.append(len({tuple(row[name] for name in ("code", "id", "style", "free")) for row in rows}))
+    assert counts == [4, 8] and len(rows) == 8
 
 
 def test_what_was_drawn_is_marked_once_and_its_name_may_be_its_own(
@@ -280,48 +284,61 @@ def test_the_adapter_of_a_model_of_one_and_a_half_billion_weights_is_small() -> 
     assert 2 * numbers < 25e6
 
 
-def test_a_part_is_one_of_so_many(run: Run) -> None:
-    parts = import_module("run").read_part
-    assert parts("1/4") == (1, 4)
+def test_a_part_is_one_of_so_many() -> None:
+    assert read_part("1/4") == (1, 4)
     for wrong in ("4/4", "-1/4", "1", "a/b"):
-        with pytest.raises(PastaError, match=f"--part {wrong}"):
-            parts(wrong)
+        with pytest.raises(UsageError, match=f"part is '{wrong}'"):
+            read_part(wrong)
 
 
-def drawn(number: int, annotated: str, path: int, index: int = 0) -> dict:
-    text = plain(parse(annotated))
-    return {"index": index, "sample": number, "prompt": "Rest?", "annotated": annotated, "text": text, "tokens": [],
-            "content_tokens": len(text.split()), "critical_path": path, "finish_reason": "stop"}  # fmt: skip
+def options_of(out: Path, *more: str) -> argparse.Namespace:
+    recipe = import_module("run")
+    return (
+        import_module("options")
+        .parser("", [stage.name for stage in recipe.STAGES])
+        .parse_args(["evaluate", "--out", str(out), *more])
+    )
 
 
-def blocks(*texts: str) -> str:
-    return "\n".join(f'<promise topic="{text.split()[0]}" tokens=10/><async>{text}</async>' for text in texts)
+def test_models_of_stage_two_are_measured_by_name_and_others_may_be_added(tmp_path: Path, run: Run) -> None:
+    measuring, out = import_module("measuring"), tmp_path / "out"
+    for place in ("pasta", "baseline", "preference-pasta/round-1/lambda-1", "chats-pasta/round-1/lambda-0.2",
+                  "chats-baseline/round-1/lambda-0.2"):  # fmt: skip
+        (out / place).mkdir(parents=True)
+        (out / place / "training.json").write_text("{}")
+    (out / "chats-pasta" / "round-1" / "lambda-1").mkdir()  # not trained to its end
+    names = [each.name for each in measuring.asked(options_of(out))]
+    assert names == ["baseline", "pasta", "chats-baseline-0.2", "chats-pasta-0.2", "bon-pasta-1", "separate",
+                     "skeleton", "untagged"]  # fmt: skip
+    pushed = f"pushed={out}/pasta@parallelism:1.5"
+    chosen = measuring.asked(options_of(out, "--models", f"chats-baseline-0.2,{pushed}"))
+    assert [each.name for each in chosen] == ["chats-baseline-0.2", "pushed"] and chosen[1].parallelism == 1.5
+    with pytest.raises(PastaError, match=r"--models bon-pasta: there is no such model \(there are baseline, pasta, "):
+        measuring.asked(options_of(out, "--models", "bon-pasta"))
 
 
-SLEEP, WALK = "Sleep until the morning light returns", "Walk slowly beside some quiet river"
-
-
-def test_careful_no_answer_wins_that_repeats_itself(tmp_path: Path, run: Run) -> None:
-    careful = import_module("careful")
-    judge = import_module("pasta.judge.base").LongerIsBetter()
-    slow = drawn(0, f"{SLEEP}\n{WALK}", 12)
-    samples = [
-        slow,
-        drawn(1, blocks(SLEEP, WALK), 8),
-        drawn(2, blocks(SLEEP, WALK.replace("Walk", "Sleep")), 4),
-        drawn(3, blocks(SLEEP, f"Dream, {SLEEP}"), 4),
-        drawn(4, " ".join(f"{SLEEP} {n} {WALK} {n} times." for n in range(8)), 3),
-        drawn(0, SLEEP, 6, index=1),  # of a prompt with too few samples
+def test_chats_can_be_measured_without_problems(tmp_path: Path, run: Run, prompts_file: str) -> None:
+    measuring = import_module("measuring")
+    assert [each.name for each in measuring.sets(options_of(tmp_path, "--eval-prompts", f"talk={prompts_file}"))] == [
+        "talk"
     ]
-    careful.score_and_pair(samples, {0: slow, 1: samples[-1]}, judge, (0.2,), tmp_path)
-    scores = {row["sample"]: row["faults"] for row in lines(tmp_path / "scores.jsonl") if row["index"] == 0}
-    assert scores[0] == scores[1] == []
-    assert scores[2] == ["topics repeat"] and scores[3] == ["blocks repeat"] and "runs on" in scores[4]
-    pairs = [careful.members(row) for row in lines(tmp_path / "pairs-0.2.jsonl")]
-    assert [pair[:2] for pair in pairs] == [(0, 1), (0, 1)], "the fastest of those without a fault"
-    assert pairs[0][2] in (2, 3, 4) and pairs[1][2] == 0, "against one with a fault, and against the slow one"
-    careful.score_and_pair(samples, {0: slow}, pytest.fail, (0.2, 1.0), tmp_path)  # what is scored is not judged again
-    assert (tmp_path / "pairs-1.jsonl").exists()
+    with pytest.raises(PastaError, match="--tests"):
+        measuring.sets(options_of(tmp_path))
+
+
+def test_stage_two_of_chats_bounds_both_models_alike() -> None:
+    config = PreferenceConfig.from_mapping({"prompts": "p", "output": "o", "baseline": "b", "judge": "length",
+                                            **read_yaml(str(PLACE / "chats.yaml"))})  # fmt: skip
+    assert config.clean and config.pairs == 2 and config.turns == 1
+    assert 0 < config.shortest < config.short < 1 < config.longest
+
+
+def test_who_judges_stage_two(tmp_path: Path, run: Run) -> None:
+    judge_of, tasks = import_module("training").judge_of, tmp_path / "tasks.jsonl"
+    assert judge_of(options_of(tmp_path, "--judge", "length")) == "length", "nothing has a right answer"
+    tasks.touch()
+    assert judge_of(options_of(tmp_path, "--judge", "length")) == f"right:{tasks}+length"
+    assert judge_of(options_of(tmp_path, "--run-code")) == f"right-code:{tasks}"
 
 
 @pytest.mark.slow
@@ -339,8 +356,14 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     assert "is trained already" in run("train", *small)
     for stage in ("preference", "preference-baseline"):
         run(stage, *small, "--max-tokens", "400")
-        run(stage, *small, "--max-tokens", "400", "--careful", "--steps", "pairs")
-    for part in ("0/2", "1/2"):  # two processes would do this beside each other
+    chats = (*small, "--settings", str(PLACE / "chats.yaml"), "--preference-prompts", prompts_file, "--judge", "length",
+             "--lambdas", "0.2,1", "--max-tokens", "400", "--shortest", "0")  # fmt: skip
+    for stage in ("preference", "preference-baseline"):
+        for steps in ("sample", "score"):
+            for part in ("0/2", "1/2"):  # two processes would do this beside each other
+                run(stage, *chats, "--steps", steps, "--part", part)
+        run(stage, *chats, "--steps", "pairs,train")
+    for part in ("0/2", "1/2"):
         run("evaluate", *small, "--part", part)
     assert len(lines(out / "eval" / "answers" / "several4-sums" / "pasta.jsonl")) == 3  # twice as many parts
     assert len(lines(out / "eval" / "answers" / "chain4-sums" / "pasta.jsonl")) == 2
@@ -348,6 +371,11 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     printed = run("report")
     for name in ("several4-sums", "gather-functions", "chain-sums", "bon-pasta", "separate", "untagged"):
         assert name in printed
+    assert (out / "chats-pasta" / "round-1" / "pairs-0.2.jsonl").stat().st_size
+    told = run("report", "--eval-judge", "length", "--against", "chats-baseline-0.2")
+    assert json.loads((out / "eval" / "summary.json").read_text())["against"] == "chats-baseline-0.2"
+    assert "chats-pasta-1" in told
+    run("report")
     assert "answers.tar.gz.0" in run("pack")
     figures = json.loads((out / "eval" / "summary.json").read_text())["models"]
     assert figures["pasta"]["realised_speedup"]["prompts"] == 3

@@ -31,6 +31,10 @@ def sample(number: int, annotated: str = RIVERS, **changes: Any) -> dict[str, An
     return {**row, **changes}
 
 
+def baseline(tokens: int, **changes: Any) -> dict[str, Any]:
+    return {**sample(0, text=DESERTS, content_tokens=tokens), **changes}
+
+
 class Fixed:
     """A judge that was told beforehand."""
 
@@ -47,7 +51,7 @@ class Fixed:
 
 def test_the_papers_formula() -> None:
     judge = Fixed({"theirs": 0.6, "gold": 0.2})
-    (got,) = score([sample(0)], {0: {"baseline": "theirs", "reference": "gold"}}, {0: 120}, judge)
+    (got,) = score([sample(0)], {0: {"baseline": "theirs", "reference": "gold"}}, {0: baseline(120)}, judge)
     assert got.speedup == 120 / 50
     assert got.quality == pytest.approx((0.8 + 0.1) / (1.2 + 0.1))
     assert got.chances == {"baseline": 0.6, "reference": 0.2}
@@ -93,6 +97,51 @@ def test_faults(changes: dict[str, Any], fault: str | None) -> None:
     assert faults(row, redundancy(parse(row["annotated"])), Guards()) == ((fault,) if fault else ())
 
 
+@pytest.mark.parametrize(
+    ("tokens", "other", "fault"),
+    [
+        (80, baseline(100), None),
+        (79, baseline(100), "too short"),
+        (190, baseline(100), None),
+        (191, baseline(100), "runs on"),
+        (20, baseline(512, finish_reason="length"), None),
+        (20, baseline(300, text=f"{RIVERS}\n" * 3), None),
+    ],
+)
+def test_length_is_held_to_the_baselines_where_that_is_sound(
+    tokens: int, other: dict[str, Any], fault: str | None
+) -> None:
+    bounds = Guards(shortest=0.8, longest=1.5)
+    row, told = sample(0, content_tokens=tokens), {0: {"baseline": "theirs"}}
+    (got,) = score([row], told, {0: other}, Fixed({"theirs": 0.5}), bounds)
+    assert got.faults == ((fault,) if fault else ())
+    (free,) = score([row], told, {0: other}, Fixed({"theirs": 0.5}))
+    assert free.faults == (), "no bound unless there is one"
+
+
+def test_to_be_brief_is_no_way_to_win() -> None:
+    """As a baseline learns it that is treated equally: what it says one after another is faster the less it is."""
+    usual, brief = sample(0, content_tokens=100, critical_path=100), sample(1, content_tokens=40, critical_path=40)
+    told, judge = {0: {"baseline": "theirs"}}, Fixed({"theirs": 0.5})
+    for guards, best in ((Guards(), brief), (Guards(shortest=0.8), usual)):
+        pair = extremes(score([usual, brief], told, {0: baseline(90)}, judge, guards), 0.2)
+        assert pair and pair[0].sample == best["sample"]
+
+
+def test_two_pairs_a_prompt() -> None:
+    """The best against the worst, which has a fault, and against the worst that has none."""
+    samples = [sample(number) for number in range(4)]
+    scores = [make(0, 2.0, 1.0), make(1, 3.0, 0.5, "loops"), make(2, 1.0, 1.0), make(3, 1.5, 1.0)]
+    pairs = make_pairs(samples, scores, 0.2, clean=True, a_prompt=2)
+    assert [(pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in pairs] == [
+        ([0], [1], 4), ([0], [2], 3),
+    ]  # fmt: skip
+    assert make_pairs(samples, scores, 0.2, clean=True) == pairs[:1]
+    assert make_pairs(samples, scores, 0.2, min_gap=1.1, clean=True, a_prompt=2) == pairs[:1], "too near"
+    sound = [each for each in scores if not each.faults]
+    assert len(make_pairs(samples, sound, 0.2, clean=True, a_prompt=2)) == 1, "not the same twice"
+
+
 def make(number: int, speed: float, good: float, *found: str) -> Score:
     return Score(0, number, speed, good, 0.0, found, {"baseline": 0.5})
 
@@ -125,8 +174,8 @@ def test_redundancy_costs_even_where_it_is_no_fault() -> None:
     half = f"{RIVERS} Yet many of the rivers end in deserts, lakes, marshes."
     judge = Fixed({"theirs": 0.5})
     told = {0: {"baseline": "theirs"}}
-    apart, alike = score([sample(0, answer(RIVERS, DESERTS)), sample(1, answer(RIVERS, half))], told, {0: 100}, judge,
-                         Guards(overlap=1.0, cost=0.5))  # fmt: skip
+    both = [sample(0, answer(RIVERS, DESERTS)), sample(1, answer(RIVERS, half))]
+    apart, alike = score(both, told, {0: baseline(100)}, judge, Guards(overlap=1.0, cost=0.5))
     assert alike.penalty == pytest.approx(0.5 * alike.redundancy)
     assert alike.penalty > apart.penalty and not alike.faults
     assert alike.total(1) == pytest.approx(alike.speedup + alike.quality - alike.penalty)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pasta.train.samples import Nested
 
 MARGIN = 8.0  # nats: a few tokens tell the two apart, where whole samples differ in hundreds
-A_PROMPT = 3  # such pairs at most
+A_PROMPT = 3  # such pairs at most, unless told otherwise
 
 Row = Mapping[str, Any]
 
@@ -68,7 +68,7 @@ def own_promises(annotated: str) -> list[Promise]:
     return [node for node in parse(annotated).nodes if isinstance(node, Promise)]
 
 
-def turning_pairs(samples: Iterable[Row], most: float) -> Iterator[dict[str, Any]]:
+def turning_pairs(samples: Iterable[Row], most: float, a_prompt: int = A_PROMPT) -> Iterator[dict[str, Any]]:
     """A pair for each answer that leaves a good beginning, of the first few of its prompt."""
     prompts: dict[int, list[Row]] = {}
     for sample in sorted(samples, key=lambda row: (row["index"], row["sample"])):
@@ -76,7 +76,7 @@ def turning_pairs(samples: Iterable[Row], most: float) -> Iterator[dict[str, Any
     for drawn in prompts.values():
         topics = Counter(topic for sample in drawn for topic in topics_of(sample))
         turns = ((sample, turn) for sample in drawn if (turn := turn_of(sample, topics, most)))
-        for _, (sample, turn) in zip(range(A_PROMPT), turns, strict=False):
+        for _, (sample, turn) in zip(range(a_prompt), turns, strict=False):
             yield {
                 "index": sample["index"],
                 "prompt": sample["prompt"],

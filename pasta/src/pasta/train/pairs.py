@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pasta.train.score import Score
@@ -15,11 +15,13 @@ def make_pairs(
     weight: float,
     min_gap: float = 0.0,
     clean: bool = False,
+    a_prompt: int = 1,
 ) -> list[dict[str, Any]]:
-    """A pair for each prompt whose samples differ by more than `min_gap`.
+    """The best and the worst of each prompt whose samples differ by more than `min_gap`.
 
     `n` is how many samples the two are the best and the worst of: the loss needs it. A faulty sample is never the
-    best, and `n` counts it all the same, since it was drawn. `clean`: see `extremes`.
+    best, and `n` counts it all the same, since it was drawn. `clean`: see `extremes`. `a_prompt`: with 2, the best
+    also against the worst of those without a fault. The first pair teaches what not to do, the second to be better.
     """
     texts = {(sample["index"], sample["sample"]): sample for sample in samples}
     prompts: dict[int, list[Score]] = {}
@@ -27,29 +29,39 @@ def make_pairs(
         prompts.setdefault(each.index, []).append(each)
     pairs = []
     for index, drawn in sorted(prompts.items()):
-        pair = extremes(drawn, weight, clean)
-        if pair is None:
-            continue
-        if pair[0].total(weight) - pair[1].total(weight) <= min_gap and not (clean and pair[1].faults):
-            continue
-        best, worst = (texts[index, each.sample] for each in pair)
-        pairs.append(
-            {
-                "index": index,
-                "lambda": name_of(weight),
-                "n": len(drawn),
-                "prompt": best["prompt"],
-                "chosen": best["annotated"],
-                "rejected": worst["annotated"],
-                "chosen_score": figures(pair[0], weight),
-                "rejected_score": figures(pair[1], weight),
-                "chosen_tokens": best["tokens"],
-                "rejected_tokens": worst["tokens"],
-                "chosen_ended": best["finish_reason"] == "stop",
-                "rejected_ended": worst["finish_reason"] == "stop",
-            }
-        )
+        for best, worst, count in contrasts(drawn, weight, clean, a_prompt):
+            if best.total(weight) - worst.total(weight) <= min_gap and not (clean and worst.faults):
+                continue
+            chosen, rejected = texts[index, best.sample], texts[index, worst.sample]
+            pairs.append(
+                {
+                    "index": index,
+                    "lambda": name_of(weight),
+                    "n": count,
+                    "prompt": chosen["prompt"],
+                    "chosen": chosen["annotated"],
+                    "rejected": rejected["annotated"],
+                    "chosen_score": figures(best, weight),
+                    "rejected_score": figures(worst, weight),
+                    "chosen_tokens": chosen["tokens"],
+                    "rejected_tokens": rejected["tokens"],
+                    "chosen_ended": chosen["finish_reason"] == "stop",
+                    "rejected_ended": rejected["finish_reason"] == "stop",
+                }
+            )
     return pairs
+
+
+def contrasts(drawn: Sequence[Score], weight: float, clean: bool, a_prompt: int) -> Iterator[tuple[Score, Score, int]]:
+    """The best and the worst of a prompt's samples, and of how many; then of those without a fault, if that differs."""
+    first = extremes(drawn, weight, clean)
+    if first is None:
+        return
+    yield *first, len(drawn)
+    if a_prompt > 1 and first[1].faults:
+        sound = [each for each in drawn if not each.faults]
+        if (second := extremes(sound, weight)) is not None:
+            yield *second, len(sound)
 
 
 def extremes(drawn: Sequence[Score], weight: float, clean: bool = False) -> tuple[Score, Score] | None:

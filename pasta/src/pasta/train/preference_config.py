@@ -11,7 +11,7 @@ from typing import Literal
 
 from pasta.errors import UsageError
 from pasta.models.catalogue import find_adapter
-from pasta.settings import Settings, told
+from pasta.settings import Settings, read_part, told
 from pasta.train.config import Attention
 
 Method = Literal["auto", "full", "lora"]
@@ -44,7 +44,7 @@ class PreferenceConfig(Settings):
     max_tokens: int = told(512, "Tokens an answer may have.")
     max_prompt_tokens: int = told(384, "Longer prompts are left out.")
 
-    part: str = told("0/1", "Sample this part of the prompts: 2/6 in the third of six processes beside each other.")
+    part: str = told("0/1", "Sample and score this part of the prompts: 2/6 in the third of six processes.")
 
     # score and pair
     lambdas: str = told("1,2,4,8,inf", "Weights of quality against speed; a model is trained for each.")
@@ -54,7 +54,11 @@ class PreferenceConfig(Settings):
         False, "Topics that repeat or read badly are faults; faults decide; the first sample is greedy; see the docs."
     )
     short: float = told(0.7, "An answer shorter than this share of the baseline's gains nothing by being short.")
+    shortest: float = told(0.0, "An answer shorter than this share of the baseline's has a fault; 0: no bound.")
+    longest: float = told(0.0, "An answer longer than so many times the baseline's has a fault; 0: no bound.")
     min_gap: float = told(0.0, "Leave out prompts whose best and worst are no further apart.")
+    pairs: int = told(1, "Of a prompt; 2: the best also against the worst of those without a fault.")
+    turns: int = told(3, "With clean, of a prompt so many answers, at most, teach where they went wrong.")
 
     # train
     method: Method = told("auto", "lora goes on with an adapter; full trains all weights; auto: as the model is.")
@@ -86,6 +90,14 @@ class PreferenceConfig(Settings):
         for name in ("alpha", "held_out", "warmup"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected 0 to below 1")
+        if not 0 <= self.shortest <= 1:
+            raise UsageError(f"shortest is {self.shortest}, expected 0 to 1, a share of the baseline's tokens")
+        if self.longest and self.longest < 1:
+            raise UsageError(f"longest is {self.longest}, expected 1 or more times the baseline's tokens, or 0")
+        if self.pairs not in (1, 2):
+            raise UsageError(f"pairs is {self.pairs}, expected 1 or 2", hint="see --pairs in the help")
+        if self.turns < 0:
+            raise UsageError(f"turns is {self.turns}, expected 0 or more")
         unknown = [step for step in self.chosen_steps if step not in STEPS]
         if unknown:
             raise UsageError(f"unknown step {unknown[0]!r}", hint=f"steps are {', '.join(STEPS)}")
@@ -120,11 +132,8 @@ class PreferenceConfig(Settings):
 
     @property
     def shard(self) -> tuple[int, int]:
-        """Which part of the prompts to sample, and of how many."""
-        number, _, parts = self.part.partition("/")
-        if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
-            raise UsageError(f"part is {self.part!r}", hint="write 0/6 for the first of six parts")
-        return int(number), int(parts)
+        """Which part of the prompts to sample and score, and of how many."""
+        return read_part(self.part)
 
     def base_for(self, name: str) -> str | None:
         """Where this model's base lies, if it is an adapter and its base lies elsewhere than it says."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from pasta.train.pairs import name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_loss import Policy
 
+#: What a score depends on, beside its judge.
+SCORING = ("overlap", "short", "redundancy", "clean", "shortest", "longest")
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -24,6 +28,14 @@ class Round:
     model: str
     weights: tuple[float, ...]
     number: int = 1
+
+    def missing_for(self, steps: Sequence[str]) -> str | None:
+        """Why a later round cannot begin yet: its model is made by the round before, and these steps may not sample."""
+        if self.number > 1 and not (Path(self.model) / "training.json").exists():
+            return f"{self.model} is not trained yet"
+        if self.number > 1 and "sample" not in steps and next(self.samples(), None) is None:
+            return f"{self.folder} holds no samples yet"
+        return None
 
     def samples(self) -> Iterator[dict[str, Any]]:
         return read_parts(self.folder, "samples")
@@ -38,10 +50,15 @@ class Round:
     def remember_policy(self, config: PreferenceConfig) -> None:
         """Writes down how the samples of this round are drawn; other settings would mix two policies."""
         told = {"temperature": config.temperature, "parallelism": list(config.biases)}
-        path = self.folder / "policy.json"
-        if path.exists() and (known := read_json(path)) != told:
-            raise UsageError(f"{self.folder} holds samples of {known}, now they are {told}", "name another --output")
-        write_json(path, told)
+        remember(self.folder / "policy.json", told, f"{self.folder} holds samples", "name another --output")
+
+    def remember_scoring(self, config: PreferenceConfig) -> None:
+        """Writes down how the samples are scored; scores of other settings cannot be compared with these."""
+        judge = config.judge.rpartition("/")[2]  # its folder may have been moved
+        told = {"judge": judge, **{name: getattr(config, name) for name in SCORING}}
+        path = self.folder / "scoring.json"
+        hint = f"delete {self.scores.name} and {path.name} there to score all anew, or name another --output"
+        remember(path, told, f"{self.folder} holds scores", hint)
 
     def policy(self, config: PreferenceConfig) -> Policy:
         path = self.folder / "policy.json"
@@ -52,6 +69,18 @@ class Round:
 
     def trained(self, weight: float) -> Path:
         return self.folder / f"lambda-{name_of(weight)}"
+
+
+def remember(path: Path, told: dict[str, Any], holds: str, hint: str) -> None:
+    """Writes settings down once, whole or not at all: several processes may do so at the same time."""
+    if not path.exists():
+        own = path.with_name(f"{path.name}.{os.getpid()}")
+        write_json(own, told)
+        own.replace(path)
+    elif (known := read_json(path)) != told:
+        other = [name for name in told if known.get(name) != told[name]]
+        before, now = ({name: each.get(name) for name in other} for each in (known, told))
+        raise UsageError(f"{holds} of {before}, now they are {now}", hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +112,17 @@ def read_questions(config: PreferenceConfig) -> list[Question]:
         if config.limit and len(questions) == config.limit:
             break
     return questions
+
+
+def check_prompts(rows: Sequence[Mapping[str, Any]], questions: Sequence[Question], folder: Path) -> None:
+    """Refuses to go on with answers to other prompts: rows know theirs by number."""
+    for row in rows:
+        if row["index"] < len(questions) and row["prompt"] != questions[row["index"]].prompt:
+            asked = " ".join(row["prompt"].split())[:60]
+            raise UsageError(
+                f"{folder} holds answers to other prompts: there, prompt {row['index']} is {asked!r}",
+                "name another --output, or the prompts of before",
+            )
 
 
 def read_parts(folder: Path, name: str) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
     OUTPUT/baseline.jsonl              the baseline's answers
     OUTPUT/round-1/samples.jsonl       the model's own answers, several a prompt
     OUTPUT/round-1/samples-0-of-4.jsonl  the same, where several processes share the prompts
-    OUTPUT/round-1/scores.jsonl        speed, quality and faults of each
+    OUTPUT/round-1/scores.jsonl        speed, quality and faults of each, by the settings in scoring.json
     OUTPUT/round-1/pairs-4.jsonl       the best and the worst of each prompt, for lambda 4
     OUTPUT/round-1/reference.jsonl     their log probabilities under the policy that drew them (policy.json)
     OUTPUT/round-1/lambda-4/           the model that learned from them, and training.json
@@ -24,14 +24,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasta.data.lines import append_lines, read_lines, write_lines
-from pasta.errors import PastaError
+from pasta.errors import PastaError, UsageError
 from pasta.judge.base import Judge
 from pasta.judge.open import open_judge
 from pasta.train.beginnings import turning_pairs
 from pasta.train.pairs import make_pairs, name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import contrast, describe_scores
-from pasta.train.preference_round import Question, Round, read_parts, read_questions, rounds
+from pasta.train.preference_round import Question, Round, check_prompts, read_parts, read_questions, rounds
 from pasta.train.score import Guards, Score, score
 from pasta.train.team import Team
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pasta.train.preference_batch import Key, Pair
 
 SCORED_AT_ONCE = 4096  # samples; a judge batches them as it likes
-LEAST = 0.1  # minutes that a training gets where nothing is left
+LEAST = 0.1  # minutes that a training, or the baseline, gets where nothing is left
 
 
 def run(config: PreferenceConfig) -> list[dict[str, Any]]:
@@ -59,6 +59,11 @@ def run(config: PreferenceConfig) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for each in rounds(config):
         if config.round and each.number != config.round:
+            continue
+        if missing := each.missing_for(config.chosen_steps):
+            if config.round:
+                raise UsageError(f"round {each.number} cannot begin: {missing}")
+            team.say(f"== round {each.number} is left for the next run: {missing}")
             continue
         for step in config.chosen_steps:
             team.say(f"== round {each.number}: {step} ({each.folder})")
@@ -81,11 +86,19 @@ def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
     from pasta.train.samples import draw
 
     number, parts = team.share(*config.shard)
+    begun = time.monotonic()
     questions = read_questions(config)
     prompts = [each.prompt if index % parts == number else "" for index, each in enumerate(questions)]
-    limits = {name: getattr(config, name) for name in ("batch", "max_tokens", "max_prompt_tokens", "minutes")}
+    limits = {name: getattr(config, name) for name in ("batch", "max_tokens", "max_prompt_tokens")}
     own = f"-{number}-of-{parts}" if parts > 1 else ""
-    drawn = {(row["index"], row["sample"]) for row in each.samples()}
+    rows, known = list(each.samples()), list(read_parts(config.folder, "baseline"))
+    check_prompts([*rows, *known], questions, config.folder)
+    drawn = {(row["index"], row["sample"]) for row in rows}
+
+    def minutes(share: float) -> float:
+        """What is left of a share of the step's time; 0 where it has no limit."""
+        return max(LEAST, share * config.minutes - (time.monotonic() - begun) / 60) if config.minutes else 0.0
+
     if is_missing(prompts, config.samples, drawn):
         if team.first:
             each.remember_policy(config)
@@ -93,15 +106,16 @@ def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
             engine_of(config, each.model, team), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
             samples=config.samples, temperature=config.temperature, parallelism=config.biases, greedy=config.clean,
             seed=config.seed + each.number - 1, **limits,
+            minutes=minutes(config.samples / (config.samples + 1)),  # the baseline answers once
         )  # fmt: skip
     # The baseline answers what was sampled, once for all rounds.
     sampled = {row["index"] for row in each.samples()}
     wanted = [prompt if index in sampled else "" for index, prompt in enumerate(prompts)]
-    answered = {(row["index"], row["sample"]) for row in read_parts(config.folder, "baseline")}
+    answered = {(row["index"], row["sample"]) for row in known}
     if is_missing(wanted, 1, answered):
         draw(
             engine_of(config, config.baseline, team), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
-            samples=1, temperature=0.0, plain=True, **limits,
+            samples=1, temperature=0.0, plain=True, minutes=minutes(1.0), **limits,
         )  # fmt: skip
 
 
@@ -122,13 +136,18 @@ def engine_of(config: PreferenceConfig, name: str, team: Team) -> NativeEngine:
 
 def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
     until = time.monotonic() + 60 * config.minutes if config.minutes else math.inf
+    number, parts = config.shard
     questions = read_questions(config)
     baseline = {row["index"]: row for row in read_parts(config.folder, "baseline")}
     done = {(row["index"], row["sample"]) for row in read_lines(each.scores)}
-    samples = [row for row in each.samples() if (row["index"], row["sample"]) not in done and row["index"] in baseline]
-    asked = sum(1 + (questions[row["index"]].reference is not None) for row in samples)
-    print(f"{len(samples)} samples to score, {asked} comparisons by {judge.name}", file=sys.stderr, flush=True)
-    guards = Guards(config.overlap, config.short, config.redundancy, config.clean)
+    asked = set(range(number, len(questions), parts)) & baseline.keys()
+    own = [row for row in each.samples() if row["index"] in asked]
+    check_prompts(own, questions, each.folder)
+    each.remember_scoring(config)
+    samples = [row for row in own if (row["index"], row["sample"]) not in done]
+    comparisons = sum(1 + (questions[row["index"]].reference is not None) for row in samples)
+    print(f"{len(samples)} samples to score, {comparisons} comparisons by {judge.name}", file=sys.stderr, flush=True)
+    guards = Guards(config.overlap, config.short, config.redundancy, config.clean, config.shortest, config.longest)
     begun = time.monotonic()
     for start in range(0, len(samples), SCORED_AT_ONCE):
         if time.monotonic() > until:
@@ -137,8 +156,7 @@ def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
         some = samples[start : start + SCORED_AT_ONCE]
         indices = {row["index"] for row in some}
         rivals = {index: rivals_of(questions[index], baseline[index]) for index in indices}
-        lengths = {index: baseline[index]["content_tokens"] for index in indices}
-        append_lines(each.scores, (got.to_dict() for got in score(some, rivals, lengths, judge, guards)))
+        append_lines(each.scores, (got.to_dict() for got in score(some, rivals, baseline, judge, guards)))
         took = time.monotonic() - begun
         print(f"{start + len(some)}/{len(samples)} scored, {took:.0f} s", file=sys.stderr, flush=True)
 
@@ -161,8 +179,8 @@ def pair(config: PreferenceConfig, each: Round) -> None:
     found = 0
     print(describe_scores(scores), file=sys.stderr, flush=True)
     for weight in each.weights:
-        pairs = make_pairs(samples, scores, weight, config.min_gap, config.clean)
-        pairs += turning_pairs(samples, config.overlap) if config.clean else ()
+        pairs = make_pairs(samples, scores, weight, config.min_gap, config.clean, config.pairs)
+        pairs += turning_pairs(samples, config.overlap, config.turns) if config.clean else ()
         write_lines(each.pairs(weight), pairs)
         found += len(pairs)
         print(f"lambda {name_of(weight)}: {len(pairs)} pairs  {contrast(pairs)}", file=sys.stderr, flush=True)

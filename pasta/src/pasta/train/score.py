@@ -19,16 +19,21 @@ from pasta.train.beginnings import find_fault, own_promises
 
 DOUBT = 0.05  # added to wins and to losses, for each comparison: nothing is infinitely better
 MIN_WORDS = 3
+SLACK = 40  # tokens that an answer may be longer, whatever it may be as a share
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """Where a sample stops being an answer."""
+    """Where a sample stops being an answer. `faults` is the one list of what is wrong with a sample."""
 
     overlap: float = 0.7  # of the telling words of two blocks: above it they say the same
     short: float = 0.7  # of the baseline's tokens: a shorter answer is not faster for being short
     cost: float = 0.0  # of saying things twice, for all of a block
     clean: bool = False  # topics are held to what is counted of them: a promise that repeats or reads badly is a fault
+    shortest: float = 0.0  # of the baseline's tokens: a shorter answer says too little; 0: no bound
+    longest: float = 0.0  # so many times the baseline's tokens, and SLACK more: a longer one runs on; 0: no bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +65,16 @@ class Score:
 
 
 def score(
-    samples: Sequence[Mapping[str, Any]],
+    samples: Sequence[Row],
     rivals: Mapping[int, Mapping[str, str]],
-    baseline_tokens: Mapping[int, int],
+    baseline: Mapping[int, Row],
     judge: Judge,
     guards: Guards | None = None,
 ) -> list[Score]:
-    """Scores samples by the texts of their rivals, by prompt and by the rival's name."""
+    """Scores samples by the texts of their rivals, by prompt and by the rival's name.
+
+    `baseline`: its greedy answers as `pasta.train.samples` writes them, by prompt; speed and length are held to them.
+    """
     guards = guards or Guards()
     asked = [
         Comparison(sample["prompt"], text, sample["text"])
@@ -77,15 +85,16 @@ def score(
     scores = []
     for sample in samples:
         chances = {name: float(next(answers)) for name in rivals[sample["index"]]}
+        other = baseline[sample["index"]]
         repeats = redundancy(parse(sample["annotated"]))
         scores.append(
             Score(
                 sample["index"],
                 sample["sample"],
-                speedup(baseline_tokens[sample["index"]], sample["content_tokens"], sample["critical_path"], guards),
+                speedup(other["content_tokens"], sample["content_tokens"], sample["critical_path"], guards),
                 quality(list(chances.values())),
                 repeats,
-                faults(sample, repeats, guards),
+                faults(sample, repeats, guards, usual_length(other)),
                 chances,
                 guards.cost * repeats,
             )
@@ -106,7 +115,14 @@ def quality(chances: Sequence[float]) -> float:
     return wins / losses if chances else 1.0
 
 
-def faults(sample: Mapping[str, Any], repeats: float, guards: Guards) -> tuple[str, ...]:
+def usual_length(baseline: Row) -> int | None:
+    """How many tokens an answer may be held to; None where the baseline's was cut off or loops, and says nothing."""
+    sound = baseline["finish_reason"] == "stop" and not loops(baseline["text"])
+    return baseline["content_tokens"] if sound else None
+
+
+def faults(sample: Row, repeats: float, guards: Guards, usual: int | None = None) -> tuple[str, ...]:
+    """Why a sample may not win. `usual`: the length that `shortest` and `longest` are of, where it is known."""
     found = []
     if sample["finish_reason"] != "stop":
         found.append("cut off")
@@ -118,6 +134,10 @@ def faults(sample: Mapping[str, Any], repeats: float, guards: Guards) -> tuple[s
         found.append("blocks repeat")
     if guards.clean and (fault := find_fault(own_promises(sample["annotated"]), guards.overlap)):
         found.append(fault.reason)
+    if usual is not None and sample["content_tokens"] < guards.shortest * usual:
+        found.append("too short")
+    if usual is not None and guards.longest and sample["content_tokens"] > guards.longest * usual + SLACK:
+        found.append("runs on")
     return tuple(dict.fromkeys(found))
 
 

@@ -1,0 +1,51 @@
+"""The stages before a training: answers are drawn, marked, and put together."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from options import given, need
+
+from pasta.errors import PastaError
+from pasta.settings import read_part
+
+HERE = Path(__file__).parent
+
+
+def run_sample(options: argparse.Namespace) -> None:
+    from sample import sample
+
+    if not options.chat_prompts:
+        need(options, "problems")
+    names = ("samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed")
+    sample(
+        options.model, options.problems, options.out, chat_prompts=options.chat_prompts,
+        minutes=options.left / 60, device=options.device, part=read_part(options.part),
+        **given(options, *names, "chat_limit", "chat_tokens"),
+    )  # fmt: skip
+
+
+def run_chats(options: argparse.Namespace) -> None:
+    """By the recipe `default`, in a process of its own."""
+    if not (options.out / "chats" / "samples.jsonl").exists():
+        print("no chats were answered: nothing is learned of them, but for what --chats holds")
+        return
+    device = ["--device", options.device] if options.device else []
+    command = [sys.executable, str(HERE.parent / "default" / "run.py"), "annotate", "--annotator", options.annotator]
+    done = subprocess.run([*command, "--model", options.model, "--out", str(options.out / "chats"), *device])
+    if done.returncode:
+        raise PastaError(f"{options.out / 'chats'}: its answers were not marked", hint="the reason stands above")
+
+
+def run_bundle(options: argparse.Namespace) -> None:
+    from bundles import bundle
+
+    marked = options.out / "chats" / "annotated.jsonl"
+    chats = options.chats or (str(marked) if marked.exists() else None)
+    bundle(
+        options.model, need(options, "problems"), options.out, chats=chats, run_code=options.run_code,
+        solutions=options.solutions, **given(options, "scale", "seed"),
+    )  # fmt: skip

@@ -1,0 +1,96 @@
+"""The stages that train: stage one of three models, and stage two of two of them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from options import given, minutes_left, on_gpu
+
+HERE = Path(__file__).parent
+READING_S = 70  # of a step's time in stage two: the model, the data, the first compiled step
+
+
+def run_train(options: argparse.Namespace) -> None:
+    finetune(options, "pasta", "annotated.jsonl")
+
+
+def run_baseline(options: argparse.Namespace) -> None:
+    finetune(options, "baseline", "annotated.jsonl", strip_tags=True)
+
+
+def run_apar(options: argparse.Namespace) -> None:
+    finetune(options, "apar", "apar.jsonl")
+
+
+def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool = False) -> None:
+    from pasta.settings import read_yaml
+    from pasta.train.config import SftConfig
+    from pasta.train.sft import train
+
+    if (options.out / name / "training.json").exists():
+        print(f"{options.out / name} is trained already")
+        return
+    settings = {
+        **read_yaml(str(HERE / "sft.yaml")),
+        "data": str(options.out / data),
+        "output": str(options.out / name),
+        "model": options.model,
+        "minutes": minutes_left(options),
+        "strip_tags": strip_tags,
+        "cpu": options.device == "cpu",
+        "weights": "bfloat16" if on_gpu(options) else "auto",
+        "resume": True,
+        **given(
+            options, "max_steps", "max_length", "batch_size", "gradient_accumulation", "seed", "method", "attention"
+        ),
+    }
+    summary = train(SftConfig.from_mapping(settings))
+    print(f"{summary.output}: {summary.examples} examples, {summary.steps} steps, loss {summary.loss:.3f}")
+
+
+def run_preference(options: argparse.Namespace) -> None:
+    improve(options, "pasta")
+
+
+def run_preference_baseline(options: argparse.Namespace) -> None:
+    improve(options, "baseline")
+
+
+def improve(options: argparse.Namespace, name: str) -> None:
+    """Stage two by the settings of a file, into a folder of that name; both models are treated equally."""
+    from pasta.settings import read_yaml
+    from pasta.train.preference_config import PreferenceConfig
+    from pasta.train.preference_report import summary
+    from pasta.train.preference_run import run
+
+    config = PreferenceConfig.from_mapping(
+        {
+            **read_yaml(str(options.settings)),
+            "model": str(options.out / name),
+            "base": options.model,
+            "baseline": str(options.out / "baseline"),
+            "prompts": options.preference_prompts or str(options.out / "tasks.jsonl"),
+            "judge": judge_of(options),
+            "output": str(options.out / f"{options.settings.stem}-{name}"),
+            "device": options.device,
+            "part": options.part,
+            **given(options, "seed", "max_tokens", "steps", "lambdas", "learning_rate", "shortest", "limit", "batch"),
+        }
+    )
+    if options.left:  # which the long steps share
+        long = [step for step in config.chosen_steps if step in ("sample", "train")]
+        config = replace(config, minutes=max(30.0, options.left / max(1, len(long)) - READING_S) / 60)
+    run(config)
+    if "train" in config.chosen_steps:
+        print("\n".join(summary(config)))
+
+
+def judge_of(options: argparse.Namespace) -> str:
+    """What is right, where a prompt has a right answer; else `--judge`."""
+    tasks = options.out / "tasks.jsonl"
+    if options.judge and not tasks.exists():
+        return str(options.judge)
+    kind = "right-code" if options.run_code else "right"
+    return f"{kind}:{tasks}" + (f"+{options.judge}" if options.judge else "")
