@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from typer import BadParameter
 
-from siren.data import read_axis, read_binding, read_csv, stream_rows, warn_if_headerless
+from siren.cli.arguments import read_data
+from siren.data import read_axis, read_csv, read_target, stream_rows, warn_if_headerless
 from siren.errors import DataError
 from siren.frames import plain
 
@@ -18,19 +20,30 @@ def test_rows_without_the_header(csv) -> None:
 
 
 def test_binding_rows_and_column(csv) -> None:
-    assert read_binding(f"ys={csv}") == ("ys", [[0.0, 1.5], [1.0, -2000.0]])
-    assert read_binding(f"ys={csv}:obs") == ("ys", [1.5, -2000.0])
+    assert read_data([f"ys={csv}"]) == {"ys": [[0.0, 1.5], [1.0, -2000.0]]}
+    assert read_data([f"ys={csv}:obs"]) == {"ys": [1.5, -2000.0]}
 
 
 @pytest.mark.parametrize("text", ["ys", "=x.csv", "1a=x.csv", "ys="])
 def test_malformed_binding(text: str) -> None:
-    with pytest.raises(DataError, match="cannot read"):
-        read_binding(text)
+    with pytest.raises(BadParameter, match="cannot read"):
+        read_data([text])
+
+
+def test_a_name_is_bound_once(csv) -> None:
+    with pytest.raises(BadParameter, match="`ys` is given twice"):
+        read_data([f"ys={csv}", f"ys={csv}:obs"])
+
+
+def test_a_file_without_a_line(tmp_path) -> None:
+    (tmp_path / "none.csv").touch()
+    with pytest.raises(DataError, match=r"none\.csv is empty"):
+        read_target(f"{tmp_path / 'none.csv'}:y")
 
 
 def test_unknown_column_names_the_nearest(csv) -> None:
     with pytest.raises(DataError) as caught:
-        read_binding(f"ys={csv}:obx")
+        read_target(f"{csv}:obx")
     assert caught.value.hint == "did you mean `obs`?"
 
 
@@ -89,7 +102,7 @@ def test_dates_texts_and_missing_cells(tmp_path) -> None:
     assert first[:3] == [19783 * day, "Oslo, north", 1.5] and np.isnan(first[3])
     assert second[1] == "Bergen" and np.isnan(second[2]) and second[3] == 2
     assert third[0] == 19785.5 * day and np.isnan([third[1], third[2]]).all()
-    assert read_binding(f"zs={path}:z")[1][1:] == [2.0, 3.0]
+    assert read_target(f"{path}:z")[1:] == [2.0, 3.0]
 
 
 def test_a_slip_in_a_column_of_numbers_is_found_before_the_numbers_too(tmp_path) -> None:
@@ -103,7 +116,7 @@ def test_a_short_row_is_named(tmp_path) -> None:
     path = tmp_path / "short.csv"
     path.write_text("a,b\n1,2\n3\n", encoding="utf-8")
     with pytest.raises(DataError, match="row 2 below the header has no column `b`"):
-        read_binding(f"ys={path}:b")
+        read_target(f"{path}:b")
 
 
 def test_streams_with_dates_and_missing_cells() -> None:

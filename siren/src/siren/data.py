@@ -34,6 +34,8 @@ class Table:
     rows: list[Row]
 
     def column(self, name: str, path: str | Path) -> Row:
+        if not self.names:
+            raise DataError(f"{path} is empty", hint="its first line must name the columns")
         if name not in self.names:
             hint = did_you_mean(name, self.names) or f"the columns are: {', '.join(self.names)}"
             raise DataError(f"{path} has no column `{name}`", hint=hint)
@@ -67,15 +69,6 @@ def read_csv(path: str | Path) -> list[Row]:
 def read_column(path: str | Path, column: str) -> Row:
     """One column of a CSV file, chosen by its name in the header."""
     return read_table(path).column(column, path)
-
-
-def read_binding(text: str) -> tuple[str, Value]:
-    """`name=FILE` binds the rows of a file, `name=FILE:column` one column as a list."""
-    name, equals, target = text.partition("=")
-    name = name.strip()
-    if not equals or not name.isidentifier() or not target:
-        raise DataError(f"cannot read `{text}`", hint="write --data name=FILE or --data name=FILE:column")
-    return name, read_target(target)
 
 
 def read_target(target: str) -> Value:
@@ -166,7 +159,7 @@ def _records(path: str | Path) -> list[tuple[int, list[str]]]:
             reader = csv.reader(file)
             return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
     except FileNotFoundError:
-        hint = "a path in File.read is relative to the program's own folder"
+        hint = "a path in File.read is relative to the program's own folder, any other to the one you are in"
         raise DataError(f"no such data file: {path}", hint=hint) from None
     except UnicodeDecodeError as error:
         what = f"cannot read {path}: byte {error.start + 1} is not UTF-8"

@@ -27,6 +27,14 @@ _IN_A_ROW: Final = 3
 _DRAWS: Final = 4000
 
 
+def require_matplotlib() -> type[Figure]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SirenError("Matplotlib is not installed", hint="pip install 'siren-ppl[plot]'") from None
+    return Figure
+
+
 def plot(
     result: Result,
     path: str | Path,
@@ -53,10 +61,6 @@ def draw(
     `axis` has a number or a date for each element of the lists; a list that is longer, by what it began with,
     ends where the axis ends. `data` has, by the name of an output, values to be drawn over it as points.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SirenError("Matplotlib is not installed", hint="pip install 'siren-ppl[plot]'") from None
     lists = [output for output in result if _series(output.value)]
     numbers = [output for output in result if output.is_number]
     points = {name: np.asarray(values, dtype=float) for name, values in (data or {}).items()}
@@ -70,7 +74,7 @@ def draw(
         raise SirenError("nothing to plot: the program returns no numbers and no list of numbers")
     # No pyplot: the figure must neither need a display nor stay behind in global state.
     heights = [3.2] * len(lists) + [1.9] * rows
-    figure = Figure(figsize=(9, sum(heights) + 0.6), layout="constrained")
+    figure = require_matplotlib()(figsize=(9, sum(heights) + 0.6), layout="constrained")
     grid = figure.add_gridspec(len(heights), 12, height_ratios=heights)
     for place, output in enumerate(lists):
         _list(figure.add_subplot(grid[place, :]), output, axis, points.get(output.name))
@@ -88,13 +92,9 @@ def draw(
 
 def draw_checks(checks: Checks, axis: Sequence[Any] | None = None, title: str = "") -> Figure:
     """The data over what was predicted of them, and the shares of the predictions that lie below the data."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SirenError("Matplotlib is not installed", hint="pip install 'siren-ppl[plot]'") from None
     if not checks.predictions:
         raise SirenError("nothing to plot: the program observes nothing")
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = require_matplotlib()(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 1))
     places = _along(axis, len(checks.predictions))
     for outer, alpha in ((0.05, 0.25), (0.25, 0.45)):

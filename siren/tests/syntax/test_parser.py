@@ -71,6 +71,8 @@ def test_file_with_functions_and_both_comments() -> None:
         ("let x = 1 in 0 < x < 2", "1:20", "unexpected `<`", "do not chain"),
         ("let x ~ gaussian(0, 1) in x", "1:7", "`~`", "let x <- gaussian"),
         ("(* no end", "1:2", "unexpected `*`", "this one does not end"),
+        ("lett x <- gaussian(0, 1) in x", "1:6", "unexpected `x`", "did you mean `let`?"),
+        ("let sampl x <- gaussian(0, 1) in x", "1:11", "unexpected `x`", "did you mean `sample`?"),
         ("f(1,)", "1:5", "expected an expression", None),
         ("1\n+\n* 2", "3:1", "unexpected `*`", None),
     ],

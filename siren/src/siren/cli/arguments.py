@@ -8,7 +8,7 @@ from typing import cast
 
 import typer
 
-from siren.data import read_binding
+from siren.data import Value, read_target
 from siren.options import ANNOTATIONS, METHODS, Annotation, Plan
 
 
@@ -37,15 +37,16 @@ def read_plan(text: str | None) -> Plan | None:
     return plan
 
 
-def read_shapes(bindings: Iterable[str]) -> dict[str, object]:
-    """Data for the analysis, which needs its shape, so a name alone does not do."""
-    values: dict[str, object] = {}
-    for text in bindings:
-        if "=" not in text:
+def read_data(texts: Iterable[str]) -> dict[str, Value]:
+    """`name=FILE` binds the rows of a file, `name=FILE:column` one column as a list."""
+    values: dict[str, Value] = {}
+    for text in texts:
+        name, _, target = (piece.strip() for piece in text.partition("="))
+        if not name.isidentifier() or not target:
             raise typer.BadParameter(
-                f"the analysis needs to see data: write {text}=FILE or {text}=FILE:column",
-                param_hint="--data",
+                f"cannot read `{text}`; write name=FILE or name=FILE:column", param_hint="--data"
             )
-        name, value = read_binding(text)
-        values[name] = value
+        if name in values:
+            raise typer.BadParameter(f"`{name}` is given twice", param_hint="--data")
+        values[name] = read_target(target)
     return values

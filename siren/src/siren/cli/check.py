@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from siren.api import require_known
-from siren.cli.arguments import Method, read_plan, read_shapes
+from siren.cli.arguments import Method, read_data, read_plan
 from siren.errors import SirenError
 from siren.syntax import ast, parse_file
 from siren.syntax import check as findings
@@ -62,5 +62,5 @@ def _broken(
 ) -> tuple[SirenError, ...]:
     from siren.analysis import analyze  # brings in SciPy, which the other checks need not pay for
 
-    problem = analyze(program, method, plan, read_shapes(data)).problem
+    problem = analyze(program, method, plan, read_data(data)).problem
     return () if problem is None else (problem,)

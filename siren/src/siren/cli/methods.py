@@ -51,11 +51,15 @@ def learn(
     return found
 
 
-def smooth(program: Any, how: Smoothing, options: Mapping[str, Any], lag: int, trajectories: int) -> Result:
+def smooth(
+    program: Any, how: Smoothing, options: Mapping[str, Any], lag: int | None, trajectories: int | None
+) -> Result:
     from siren.smoothing import smooth
 
+    chosen = {"lag": lag, "trajectories": trajectories}
+    given = {**options, **{name: value for name, value in chosen.items() if value is not None}}
     with Progress() as progress:
-        return smooth(program, how.value, lag=lag, trajectories=trajectories, progress=progress, **options)
+        return smooth(program, how.value, progress=progress, **given)
 
 
 def show_learned(learned: Learned, file: Path, rows: int, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from siren.cli.arguments import Method, read_shapes
+from siren.cli.arguments import Method, read_data
 from siren.cli.progress import Progress
 from siren.cli.show import open_console
 from siren.syntax import parse_file
@@ -39,7 +39,7 @@ def plans(
     from siren.plans import judge  # brings in SciPy
 
     program = parse_file(file)
-    values = read_shapes(data or [])
+    values = read_data(data or [])
     require_valid(program, values)
     methods = [m.value for m in method] if method else list(METHODS)
     with Progress() as progress:

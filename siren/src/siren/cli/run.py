@@ -13,11 +13,11 @@ import typer
 
 from siren import api
 from siren.cli import methods
-from siren.cli.arguments import Method, read_plan
+from siren.cli.arguments import Method, read_data, read_plan
 from siren.cli.methods import Learning, Smoothing
 from siren.cli.progress import Progress
 from siren.cli.show import show_result, show_stream
-from siren.data import read_axis, read_binding, read_target, standard_input, warn_if_headerless
+from siren.data import read_axis, read_target, standard_input, warn_if_headerless
 from siren.errors import SirenError
 from siren.record import Recorder
 from siren.result import Result
@@ -103,8 +103,12 @@ def run(
     smoothing: Annotated[
         Smoothing | None, typer.Option("--smooth", help="Smooth what is drawn in the light of later data.")
     ] = None,
-    lag: Annotated[int, typer.Option(min=0, help="Of --smooth lag: steps until a draw is fixed.")] = 20,
-    trajectories: Annotated[int, typer.Option(min=1, help="Of --smooth backward: how many.")] = 200,
+    lag: Annotated[
+        int | None, typer.Option(min=0, help="Of --smooth lag: steps until a draw is fixed; default 20.")
+    ] = None,
+    trajectories: Annotated[
+        int | None, typer.Option(min=1, help="Of --smooth backward: how many; default 200.")
+    ] = None,
 ) -> None:
     """Run a program and print mean, deviation and quantiles of every output."""
     if (save or resume) and not stream:
@@ -115,15 +119,19 @@ def run(
         raise typer.BadParameter("only one of --stream, --learn and --smooth")
     if record and (learning or smoothing):
         raise typer.BadParameter("--record is of a single filter", param_hint="--record")
-    if parameters and not learning:
-        raise typer.BadParameter("say how: --learn smc2", param_hint="--parameters")
+    for option, value in (("--parameters", parameters), ("--values", values), ("--iterations", iterations)):
+        if value is not None and not learning:
+            raise typer.BadParameter("say how: --learn smc2", param_hint=option)
+    for option, number in (("--lag", lag), ("--trajectories", trajectories)):
+        if number is not None and not smoothing:
+            raise typer.BadParameter("say how: --smooth lag", param_hint=option)
     _check_endings(plot, record)
     if (plot_axis or plot_data) and not plot:
         raise typer.BadParameter("say where to: --plot FILE.png")
     drawn = {"axis": read_axis(plot_axis), "data": _read_points(plot_data or [])}
     program = parse_file(file)
     _warn_about_headers(program, file)
-    bindings = dict(read_binding(text) for text in data or [])
+    bindings = read_data(data or [])
     _warn_about_unused(program, bindings)
     chosen = read_plan(plan)
     given = {"particles": particles, "resample": resample and resample.value, "ess": ess}
@@ -194,7 +202,7 @@ def _read_points(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _check_endings(plot: Path | None, record: Path | None) -> None:
-    """Before the run, so that a long one is not lost to a misspelt file name."""
+    """Before the run, so that a long one is not lost to a misspelt file name, or to what is not installed."""
     if record and record.suffix not in (".html", ".json"):
         raise typer.BadParameter("the file must end in .html or .json", param_hint="--record")
     if plot and plot.suffix not in (".png", ".svg", ".pdf"):
@@ -202,6 +210,10 @@ def _check_endings(plot: Path | None, record: Path | None) -> None:
     for path in (plot, record):
         if path and not path.parent.is_dir():
             raise typer.BadParameter(f"no such folder: {path.parent}")
+    if plot:
+        from siren.plot import require_matplotlib
+
+        require_matplotlib()
 
 
 def _warn_about_unused(program: ast.Program, bindings: Iterable[str]) -> None:

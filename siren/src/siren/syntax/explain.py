@@ -8,7 +8,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 from lark.tree import Meta
 
-from siren.errors import ParseError, Source, Span
+from siren.errors import ParseError, Source, Span, did_you_mean
 from siren.syntax.builtins import KEYWORDS
 
 # How tokens are called in messages; a keyword or a sign goes by its own spelling.
@@ -134,6 +134,8 @@ def _token_hint(token: Token, history: Sequence[Token] | None, expected: set[str
         return f"`{text}` is written `{'&&' if text == 'and' else '||'}`"
     if "IN" in expected:
         return "a `let` or `val` needs `in` before what follows it"
+    if token.type == "NAME":  # after a name: that may be a misspelt keyword
+        return did_you_mean(str(previous), KEYWORDS)
     return None
 
 
