@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from siren.errors import SirenError, did_you_mean
 from siren.syntax import ast
 from siren.syntax.printer import flat
+from siren.syntax.spine import spine
 from siren.syntax.traverse import random_variables
 
 if TYPE_CHECKING:
@@ -189,11 +190,8 @@ class Result:
 
 def make_result(program: ast.Program, raw: RunResult) -> Result:
     """Name the parts of a run's value after the expressions that they came from."""
-    body = program.body
-    while isinstance(body, ast.Let | ast.Assume):
-        body = body.body
     outputs: dict[str, Output] = {}
-    for label, value in _labelled(body, raw.value):
+    for label, value in _labelled(spine(program)[-1], raw.value):
         name, copies = label, 2
         while name in outputs:
             name, copies = f"{label} #{copies}", copies + 1

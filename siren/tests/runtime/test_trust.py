@@ -243,3 +243,10 @@ def test_a_function_without_end_is_named():
 def test_a_range_without_end_is_refused(end):
     with pytest.raises(RunError, match="at most 10,000,000 elements"):
         siren.run(f"List.range(0, {end})")
+
+
+def test_what_the_answer_asks_for_is_blamed_on_the_answer():
+    text = "let v <- gaussian(0, 1) in\nlet x <- gaussian(0, v) in\nx"
+    with pytest.raises(RunError, match="the variance of the gaussian must not be negative") as caught:
+        run(text)
+    assert str(caught.value.span) == "3:1"

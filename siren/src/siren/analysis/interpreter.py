@@ -22,6 +22,7 @@ from siren.runtime.values import EXPRESSIONS, Closure, Cons, Named, Value
 from siren.symbolic.expr import Expr, Op, Poly, Scalar, variables
 from siren.syntax import ast
 from siren.syntax.builtins import WITH_FUNCTIONS
+from siren.syntax.spine import spine
 
 # Steps of a loop after which expressions that still grow are made small.
 _PATIENCE = 3
@@ -217,10 +218,7 @@ class Interpreter(Lists):
             raise Undecided(
                 f"the answer keeps every `{past.name}`, and an early one may be drawn or draw another"
             )
-        last = self.program.body
-        while isinstance(last, (ast.Let, ast.Assume)):
-            last = last.body
-        self.engine.site = Site("the answer of the program", last.span)
+        self.engine.site = Site("the answer of the program", spine(self.program)[-1].span)
         for expr in sorted(_expressions(value), key=lambda e: -max(v.serial for v in variables(e))):
             self._settle(expr)
 

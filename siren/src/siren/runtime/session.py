@@ -26,6 +26,7 @@ from siren.runtime.loops import Compiled, Env
 from siren.runtime.summary import Mean, Summary
 from siren.runtime.values import Value, from_python
 from siren.syntax import ast
+from siren.syntax.spine import spine
 
 ENGINES: dict[str, type[Engine]] = {"ssi": SSI, "ds": DS, "bp": BP}
 Progress = Callable[[int, int | None], None]
@@ -144,7 +145,7 @@ class Session:
         return evaluator
 
     def result(self, answer: Value, goes_on: bool = False) -> RunResult:
-        self.engine.site = Site("the answer of the program", self.program.body.span)
+        self.engine.site = Site("the answer of the program", spine(self.program)[-1].span)
         log_evidence = self.population.log_evidence()
         value = Summary(self.engine, self.population.weights(), self.mean, goes_on).of(answer)
         return RunResult(
