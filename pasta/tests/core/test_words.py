@@ -104,7 +104,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(text=st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_the_tokens_are_the_tokenizers(tokenizer: Tokenizer, text: str) -> None:
     check(tokenizer, text)
@@ -121,9 +121,9 @@ def test_a_text_is_cut_only_where_every_pattern_ends_a_word(name: str) -> None:
     def cut(*texts: str) -> list[str]:
         return [word for text in texts for word, _ in CUTS[name].pre_tokenize_str(text)]
 
-    for text in map("".join, product("a's./1² \n\u0301", repeat=3)):
-        for whole in (text, f".\n{text}"):
-            assert cut(*PIECE.findall(whole)) == cut(whole)
+    for end in map("".join, product("a's./1² \n\u0301", repeat=3)):
+        text = f".\n{end}"
+        assert cut(*PIECE.findall(text)) == cut(text)
 
 
 def test_what_is_taken_for_a_letter_is_one_to_the_library() -> None:

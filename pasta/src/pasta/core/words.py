@@ -45,7 +45,8 @@ PIECE = re.compile(
     rf"| ?[{SIGN}]++(?=[ 0-9]|(?<=[ {SIGN}][{SIGN}])[{LETTER}]|\Z)"  # one sign alone may be the word's
     rf"| ?[0-9]++(?={ENDS_NUMBER})"
     # Anything else goes on to the next place where a word ends.
-    rf"|.+?(?=(?<=[{LETTER}])(?:{ENDS_WORD})|(?<=[0-9])(?:{ENDS_NUMBER})|(?<=[{SIGN}])[0-9]"
+    rf"|(?:[^\s!-~{LETTER}]++|.)+?"
+    rf"(?=(?<=[{LETTER}])(?:{ENDS_WORD})|(?<=[0-9])(?:{ENDS_NUMBER})|(?<=[{SIGN}])[0-9]"
     rf"|(?<=\S) | [{LETTER}{SIGN}]|(?<=\S\n)[^\s/]|\Z)",
     re.DOTALL,
 )
