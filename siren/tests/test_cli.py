@@ -7,6 +7,7 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -32,9 +33,11 @@ class Done:
     stderr: str
 
 
-def siren(*arguments: str | Path | float, stdin: str = "", cwd: Path | None = None) -> Done:
+def siren(
+    *arguments: str | Path | float, stdin: str = "", cwd: Path | None = None, into: TextIO | None = None
+) -> Done:
     """The command as a shell would run it, but in this process, since starting Python takes long."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = into or io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["siren", *map(str, arguments)])
         patch.setattr(sys, "stdin", io.StringIO(stdin))
@@ -46,7 +49,7 @@ def siren(*arguments: str | Path | float, stdin: str = "", cwd: Path | None = No
             code = 0
         except SystemExit as exit_:
             code = exit_.code if isinstance(exit_.code, int) else 0
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, out.getvalue() if isinstance(out, io.StringIO) else "", err.getvalue())
 
 
 @pytest.fixture
@@ -150,6 +153,16 @@ def test_mistakes_have_exit_codes_and_no_traceback(
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr and done.stdout == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+@pytest.mark.parametrize(
+    "words", [("run", "--data", "tosses=tosses.csv:toss"), ("check", "--data", "tosses")]
+)
+def test_a_full_disk_is_no_traceback(coin: Path, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = siren(words[0], "coin.si", *words[1:], cwd=coin, into=full)
+    assert (done.returncode, done.stderr) == (1, "siren: cannot write the result: No space left on device\n")
 
 
 def test_check(coin: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import TextIO
@@ -56,6 +57,10 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:  # the reader of a pipe has had enough
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:  # such as a disk that is full
+        print(f"siren: cannot write {error.filename or 'the result'}: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
         sys.exit(1)
     except MemoryError:
         print("siren: out of memory; use fewer particles", file=sys.stderr)
