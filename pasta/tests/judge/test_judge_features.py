@@ -45,6 +45,17 @@ def test_written_and_read_it_is_the_same(judge, tmp_path):
     assert read.compare(asked) == pytest.approx(judge.compare(asked))
 
 
+def test_without_the_control_length_counts(judge, tmp_path):
+    """What the control takes off, it takes off the longer answer."""
+    sloped = FeatureJudge(judge.linear, [Fold("", 0.7, 1.0, 1.0)] * 2, judge.prompts)
+    sloped.write(tmp_path / "features.json")
+    level, raw = (open_judge(f"{kind}:{tmp_path / 'features.json'}") for kind in ("features", "features-raw"))
+    assert (level.name, raw.name) == ("features", "features-raw")
+    short, long = contest(3).reference.text, contest(3).reference.text * 3
+    asked = [Comparison(contest(3).prompt, short, long)]
+    assert raw.compare(asked) == judge.compare(asked) and level.compare(asked) < raw.compare(asked)
+
+
 def test_a_prompt_is_scored_by_the_fold_that_did_not_see_it(judge):
     pair = (contest(3).prompt, contest(3).answers[0].text)
     assert judge.log_odds(pair) == judge.linear[1].reward(pair)

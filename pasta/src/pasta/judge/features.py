@@ -89,7 +89,7 @@ class FeatureJudge(Rewarding):
     def __init__(
         self, linear: Sequence[Linear], folds: Sequence[Fold], prompts: dict[str, int], length_control: bool = True
     ):
-        self.name = "features"
+        self.name = "features" if length_control else "features-raw"
         self.linear, self.folds, self.prompts = tuple(linear), tuple(folds), prompts
         self.length_control = length_control
 
@@ -107,13 +107,13 @@ class FeatureJudge(Rewarding):
         path.write_text(json.dumps({"features": NAMES, "folds": models, "prompts": self.prompts}, indent=1) + "\n")
 
     @classmethod
-    def read(cls, path: str) -> FeatureJudge:
+    def read(cls, path: str, *, length_control: bool = True) -> FeatureJudge:
         try:
             record = json.loads(Path(path).read_text("utf-8"))
             if tuple(record["features"]) != NAMES:
                 raise ValueError("it was made by another version")
             linear = [Linear(fold.pop("weights")) for fold in record["folds"]]
-            return cls(linear, [Fold(**fold) for fold in record["folds"]], record["prompts"])
+            return cls(linear, [Fold(**fold) for fold in record["folds"]], record["prompts"], length_control)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CorruptModel(
                 f"{path} is no judge of features: {error}", "make one with `pasta train judge`"

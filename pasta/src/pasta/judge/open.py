@@ -7,7 +7,8 @@ from pasta.judge.base import Judge, LongerIsBetter
 
 KINDS = """reward:FOLDER_OR_HUB_NAME   a reward model; one of `pasta train judge` is controlled for length
 reward-raw:FOLDER           the same, not controlled for length
-features:FILE               a linear judge over counted features, made by `pasta train judge`
+features:FILE               a linear judge over counted features, made by `pasta train judge`, controlled for length
+features-raw:FILE           the same, not controlled for length
 llm:MODEL@BASE_URL          a large model behind an OpenAI-compatible server, asked as AlpacaEval asks
 right:TASKS[+OTHER]         right answers of tasks, marked by a program; about other prompts, another judge
 right-code:TASKS[+OTHER]    the same, and may run code that models wrote
@@ -28,10 +29,10 @@ def open_judge(spec: str, *, price: float | None = None) -> Judge:
         from pasta.judge.reward import open_reward
 
         return open_reward(rest, length_control=kind == "reward")
-    if kind == "features" and rest:
+    if kind in ("features", "features-raw") and rest:
         from pasta.judge.features import FeatureJudge
 
-        return FeatureJudge.read(rest)
+        return FeatureJudge.read(rest, length_control=kind == "features")
     if kind == "llm" and "@" in rest:
         from pasta.judge.llm import LlmJudge
 
