@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from pasta.core import words
 from pasta.core.vocabulary import Vocabulary
-from pasta.core.words import LETTER, PATTERNS, PIECE, Words
+from pasta.core.words import BY_ONE, BY_THREE, LETTER, PATTERNS, WHOLE, Words
 from pasta.models import ModelFolder
 from pasta.models.checkpoint import read_tokenizer
 
@@ -30,6 +30,7 @@ ALONE = pre_tokenizers.ByteLevel(add_prefix_space=False)
 OCTETS = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 CUTS: dict[str, Any] = {
     "GPT-2": ALONE,
+    "digits": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=False), ALONE]),
     "SmolLM2": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), ALONE]),
     **{
         pattern: pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), OCTETS])
@@ -118,12 +119,16 @@ def test_the_tokens_of_any_text_are_the_tokenizers(tokenizer: Tokenizer, text: s
 
 @pytest.mark.parametrize("name", CUTS)
 def test_a_text_is_cut_only_where_every_pattern_ends_a_word(name: str) -> None:
+    bare = Tokenizer(models.BPE())
+    bare.pre_tokenizer = CUTS[name]
+    found, _ = words_of(bare)
+
     def cut(*texts: str) -> list[str]:
         return [word for text in texts for word, _ in CUTS[name].pre_tokenize_str(text)]
 
     for end in map("".join, product("a's./1² \n\u0301", repeat=3)):
         text = f".\n{end}"
-        assert cut(*PIECE.findall(text)) == cut(text)
+        assert cut(*found.cut(text)) == cut(text)
 
 
 def test_what_is_taken_for_a_letter_is_one_to_the_library() -> None:
@@ -159,10 +164,12 @@ def test_a_piece_is_asked_for_once(tokenizer: Tokenizer) -> None:
 
 def test_pieces_are_words() -> None:
     text = "It's “so”, e\u0301 (no): 12.5 €\n\n  naïve\n字字 – don't"
-    assert PIECE.findall(text) == [
-        "It's", " “so”,", " e\u0301", " (", "no", "):", " 12", ".", "5", " €\n\n ", " naïve", "\n", "字字", " –",
+    assert BY_ONE.findall(text) == [
+        "It's", " “so”,", " e\u0301", " (", "no", "):", " 1", "2", ".", "5", " €\n\n ", " naïve", "\n", "字字", " –",
         " don't",
     ]  # fmt: skip
+    assert BY_THREE.findall("in 12345,6") == ["in", " 123", "45", ",", "6"]
+    assert WHOLE.findall("in 12345,6") == ["in", " 12345", ",", "6"]
 
 
 def test_no_more_pieces_are_kept_than_there_is_room_for(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 MAX_PIECES = 1 << 16  # that are kept
 LONGEST = 64  # characters of a piece that is kept
 
-# The patterns of Qwen, Llama 3, Mistral's Tekken and gpt-oss. GPT-2's is a part of the library itself.
-SHORT, ONE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?"
-UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-PATTERNS = {
-    "|".join((*parts, r"\s*[\r\n]+|\s+(?!\S)|\s+"))
-    for parts in product(
-        (
-            *(f"{SHORT}|{ONE}{letters}+" for letters in (r"\p{L}", r"[\p{L}\p{M}]")),
-            *(f"{ONE}{UPPER}*{LOWER}+{end}|{ONE}{UPPER}+{LOWER}*{end}" for end in ("", f"{SHORT}?")),
-        ),
-        (r"\p{N}", r"\p{N}{1,3}"),
-        (r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]+[\r\n/]*"),
-    )
-}
-
 # Latin, Cyrillic and Korean letters. Of other letters, signs and digits libraries may think differently.
 LETTER = r"a-zA-Z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u0481\u048a-\u052f\uac00-\ud7a3"
 SIGN = r"!-/:-@\[-`{-~"
 ENDS_WORD = r"[\s!-&(-@\[-`{-~]|\Z"  # no apostrophe: don't
 ENDS_NUMBER = r"[\s!-/:-~]|\Z"
-PIECE = re.compile(
+PIECE = (
     rf"[ {SIGN}]?[{LETTER}]++(?={ENDS_WORD})"
     rf"| ?[{SIGN}]++(?=[ 0-9]|(?<=[ {SIGN}][{SIGN}])[{LETTER}]|\Z)"  # one sign alone may be the word's
-    rf"| ?[0-9]++(?={ENDS_NUMBER})"
+    rf"| ?NUMBER(?=[0-9]|{ENDS_NUMBER})"
     # Anything else goes on to the next place where a word ends.
     rf"|(?:[^\s!-~{LETTER}]++|.)+?"
     rf"(?=(?<=[{LETTER}])(?:{ENDS_WORD})|(?<=[0-9])(?:{ENDS_NUMBER})|(?<=[{SIGN}])[0-9]"
-    rf"|(?<=\S) | [{LETTER}{SIGN}]|(?<=\S\n)[^\s/]|\Z)",
-    re.DOTALL,
+    rf"|(?<=\S) | [{LETTER}{SIGN}]|(?<=\S\n)[^\s/]|\Z)"
 )
+BY_ONE, BY_THREE, WHOLE = (
+    re.compile(PIECE.replace("NUMBER", digits), re.DOTALL) for digits in ("[0-9]", "[0-9]{1,3}+", "[0-9]++")
+)
+
+# The patterns of Qwen, Llama 3, Mistral's Tekken and gpt-oss. GPT-2's is a part of the library itself.
+SHORT, ONE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?"
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+PATTERNS = {
+    rf"{word}|{number}|{signs}|\s*[\r\n]+|\s+(?!\S)|\s+": pieces
+    for number, pieces in ((r"\p{N}", BY_ONE), (r"\p{N}{1,3}", BY_THREE))
+    for word in (
+        *(f"{SHORT}|{ONE}{letters}+" for letters in (r"\p{L}", r"[\p{L}\p{M}]")),
+        *(f"{ONE}{UPPER}*{LOWER}+{end}|{ONE}{UPPER}+{LOWER}*{end}" for end in ("", f"{SHORT}?")),
+    )
+    for signs in (r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]+[\r\n/]*")
+}
 
 Encode = Callable[[Sequence[str], bool], Sequence[Sequence[int]]]  # texts, whether control tokens in them are tokens
 
@@ -57,7 +57,8 @@ Encode = Callable[[Sequence[str], bool], Sequence[Sequence[int]]]  # texts, whet
 class Words:
     """Encodes with a tokenizer's own words. `encode` is the tokenizer, for what is not `known` yet."""
 
-    def __init__(self, added: Mapping[str, tuple[int, bool]], encode: Encode):
+    def __init__(self, pieces: re.Pattern[str], added: Mapping[str, tuple[int, bool]], encode: Encode):
+        self.cut = pieces.findall
         self._encode = encode
         self._added = {text: token for text, (token, _) in added.items()}
         self._among = {
@@ -70,10 +71,10 @@ class Words:
     @classmethod
     def of(cls, tokenizer: Tokenizer, encode: Encode) -> Words | None:
         """None where the tokenizer's words, or the texts that are tokens of their own, cannot be told."""
-        added = tokenizer.get_added_tokens_decoder()
-        if not _cuts_words(tokenizer) or not _are_found(added.values(), tokenizer.normalizer is not None):
+        pieces, added = _pieces(tokenizer), tokenizer.get_added_tokens_decoder()
+        if pieces is None or not _are_found(added.values(), tokenizer.normalizer is not None):
             return None
-        return cls({each.content: (token, each.special) for token, each in added.items()}, encode)
+        return cls(pieces, {each.content: (token, each.special) for token, each in added.items()}, encode)
 
     def tokens(self, text: str, *, specials: bool) -> list[int]:
         """`specials`: control tokens that are spelled in it are tokens."""
@@ -88,7 +89,7 @@ class Words:
 
     def _text(self, text: str, specials: bool) -> list[int]:
         """Of text in which nothing is a token of its own."""
-        pieces = PIECE.findall(text)
+        pieces = self.cut(text)
         found = list(map(self.known.get, pieces))
         if None in found:
             learnt = self._learn({piece for piece, own in zip(pieces, found, strict=True) if own is None}, specials)
@@ -116,20 +117,25 @@ class Words:
         return not any(text[0] in other[1:] or (other != text and other.startswith(text)) for other in self._added)
 
 
-def _cuts_words(tokenizer: Tokenizer) -> bool:
-    """Whether it cuts words by a pattern that is known here, and does nothing else before it encodes each."""
+def _pieces(tokenizer: Tokenizer) -> re.Pattern[str] | None:
+    """What cuts only where it ends words too; None where its pattern is not known, or where it does anything else."""
     model, normal, cuts = (_state(part) for part in (tokenizer.model, tokenizer.normalizer, tokenizer.pre_tokenizer))
     if model.get("type") != "BPE" or model.get("dropout") or normal.get("type", "NFC") != "NFC":
-        return False
+        return None
     match cuts.get("pretokenizers", [cuts]):
         case [
             {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
             {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
         ]:
-            return pattern in PATTERNS
-        case [*first, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}]:
-            return [each["type"] for each in first] in ([], ["Digits"])
-    return False
+            return PATTERNS.get(pattern)
+        case [{"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}]:
+            return WHOLE
+        case [
+            {"type": "Digits", "individual_digits": single},
+            {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+        ]:
+            return BY_ONE if single else WHOLE
+    return None
 
 
 def _state(part: Any) -> dict[str, Any]:
