@@ -89,12 +89,21 @@ def test_rows_that_are_all_refused_end_with_one(pasta, tmp_path, default_folder)
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_a_file_without_rows_ends_with_one(pasta, tmp_path, default_folder):
+    source = tmp_path / "in.jsonl"
+    source.touch()
+    done = pasta("annotate", str(source), str(tmp_path / "out.jsonl"), "--model", str(default_folder.path))
+    refused(done, 1, "in.jsonl has no rows")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("{source}", "{source}"), "the same file"),
         (("none.jsonl", "out.jsonl"), "no file"),
         (("{source}", "out.txt"), "cannot tell how to write"),
+        (("{source}", "."), ". is there, and is nothing that can be gone on with"),
         (("{source}", "out.jsonl", "--annotator", "llm"), "--model"),
         (("{source}", "out.jsonl", "--annotator", "magic"), "magic"),
         (("{source}", "out.jsonl", "--annotator", "independence", "--dtype", "int3"), "int3"),

@@ -134,6 +134,12 @@ def test_mistakes_are_one_line(arguments: tuple[str, ...], message: str) -> None
     assert not done.stdout
 
 
+@pytest.mark.parametrize("epochs", [0.0, -1.0, float("nan")])
+def test_passes_over_the_data_are_more_than_none(epochs: float) -> None:
+    with pytest.raises(UsageError, match=f"epochs is {epochs:g}, expected more than 0"):
+        SftConfig(data="x", output="y", epochs=epochs)
+
+
 def test_unknown_settings_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="did you mean learning_rate"):
         SftConfig.from_mapping({"data": "x", "output": "y", "learning_rat": 1})

@@ -167,3 +167,11 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.startswith("error: --model x: expected NAME=MODEL")
     assert main(["answers", str(tmp_path)]) == 2
     assert "no model was given" in capsys.readouterr().err
+
+
+def test_a_stage_without_its_folder_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["answers"])
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and told.startswith("Usage: pasta eval answers [-h]")
+    assert told.endswith("\npasta eval answers: error: the following arguments are required: DIR\n")

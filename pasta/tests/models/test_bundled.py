@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,13 @@ def test_a_cache_below_a_file_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PASTA_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(StorageError, match="cannot write"):
+        resolve(bundled.NAME)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder in which none can be made is needed")
+def test_a_cache_where_no_folder_can_be_made_is_one_line(monkeypatch):
+    monkeypatch.setenv("PASTA_CACHE", "/proc/pasta")
+    with pytest.raises(StorageError, match="cannot make the folder /proc/pasta/models"):
         resolve(bundled.NAME)
 
 

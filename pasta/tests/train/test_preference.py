@@ -316,6 +316,7 @@ def test_what_was_drawn_or_scored_otherwise_is_not_mixed(tmp_path: Path, adapter
         ({"judge": ""}, "judge is missing"),
         ({"prompts": ""}, "prompts is missing"),
         ({"alpha": 1.0}, "alpha is 1.0"),
+        ({"epochs": -1.0}, "epochs is -1, expected more than 0"),
         ({"parallelism": "0,much"}, "parallelism is '0,much'"),
         ({"shortest": 1.5}, "shortest is 1.5, expected 0 to 1"),
         ({"longest": 0.9}, "longest is 0.9, expected 1 or more"),

@@ -78,7 +78,7 @@ def annotate(
             report.add(old["pasta"])
             report.resumed += 1
 
-    if rows and report.refused == len(rows):
+    if report.refused == len(rows):
         raise _nothing(source, report, "" if strict else EXPECTED)
     with storing(part), _appending(part) as out:
         synced = time.monotonic()
@@ -118,7 +118,7 @@ def check_names(source: str, target: str) -> None:
     """Refuse what cannot be read or written, before any model is loaded.
 
     Raises:
-        UsageError: The source does not exist, or the target is the source or of no known form.
+        UsageError: The source does not exist, or the target is the source, of no known form, or something else already.
     """
     if source == target:
         raise UsageError("IN and OUT are the same file", "choose another output")
@@ -126,6 +126,10 @@ def check_names(source: str, target: str) -> None:
         raise UsageError(f"there is no file {source}")
     if not is_json_lines(target) and Path(target).suffix:
         raise UsageError(f"cannot tell how to write {target}", "end its name in .jsonl, .jsonl.gz or .jsonl.xz")
+    is_ours = Path(target).is_file() if is_json_lines(target) else (Path(target) / "state.json").is_file()
+    if Path(target).exists() and not is_ours:
+        hint = "name a file that ends in .jsonl, or a new folder for a data set"
+        raise UsageError(f"{target} is there, and is nothing that can be gone on with", hint)
 
 
 def worthy(example: Example, finished: bool) -> Example | str:
@@ -236,6 +240,8 @@ class NothingAnnotated(PastaError):
 
 
 def _nothing(source: str, report: Report, expected: str = "") -> NothingAnnotated:
+    if not report.refused:
+        return NothingAnnotated(f"{source} has no rows", f"a row needs {EXPECTED}")
     reasons = "; ".join(f"{count} times {reason}" for reason, count in report.reasons.most_common(3))
     hint = f"; a row needs {expected}" if expected else ""
     return NothingAnnotated(f"none of the {report.refused} rows of {source} can be annotated", reasons + hint)

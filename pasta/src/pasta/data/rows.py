@@ -38,7 +38,8 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
         else:
             found = datasets.load_dataset(name, config or None, split=split)
     except Exception as error:  # each loader raises its own
-        raise UsageError(f"cannot read the data set {source}, split {split}: {error}") from error
+        hint = None if Path(source).exists() else "there is no such file or folder here; is it a data set of the hub?"
+        raise UsageError(f"cannot read the data set {source}, split {split}: {error}", hint) from error
     for row in found:
         yield dict(row)
 

@@ -18,7 +18,7 @@ from pasta.engine.survey import Unfit
 from pasta.errors import StorageError, UnsupportedModel
 from pasta.models.folder import ModelFolder
 from pasta.models.progress import working
-from pasta.models.store import cache_root, storage_errors
+from pasta.models.store import cache_root, make_folder, storage_errors
 
 LARGE = 500_000_000  # parameters, from which on the check takes a while
 
@@ -32,7 +32,7 @@ def ensure_checked(engine: NativeEngine, folder: ModelFolder) -> Agreement:
     agreement = check(engine)
     if place is not None:
         with contextlib.suppress(StorageError), storage_errors(place.parent):  # without a cache it runs every time
-            place.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(place.parent)
             scratch = place.with_suffix(f".{id(engine)}")
             scratch.write_text(json.dumps(agreement.to_dict()), "utf-8")
             scratch.replace(place)

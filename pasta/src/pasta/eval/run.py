@@ -170,7 +170,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
     """Help that begins as that of all the other commands does."""
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        super().add_usage(usage, actions, groups, prefix or "Usage: ")
+        super().add_usage(usage, actions, groups, "Usage: " if prefix is None else prefix)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -57,7 +57,7 @@ def locked(folder: Path, name: str) -> Iterator[None]:
     """Holds the lock of `name`, and says so when another process has it."""
     from filelock import FileLock, Timeout
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     lock = FileLock(folder / f".{name}.lock")
     try:
         lock.acquire(timeout=0.5)
@@ -68,6 +68,13 @@ def locked(folder: Path, name: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # where nobody can make one, such as /proc
+        raise StorageError(f"cannot make the folder {folder}", HINT) from error
 
 
 @contextlib.contextmanager

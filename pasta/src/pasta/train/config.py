@@ -84,6 +84,8 @@ class SftConfig(Settings):
             "batch_size", "gradient_accumulation", "max_length", "max_tokens", "lora_rank", "logging_steps"
         )
         self.check_given("data", "output")
+        if not self.epochs > 0:
+            raise UsageError(f"epochs is {self.epochs:g}, expected more than 0")
         self.check_choices("method", "attention", "embeddings", "weights")
         if self.embeddings == "all" and self.method != "full":
             raise UsageError("embeddings is 'all', but an adapter keeps only those of the tags", hint="use method full")

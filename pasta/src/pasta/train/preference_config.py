@@ -85,6 +85,8 @@ class PreferenceConfig(Settings):
         self.check_given("prompts", "output")
         self.check_positive("batch", "batch_size", "max_length", "max_tokens", "rounds", "logging_steps")
         self.check_choices("method", "attention")
+        if not self.epochs > 0:
+            raise UsageError(f"epochs is {self.epochs:g}, expected more than 0")
         if self.samples < 2:
             raise UsageError(f"samples is {self.samples}, expected 2 or more: a pair is a best and a worst")
         for name in ("alpha", "held_out", "warmup"):
