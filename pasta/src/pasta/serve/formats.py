@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from pasta.serve.messages import Body, Lenient, Name, Text
+from pasta.serve.messages import Body, Lenient, Name, Text, kind_of
 
 MAX_TOOLS = 128
 MAX_NAME = 64
@@ -93,9 +93,9 @@ def kind_of_format(value: Any) -> str:
 
 def check_format(value: Any) -> Any:
     """Names a type that is not known here: that it is not 'text' says less."""
-    kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(kind, str) and kind not in KINDS:
-        told = {"kind": kind[:80]}
+    kind = kind_of(value)
+    if kind is not None and kind not in KINDS:
+        told = {"kind": kind}
         raise PydanticCustomError("format", "its type is {kind}, expected text, json_object or json_schema", told)
     return value
 
@@ -128,9 +128,9 @@ class FunctionTool(Body):
 
 
 def check_function(value: Any) -> Any:
-    kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(kind, str) and kind != "function":
-        told = {"kind": kind[:80]}
+    kind = kind_of(value)
+    if kind not in (None, "function"):
+        told = {"kind": kind}
         raise PydanticCustomError("tool", "tools of type {kind} are not supported here: expected function", told)
     return value
 

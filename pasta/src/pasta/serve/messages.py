@@ -51,12 +51,19 @@ class TextPart(Lenient):
     text: Text
 
 
+def kind_of(value: Any) -> str | None:
+    """The `type` of what a client sent, as it can be shown; None where it has none."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    return kind[:80].encode("utf-8", "replace").decode() if isinstance(kind, str) else None
+
+
 def check_part(value: Any) -> Any:
     """Names a part that is no text: that it is none of the right type says less."""
-    kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(kind, str) and kind not in ("text", "input_text", "output_text"):
+    kind = kind_of(value)
+    if kind not in (None, "text", "input_text", "output_text"):
+        told = {"kind": kind}
         raise PydanticCustomError(
-            "unsupported_part", "parts of type {kind} are not supported here: expected text", {"kind": kind[:80]}
+            "unsupported_part", "parts of type {kind} are not supported here: expected text", told
         )
     return value
 

@@ -61,11 +61,17 @@ def without_system(messages: Messages) -> list[dict[str, Any]]:
 
 
 def list_fields(schema: Any) -> list[str] | None:
-    """A line for each field of an object: its name, what it may be, its description. None: there is more to say."""
-    if not isinstance(schema, Mapping) or not schema.get("properties") or set(schema) - OBJECT:
+    """A line for each field of an object: its name, what it may be, its description. None: there is more to say.
+
+    What is no schema is not refused here: whoever enforces it does that.
+    """
+    if not isinstance(schema, Mapping) or set(schema) - OBJECT:
+        return None
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not properties:
         return None
     lines = []
-    for name, own in schema["properties"].items():
+    for name, own in properties.items():
         target = _follow(own, schema)
         inner = None if target is None else list_fields({**target, **_definitions(schema)})
         kind = None if target is None else _kind(target)
@@ -87,7 +93,8 @@ def _follow(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if reference is None:
         return schema
     place, _, name = str(reference).rpartition("/")
-    target = root.get(place.removeprefix("#/"), {}).get(name) if place.removeprefix("#/") in DEFINITIONS else None
+    definitions = root.get(place.removeprefix("#/")) if place.removeprefix("#/") in DEFINITIONS else None
+    target = definitions.get(name) if isinstance(definitions, Mapping) else None
     return target if isinstance(target, Mapping) and "$ref" not in json.dumps(target) else None
 
 
@@ -101,7 +108,9 @@ def _kind(schema: Mapping[str, Any]) -> str | None:
         return None
     if "enum" in schema or "const" in schema:
         options = schema["enum"] if "enum" in schema else [schema["const"]]
-        return " or ".join(json.dumps(option, ensure_ascii=False) for option in options) if options else None
+        if not isinstance(options, list) or not options:
+            return None
+        return " or ".join(json.dumps(option, ensure_ascii=False) for option in options)
     kind = schema.get("type")
     return kind if isinstance(kind, str) and kind not in ("object", "array") else None
 

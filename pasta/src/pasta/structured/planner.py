@@ -9,6 +9,7 @@ from typing import Any
 from pasta.errors import UsageError
 from pasta.structured.dependence import arrange
 from pasta.structured.errors import SchemaError
+from pasta.structured.form import check_form
 from pasta.structured.objects import QUIET, Shape, shape_of
 from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, Value
 from pasta.structured.schema import AFTER, Document, Schema, as_schema, escape
@@ -40,6 +41,7 @@ def compile_schema(
     mode = "sequential" if mode == CHECKED else mode
     counted = mode != "sequential" and arrays == "parallel"
     document = Document(as_schema(schema))
+    check_form(document.root)
     for depth in range(MAX_DEPTH, -1, -1):
         planner = _Planner(document, depth, counted)
         root = planner.node(document.root, "", "")

@@ -130,7 +130,6 @@ def make_program(
     with _LOCK:
         found = grammars.programs.pop(key, None)
     if found is None:
-        check_bounds(schema)
         found = program(compile_schema(schema, mode=mode, after=after, arrays=arrays), grammars, lead, handed)
         if mode == CHECKED and not handed:
             apart = program(compile_schema(schema, after=after), grammars, lead)

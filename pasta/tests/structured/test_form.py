@@ -1,0 +1,84 @@
+"""What is no schema is refused in one line, at its place; and telling a model of it never fails."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pasta.structured import SchemaError, compile_schema
+from pasta.structured.instructions import show_schema
+
+ORDER = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "pattern": "[a-z]+", "description": "who"},
+        "size": {"enum": ["small", "large", 3]},
+        "when": {"type": ["string", "null"], "format": "date"},
+        "items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "minItems": 1, "maxItems": 2},
+        "pay": {"anyOf": [{"type": "integer", "minimum": 0}, {"const": None}], "x-after": ["size"]},
+        "pair": {"type": "array", "prefixItems": [{"type": "boolean"}, {"type": "number"}], "items": False},
+    },
+    "required": ["name", "size"],
+    "additionalProperties": False,
+    "$defs": {"item": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}},
+}
+ASKED = [{"role": "user", "content": "What was ordered?"}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"properties": -1}, "at its root: properties is -1, expected an object of schemas"),
+        ({"properties": {"a": 5}}, "at /properties/a: it is 5, expected an object, true or false"),
+        ({"properties": {"a": {"enum": -1}}}, "at /properties/a: enum is -1, expected a list of values"),
+        ({"required": [-1]}, r"required is \[-1\], expected a list of names"),
+        ({"required": "a"}, "required is 'a', expected a list of names"),
+        ({"type": 7}, "type is 7, expected a type or a list of types"),
+        ({"anyOf": {"type": "null"}}, "expected a list of schemas"),
+        ({"items": 7}, "at /items: it is 7, expected an object"),
+        ({"$ref": 3}, r"\$ref is 3, expected a string"),
+        ({"$defs": [1]}, r"\$defs is \[1\], expected an object of schemas"),
+        ({"minLength": "a"}, "minLength is 'a', expected a number"),
+        ({"minLength": True}, "minLength is True, expected a number"),
+        ({"enum": "x" * 500}, r"^.{1,150}$"),
+    ],
+)
+def test_what_is_no_schema_is_refused_at_its_place(schema: Any, says: str) -> None:
+    with pytest.raises(SchemaError, match=says):
+        compile_schema({"type": "object", **schema} if "type" not in schema else schema)
+
+
+def test_what_stands_in_values_is_no_schema() -> None:
+    """An enum, a constant and a note may hold anything."""
+    odd = {"required": 5, "properties": -1}
+    compile_schema({"properties": {"a": {"enum": [odd], "default": odd}, "b": {"const": odd, "examples": [odd]}}})
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(deeper for key, each in inside for deeper in places(each, (*path, key)))]
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=4),
+    st.lists(st.one_of(st.none(), st.integers(), st.text(max_size=3)), max_size=3),
+    st.dictionaries(st.sampled_from(["type", "a", "$ref", "enum", "items", "~/"]), st.integers(), max_size=2),
+)  # fmt: skip
+
+
+@given(place=st.sampled_from(places(ORDER)[1:]), odd=ODD)
+def test_anything_anywhere_is_taken_or_refused(place: tuple[Any, ...], odd: Any) -> None:
+    schema = copy.deepcopy(ORDER)
+    at: Any = schema
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = odd
+    assert show_schema(ASKED, schema)[-1] == ASKED[0]
+    try:
+        compile_schema(schema)
+    except SchemaError as refusal:
+        assert "\n" not in str(refusal)
