@@ -25,14 +25,13 @@ from serve_support import (
     connect,
     grant_time,
     serving,
-    until,
 )
 
 from pasta.serve import front, shape
 from pasta.serve.errors import ApiError
 from pasta.serve.logs import WINDOW_S, OnceAWhile
 from pasta.serve.shape import check_shape
-from support import Slow, tiny_engine
+from support import Slow, tiny_engine, until
 
 JSON = {"Content-Type": "application/json"}
 
