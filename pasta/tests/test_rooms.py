@@ -82,3 +82,9 @@ print(engine.name)
 """
     away = {"accelerate", "fastapi", "gguf", "peft", "platformdirs", "pydantic", "rich", "uvicorn"}
     assert run_without(away, script) == f"{tmp_path.name}\n"
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    """Pytest imports them by their names alone: two of one name cannot run together."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)
