@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from pathlib import Path
 
-from options import given, need
+from options import HERE, given, need
 
 from pasta.errors import PastaError
 from pasta.settings import read_part
-
-HERE = Path(__file__).parent
 
 
 def run_sample(options: argparse.Namespace) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
-from options import given, minutes_left, on_gpu
+from options import HERE, given, minutes_left, on_gpu
 
-HERE = Path(__file__).parent
 READING_S = 70  # of a step's time in stage two: the model, the data, the first compiled step
 
 

@@ -13,6 +13,7 @@ NUMBERS = frozenset(
      "minimum", "maximum", "multipleOf"}
 )  # fmt: skip
 TEXTS = frozenset({"$ref", "pattern", "format"})
+TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 
 def check_form(root: Any) -> None:
@@ -42,7 +43,7 @@ def _rule(keyword: str) -> tuple[str, Callable[[Any], bool]]:
     if keyword == "enum":
         return "a list of values", lambda value: isinstance(value, list)
     if keyword == "type":
-        return "a type or a list of types", lambda value: isinstance(value, str) or _is_list_of_texts(value)
+        return f"one of {', '.join(TYPES)}, or a list of them", _names_types
     if keyword in TEXTS:
         return "a string", lambda value: isinstance(value, str)
     if keyword in NUMBERS:
@@ -52,6 +53,10 @@ def _rule(keyword: str) -> tuple[str, Callable[[Any], bool]]:
 
 def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _names_types(value: Any) -> bool:
+    return all(each in TYPES for each in (value if isinstance(value, list) else [value]))
 
 
 def _schemas_in(keyword: str, value: Any) -> Iterator[tuple[Any, str]]:

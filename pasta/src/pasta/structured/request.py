@@ -28,7 +28,6 @@ from pasta.structured.text import context
 from pasta.structured.threads import AT_LIMIT, CUT, PlanInterpreter
 
 _LOCK = threading.Lock()
-TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 MAX_KEPT = 64  # schemas that are kept compiled, for each vocabulary
 
 
@@ -178,6 +177,4 @@ def _refusal(error: str, pointer: str) -> SchemaError:
     if told := re.search(r"regex parse error:\n    (.*)\n *\^+\nerror: (.*)", error):
         hint = "say it in other words, or leave it out and check it afterwards"
         return SchemaError(f"the pattern {told[1]!r:.80} cannot be enforced: {told[2]}", pointer, "pattern", hint)
-    if reason.startswith("Invalid type: "):
-        return SchemaError(f"type is {reason[14:]!r:.60}, expected one of {', '.join(TYPES)}", pointer, "type")
     return SchemaError(reason, pointer, "format" if "format" in reason else "")
