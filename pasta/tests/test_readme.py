@@ -135,7 +135,7 @@ def test_figures_are_those_of_their_reports() -> None:
     repeating = [model["redundancy"]["lists_repeat"] for model in (baseline, today)]
     own, ours, theirs = (f"{figure['value']:.0%}" for figure in (*repeating, writers["gpt4_1106_preview"]))
     cells += [
-        f"of `baseline`'s lists {own} say something twice, of the default's {ours}, of GPT-4's {theirs}",
+        f"of that other baseline's lists {own} say something twice, of the default's {ours}, of GPT-4's {theirs}",
         f"was {today['realised_speedup']['value']:.2f} times as fast",
         f"{today['judged']['features']['lc_win_rate']['value']:.1f}%.",
     ]
