@@ -1,12 +1,12 @@
-"""Makes results.md from what is saved of evaluations (`benchmarks/results/eval-*`):
+"""Makes results.md and results/*.md from what is saved of evaluations (`benchmarks/results/eval-*`):
 
-    python pasta/docs/make_results.py                    the page, its plots and the README's table, from what is saved
+    python pasta/docs/make_results.py                    the pages, plots and the README's table, from what is saved
     python pasta/docs/make_results.py DIR [NAME [REFERENCE]]   first saves an evaluation's folder
     python pasta/docs/make_results.py seeds NAME 1=DIR 2=DIR   first saves evaluations of the same recipe, other seeds
 
 Of an evaluation are saved its figures (`eval-NAME.json`) and a row for each answer without its words
-(`eval-NAME.rows.jsonl.xz`); with rows, all figures are made of them anew. The words around the numbers stand in
-`results.toml`.
+(`eval-NAME.rows.jsonl.xz`); with rows, all figures are made of them anew. Each has a page, `results/NAME.md`, with all
+of its tables (words: `results/experiments.toml`); results.md is what they say together (`results_summary.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from results_asked import GOALS
+from results_summary import WORDS, summary_page
 from results_tables import lengths, redundancy, speed, stage_two, timed_otherwise
 
 from pasta.data.lines import write_json
@@ -35,11 +37,10 @@ from pasta.eval.task_page import HEADLINE, headline, promisable, rivals, table, 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 PAGE = DOCS / "results.md"
+PAGES = DOCS / "results"  # a page for each evaluation
 README = DOCS.parents[1] / "README.md"
 
-#: Realised speedup and win rate that a model should reach at the least.
-GOALS = ((1.9, 43), (1.2, 50))
-WORDS = tomllib.loads((DOCS / "results.toml").read_text("utf-8"))  # the page's beginning, and what to know of each run
+TOLD = tomllib.loads((PAGES / "experiments.toml").read_text("utf-8"))  # what to know of each, in the order of the list
 
 
 def main(arguments: list[str]) -> None:
@@ -47,11 +48,18 @@ def main(arguments: list[str]) -> None:
         save_seeds(arguments[1], dict(each.split("=", 1) for each in arguments[2:]))
     elif arguments:
         save(RunFolder(arguments[0]), *arguments[1:])
-    for path in sorted(RESULTS.glob("eval-*.json"), key=lambda path: path.stem):
-        for target, drawing in plots(path.stem.removeprefix("eval-"), load(path)):
+    found = evaluations()
+    for name, summary in found.items():
+        for target, drawing in plots(name, summary):
             target.write_text(drawing, "utf-8")
-    PAGE.write_text(page(), "utf-8")
-    README.write_text(readme(README.read_text("utf-8")), "utf-8")
+        (PAGES / f"{name}.md").write_text(experiment(name, summary), "utf-8")
+    PAGE.write_text(page(found), "utf-8")
+    README.write_text(readme(README.read_text("utf-8"), found), "utf-8")
+
+
+def evaluations() -> dict[str, dict[str, Any]]:
+    """The figures of every evaluation that is saved."""
+    return {path.stem.removeprefix("eval-"): load(path) for path in sorted(RESULTS.glob("eval-*.json"))}
 
 
 def save(folder: RunFolder, name: str = "alpaca", against: str = "baseline") -> None:
@@ -92,14 +100,18 @@ def steps_of(found: dict[str, dict[str, Any]]) -> dict[str, int]:
 
 def seeds(name: str) -> Iterator[str]:
     """Headline rows with other seeds, where they were saved."""
-    if not seeds_path(name).exists():
-        return
+    if seeds_path(name).exists():
+        yield from seed_page(*over_seeds(name))
+
+
+def over_seeds(name: str) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
+    """Figures over all seeds, and the steps that each had."""
     about = json.loads((RESULTS / f"seeds-{name}.json").read_text("utf-8"))
     runs = {"0": read(str(rows_path(name)))}
     for row in read_rows(str(seeds_path(name))):
         keys = [row.pop(key) for key in ("seed", "prompts", "model", "id")]
         runs.setdefault(keys[0], {}).setdefault(keys[1], {}).setdefault(keys[2], {})[keys[3]] = row
-    yield from seed_page(of_seeds(runs, "pasta", "baseline", about["judge"]), about["steps"])
+    return of_seeds(runs, "pasta", "baseline", about["judge"]), about["steps"]
 
 
 def seeds_path(name: str) -> Path:
@@ -128,16 +140,20 @@ def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             yield DOCS / "images" / f"eval-{name}-{plot}.svg", made[1]
 
 
-def page() -> str:
-    parts = [WORDS["intro"]]
-    for path in sorted(RESULTS.glob("eval-*.json"), key=lambda path: path.stem):
-        parts += section(path.stem.removeprefix("eval-"), load(path))
-    return "\n".join(parts)
+def page(found: dict[str, dict[str, Any]]) -> str:
+    lengths_known = json.loads((RESULTS / f"promised-lengths-{WORDS['headline']}.json").read_text("utf-8"))
+    return summary_page(found, over_seeds(WORDS["headline"])[0], lengths_known, TOLD)
 
 
-def readme(text: str) -> str:
+def experiment(name: str, summary: dict[str, Any]) -> str:
+    """The page of one evaluation."""
+    text = "\n".join(section(name, summary))
+    return re.sub("^##", "#", text, flags=re.MULTILINE).rstrip("\n") + "\n"
+
+
+def readme(text: str, found: dict[str, dict[str, Any]]) -> str:
     """The README with its table of tasks made anew, of the evaluation that `results.toml` names for it."""
-    made = headline(load(RESULTS / f"eval-{WORDS['headline']}.json"), "pasta")
+    made = headline(found[WORDS["headline"]], "pasta")
     text = re.sub(rf"^\| {HEADLINE} \|.*\n(\|.*\n)+", lambda _: made, text, flags=re.MULTILINE)
     return re.sub(r"eval-qwen15[\w-]*(?=\.json)", f"eval-{WORDS['headline']}", text)
 
@@ -148,11 +164,13 @@ def most_tokens(settings: dict[str, Any]) -> int:
 
 
 def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
-    told = WORDS["sections"].get(name, {"title": f"Evaluation {name}", "words": ""})
+    told = TOLD.get(name, {"title": f"Evaluation {name}", "about": "", "words": ""})
     judges = list(summary["judges"])
     counts = [figures["answers"] for figures in summary["models"].values()]
     asked = f"{max(counts)} prompts (`{summary['prompts']}`), " if counts else ""
     yield f"## {told['title']}\n"
+    yield told["about"]
+    yield "[All results](../results.md), and how to read them; what each figure is: [evaluate.md](../evaluate.md).\n"
     if told["words"]:
         yield told["words"] + "\n"
     yield (
@@ -190,7 +208,7 @@ def machine(name: str, about: dict[str, Any]) -> str:
 def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iterator[str]:
     yield f"### Quality and speed, judge `{summary['judges'][judge]['judge']}`\n"
     if first and (DOCS / "images" / f"eval-{name}-pareto.svg").is_file():
-        yield f"![Quality against speed](images/eval-{name}-pareto.svg)\n"
+        yield f"![Quality against speed](../images/eval-{name}-pareto.svg)\n"
     rows = []
     for model, figures in summary["models"].items():
         judged = figures["judged"].get(judge) or {}
@@ -306,7 +324,7 @@ def users(name: str, summary: dict[str, Any]) -> Iterator[str]:
     yield "### Concurrent users\n"
     yield "Each user asks, waits for the answer, and asks again. Speedup: of an answer, under the same load.\n"
     if (DOCS / "images" / f"eval-{name}-concurrency.svg").is_file():
-        yield f"![Speedup against concurrent users](images/eval-{name}-concurrency.svg)\n"
+        yield f"![Speedup against concurrent users](../images/eval-{name}-concurrency.svg)\n"
     cells = [
         [
             str(row["users"]),

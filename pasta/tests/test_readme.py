@@ -14,7 +14,14 @@ from pasta import SamplingParams, __version__
 from pasta.eval.report import interval, percent, points
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "pasta" / "README.md", *sorted((ROOT / "pasta" / "docs").glob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(
+        ROOT / "pasta" / name
+        for name in ("README.md", "recipes/README.md", "src/pasta/models/default_adapter/README.md")
+    ),
+    *sorted((ROOT / "pasta" / "docs").rglob("*.md")),
+]
 
 
 def test_the_example_runs(default_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,8 +59,21 @@ def run_examples(name: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, place in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text("utf-8")):
+        found = page.parent / target if target else page
+        assert found.exists(), f"{page.name} links to {target}"
+        if place:
+            assert place in anchors(found), f"{page.name} links to {target}#{place}"
+
+
+def anchors(page: Path) -> set[str]:
+    """A page's headings as GitHub names them: of words that come again, the later ones have a number."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)", text, re.MULTILINE):
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found.add(next(each for each in (name, *(f"{name}-{n}" for n in range(1, 99))) if each not in found))
+    return found
 
 
 def test_a_release_names_its_home_and_links_to_it(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
-"""docs/results.md is what its script makes of the saved figures: no number on it was typed."""
+"""docs/results.md and the pages of evaluations are what their script makes of the saved figures: no number is typed."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -15,25 +17,71 @@ from pasta.eval.goals import goal_rows
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(DOCS)
-    spec = spec_from_file_location("make_results", DOCS / "make_results.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+Found = dict[str, dict[str, Any]]
 
 
-def test_the_page_is_what_its_script_makes(results: ModuleType) -> None:
-    assert results.page() == (DOCS / "results.md").read_text("utf-8"), "run: python pasta/docs/make_results.py"
+@pytest.fixture(scope="module")
+def results() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        spec = spec_from_file_location("make_results", DOCS / "make_results.py")
+        assert spec is not None and spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
 
 
-def test_the_table_of_tasks_in_the_readme_is_what_the_script_makes(results: ModuleType) -> None:
+@pytest.fixture(scope="module")
+def found(results: ModuleType) -> Found:
+    """All evaluations, made of their rows: what takes long, once."""
+    made: Found = results.evaluations()
+    return made
+
+
+def test_the_page_is_what_its_script_makes(results: ModuleType, found: Found) -> None:
+    assert results.page(found) == (DOCS / "results.md").read_text("utf-8"), "run: python pasta/docs/make_results.py"
+
+
+def test_every_evaluation_has_its_page(results: ModuleType, found: Found) -> None:
+    saved = {path.stem: path.read_text("utf-8") for path in (DOCS / "results").glob("*.md")}
+    assert sorted(saved) == sorted(found) == sorted(results.TOLD)
+    for name, summary in found.items():
+        assert results.experiment(name, summary) == saved[name], "run: python pasta/docs/make_results.py"
+        assert all(command in saved[name] for command in summary["commands"])
+
+
+def test_no_measured_number_of_the_page_is_typed(results: ModuleType) -> None:
+    """In the words are goals and sizes of models; all else is a place in the figures."""
+    words = re.sub(r"\{.*?\}|\]\(.*?\)|`.*?`", "", results.WORDS["page"])
+    assert set(re.findall(r"\d+\.\d+", words)) <= {"1.5", "2.5", "2.0", "1.3", "0.2"}
+    assert set(re.findall(r"(\d+) ?%", words)) <= {"95", "50", "5"}
+
+
+def test_a_changed_figure_changes_the_page_of_all(results: ModuleType, found: Found) -> None:
+    told = found["qwen15"]["tasks"]["several4-mbpp_dev"]["pasta"]["over_reference"]
+    page, saved = results.page(found), dict(told)
+    assert "| four functions | -1.4 | -3.1 to 0.4 | 250 | **no** |" in page
+    told.update(value=0.123, low=0.1, high=0.15)
+    try:
+        changed = results.page(found)
+    finally:
+        told.update(saved)
+    assert "| four functions | 12.3 | 10.0 to 15.0 | 250 | yes |" in changed and "; 12.3 [10.0, 15.0] points" in changed
+
+
+def test_all_that_was_asked_of_the_adapter_that_ships_stands_on_the_page(results: ModuleType, found: Found) -> None:
+    page = results.page(found)
+    lines = [line.split(" | ") for line in page.partition("| goal |")[2].partition("\n\n")[0].splitlines()[2:]]
+    told = sorted((line[3].partition(" (")[0], *line[4:6], line[6].strip("* |")) for line in lines if line[1] == "1.5B")
+    asked = [row[2:] for row in goal_rows(found["qwen15"]) if row[1].startswith("`pasta`")]
+    assert len(asked) > 25 and [row for row in map(tuple, asked) if row not in told] == []
+
+
+def test_the_table_of_tasks_in_the_readme_is_what_the_script_makes(results: ModuleType, found: Found) -> None:
     text = results.README.read_text("utf-8")
-    assert results.readme(text) == text, "run: python pasta/docs/make_results.py"
+    assert results.readme(text, found) == text, "run: python pasta/docs/make_results.py"
     spoiled = text.replace("| four sums | ", "| four sums | 9.9, or ")
-    assert spoiled != text and results.readme(spoiled) == text
+    assert spoiled != text and results.readme(spoiled, found) == text
 
 
 def test_the_plots_are_what_its_script_draws(results: ModuleType) -> None:
@@ -76,12 +124,12 @@ def test_a_changed_figure_changes_the_page(
     }  # fmt: skip
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     (tmp_path / "eval-x.json").write_text(json.dumps(summary), "utf-8")
-    page = results.page()
+    page = results.experiment("x", results.evaluations()["x"])
     assert "1.23 [1.10, 1.40]" in page and "pasta eval answers DIR" in page and "`fast`" in page
     assert "| `fast` | 9 | 0% | 0% | 0% | 33% | 67% | 0% |" in page, "the histogram of promised lengths"
     figure["value"] = 1.345
     (tmp_path / "eval-x.json").write_text(json.dumps(summary), "utf-8")
-    assert results.page() != page
+    assert results.experiment("x", results.evaluations()["x"]) != page
 
 
 def test_goals_of_tasks_are_met_by_what_was_measured(results: ModuleType) -> None:

@@ -98,7 +98,7 @@ def of_correlation(correlation: float, blocks: int | None) -> Goal:
 def of_chats(figures: Figures, models: dict[str, Figures]) -> Iterator[Goal]:
     """Prompts without a right answer: the clock, what judges say, and where a model replaces another, against that."""
     before = models.get(TODAY)
-    clock, repeating = figures["realised_speedup"], figures["redundancy"]["blocks_repeat"]
+    clock = figures["realised_speedup"]
     clock_before = before["realised_speedup"] if before else None
     least = clock_before["value"] if clock_before else CHAT_SPEED
     than = f"of `{TODAY}`'s, {least:.2f}," if clock_before else f"of {least}"
@@ -113,13 +113,22 @@ def of_chats(figures: Figures, models: dict[str, Figures]) -> Iterator[Goal]:
             yield Goal.of(asked, wins, wins["value"] >= rate, digits=1)
         untagged = win_rate(models.get(UNTAGGED, {}), judge)
         if before and untagged:
-            asked = f"without tags within {WITHIN} points of a draw, the whole interval (judge `{judge}`)"
-            yield Goal.of(asked, untagged, untagged["low"] >= 50 - WITHIN, digits=1)
-    if before and repeating:
+            yield of_untagged(untagged, judge)
+    if before:
+        yield from of_repeats(figures["redundancy"])
+
+
+def of_untagged(wins: Figures, judge: str) -> Goal:
+    asked = f"without tags within {WITHIN} points of a draw, the whole interval (judge `{judge}`)"
+    return Goal.of(asked, wins, wins["low"] >= 50 - WITHIN, digits=1)
+
+
+def of_repeats(redundancy: Figures) -> Iterator[Goal]:
+    """Of a model whose answers are to be clean: blocks and topics."""
+    if repeating := redundancy["blocks_repeat"]:
         asked = f"blocks that repeat in at most {REPEATS} % of the answers that fork"
         yield Goal.of(asked, repeating, 100 * repeating["value"] <= REPEATS, scale=100, digits=0)
-    unclean = figures["redundancy"].get("topics_unclean")
-    if before and unclean:
+    if unclean := redundancy.get("topics_unclean"):
         asked = f"topics that read well: at most {100 - CLEAN} % are cut off, too long or say nothing"
         yield Goal.of(asked, unclean, 100 * unclean["value"] <= 100 - CLEAN, scale=100, digits=1)
 

@@ -1,0 +1,88 @@
+"""What was asked of the models that ship, and what came: one table over several evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pasta.eval.goals import (
+    CHAT_WINS,
+    Goal,
+    of_chats,
+    of_correlation,
+    of_repeats,
+    of_task,
+    of_untagged,
+    win_rate,
+)
+from pasta.eval.task_page import ASKED, table
+
+Figures = dict[str, Any]
+Row = tuple[str, str, Goal]  # the model, what a prompt asks for, the goal
+
+JUDGE = "features"
+WORDS = {**ASKED, "several-gsm8k_dev": "two to six sums", "constraints": "conditions to meet"}
+#: Realised speedup and win rate that a model of chats should reach together, at the least.
+GOALS = ((1.9, 43), (1.2, 50))
+
+
+def asked(found: dict[str, Figures]) -> str:
+    """Goals in the order in which they first come, each with all that it was asked of."""
+    rows = [*of_adapter(found), *of_default(found)]
+    order = list(dict.fromkeys(goal.asked.partition(ERRS)[0] for _, _, goal in rows))
+    cells = []
+    for name in order:
+        shown = name
+        for model, of, goal in rows:
+            start, _, constant = goal.asked.partition(ERRS)
+            if start == name:
+                measured = (
+                    f"{goal.measured} (constant: {constant.removesuffix(' units')})" if constant else goal.measured
+                )
+                cells.append([shown, model, of, measured, goal.interval, goal.prompts, "yes" if goal.met else "**no**"])
+                shown = ""
+    return table(["goal", "model", "asked of", "measured", "95 % interval", "prompts", "met"], cells)
+
+
+ERRS = ", which errs by "  # what parts a goal from the constant that it is to beat
+
+
+def of_adapter(found: dict[str, Figures]) -> Iterator[Row]:
+    """The 1.5B adapter: as it was first measured; its clock also with the engine as it is now."""
+    first, again = found["qwen15"], found["qwen15-again"]
+    for task, models in first["tasks"].items():
+        later = again["tasks"].get(task, {}).get("pasta")
+        for goal in of_task(task, models["pasta"]):
+            yield "1.5B", WORDS[task], goal
+        for goal in of_task(task, later) if later else ():
+            if goal.asked.startswith("realised"):
+                yield "1.5B", f"{WORDS[task]}, timed again", goal
+    told = first["promises"]["pasta"]
+    yield "1.5B", "all tasks together", of_correlation(told["correlation"], told["blocks"])
+    for words, summary in (("a chat", first), ("a chat, again", again)):
+        for goal in of_chats(summary["models"]["pasta"], {}):
+            yield "1.5B", words, goal
+
+
+def of_default(found: dict[str, Figures]) -> Iterator[Row]:
+    """The default model, `today`, against the baselines of two evaluations."""
+    latest = found["default-clean"]["models"]
+    for words, name in (("a chat", "default-clean"), ("a chat, earlier baseline", "default")):
+        today = found[name]["models"]["today"]
+        clock, wins = today["realised_speedup"], win_rate(today, JUDGE)
+        assert wins is not None
+        for least, rate in GOALS:
+            goal = f"realised speedup of {least} or more, at {rate} % of wins or more"
+            yield "135M", words, Goal.of(goal, clock, clock["value"] >= least and wins["value"] >= rate)
+        goal = f"wins against the reference of {CHAT_WINS} % or more (judge `{JUDGE}`)"
+        yield "135M", words, Goal.of(goal, wins, wins["value"] >= CHAT_WINS, digits=1)
+        yield from (("135M", words, goal) for goal in of_repeats(today["redundancy"]))
+    untagged = win_rate(latest["today-untagged"], JUDGE)
+    assert untagged is not None
+    yield "135M", "a chat, without tags", of_untagged(untagged, JUDGE)
+    task = found["default-clean"]["tasks"]["constraints"]
+    yield from (("135M", WORDS["constraints"], goal) for goal in of_task("constraints", task["today"]))
+    for goal in of_task("constraints", task["today-untagged"]):
+        yield "135M", f"{WORDS['constraints']}, without tags", goal
+    promised = found["default-clean"]["promises"]["today"]
+    yield "135M", WORDS["constraints"], of_correlation(promised["correlation"], promised["blocks"])

@@ -1,0 +1,198 @@
+"""results.md: what the evaluations say together. Its words stand in results.toml; every number in them is looked up.
+
+A number in the words is a place in the saved figures, named in the table `figures` of results.toml or in full:
+`{sums[over_reference]:points}`, `{default[models][today][realised_speedup]}`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from results_asked import JUDGE, asked
+from results_asked import WORDS as ASKED_OF
+
+from pasta.eval.goals import CHAT_SPEED, SPEEDS
+from pasta.eval.lengths import of_promises
+from pasta.eval.report import interval, percent, points
+from pasta.eval.task_page import RIVALS, headline, share, table
+
+Figures = dict[str, Any]
+DOCS = Path(__file__).parent
+WORDS = tomllib.loads((DOCS / "results.toml").read_text("utf-8"))
+
+
+#: How a figure with an interval is written.
+WAYS: dict[str, Callable[[Any], str]] = {
+    "": interval,
+    "1": lambda figure: interval(figure, 1),
+    "value": lambda figure: f"{figure['value']:.2f}",
+    "point": lambda figure: f"{100 * figure['value']:.1f}",
+    "points": points,
+    "percent": percent,
+    "prompts": lambda figure: str(figure["prompts"]),
+}
+
+
+class Told(dict[str, Any]):
+    """Figures that a template can look up, and write in one of these ways."""
+
+    def __getitem__(self, key: str) -> Any:
+        found = super().__getitem__(key)
+        return Told(found) if isinstance(found, dict) else found
+
+    def __format__(self, way: str) -> str:
+        return WAYS[way](self)
+
+
+def summary_page(found: dict[str, Figures], seeds: Figures, lengths_known: Figures, told: dict[str, Figures]) -> str:
+    """found: figures by evaluation; seeds: of the first one's tasks; told: title and words of each evaluation."""
+    known = Told({**{name.replace("-", "_"): figures for name, figures in found.items()}, "seeds": seeds})
+    for name, place in WORDS["figures"].items():
+        whole = known
+        for key in place:
+            whole = whole[key]
+        known[name] = whole
+    first = found[WORDS["headline"]]
+    tables = {
+        "asked_table": asked(found),
+        "tasks_table": headline(first, "pasta"),
+        "timed_table": timed(first, found["qwen15-again"]),
+        "rivals_table": rivals(first),
+        "seeds_table": over_seeds(seeds),
+        "chats_table": chats(found),
+        "lengths_table": lengths(first, lengths_known),
+        "default_table": default(found),
+        "pages_table": pages(told),
+    }
+    return str(WORDS["page"]).lstrip("\n").format(**tables, **{key: known[key] for key in known})
+
+
+def timed(first: Figures, again: Figures) -> str:
+    """The clock of the shipped adapter, then and now."""
+    rows = []
+    for task in first["tasks"]:
+        clocks = [summary["tasks"].get(task, {}).get("pasta", {}).get("realised_speedup") for summary in (first, again)]
+        if all(clocks):
+            asked_for = next(str(speeds[0]) for kind, speeds in SPEEDS.items() if task.startswith(kind))
+            cells = [f"{interval(clock)} ({clock['prompts']})" for clock in clocks if clock]
+            rows.append([ASKED_OF[task], asked_for, *cells])
+    clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in (first, again)]
+    rows.append([CHAT, str(CHAT_SPEED), *(f"{interval(clock)} ({clock['prompts']})" for clock in clocks)])
+    return table([HEAD, "asked for", "first timed (prompts)", "engine of today (prompts)"], rows)
+
+
+HEAD, CHAT = "one prompt asks for", "a chat (AlpacaEval)"
+
+
+def rivals(first: Figures) -> str:
+    """Points over the baseline, of right parts or of what needs all."""
+    rows = []
+    for model, words in WORDS["rivals"].items():
+        cells = [first["tasks"].get(task, {}).get(model, {}).get(key) for task, key, _ in RIVALS]
+        speed = first["tasks"][RIVALS[0][0]][model]["theoretical_speedup"]
+        rows.append([f"`{model}`: {words}", *map(points, cells), f"{speed['value']:.2f}"])
+    return table(["model", *(words for _, _, words in RIVALS), "fewer steps, four sums"], rows)
+
+
+def over_seeds(seeds: Figures) -> str:
+    kinds = (
+        ("over_reference", "right parts", 100),
+        ("end_over_reference", "what needs all", 100),
+        ("wins", "wins, %", 1),
+    )
+    rows = []
+    for task, figures in seeds.items():
+        for key, words, scale in kinds:
+            if kind := figures.get(key):
+                each = " / ".join(f"{scale * value:.1f}" for value in kind["each"])
+                pooled = points(kind["pooled"]) if scale == 100 else interval(kind["pooled"], 1)
+                rows.append([ASKED_OF.get(task, CHAT), words, each, pooled, str(figures["prompts"])])
+    return table([HEAD, "over the baseline, points", "seed 0 / 1 / 2", "all seeds, 95 %", "prompts"], rows)
+
+
+def chats(found: dict[str, Figures]) -> str:
+    """Who was asked the 600 chats, each against the reference of its evaluation."""
+    rows = []
+    for name, models in WORDS["chats"].items():
+        summary = found[name]
+        for model in models:
+            own = summary["models"][model]
+            rows.append(
+                [
+                    f"`{model}` ([{name}](results/{name}.md))",
+                    f"`{summary['against']}`",
+                    interval(own["judged"][JUDGE]["lc_win_rate"], 1),
+                    interval(own["realised_speedup"]),
+                    interval(own["theoretical_speedup"]),
+                    interval(own["length_factor"]),
+                    percent(own["redundancy"]["blocks_repeat"]),
+                ]
+            )
+    columns = [
+        "model (evaluation)", "against", "wins, %", "by the clock", "in steps", "length factor", "blocks that repeat",
+    ]  # fmt: skip
+    return table(columns, rows)
+
+
+def lengths(first: Figures, known: Figures) -> str:
+    """Promised lengths of the shipped adapter, task by task; and what its distribution over lengths is worth."""
+    rows = [
+        [ASKED_OF[task], *of_lengths(models["pasta"]["promises"]), of_probed(known, task)]
+        for task, models in first["tasks"].items()
+        if models["pasta"]["promises"]
+    ]
+    chat = first["prompts"]
+    rows.append([CHAT, *of_lengths(first["models"]["pasta"]["promises"]), of_probed(known, chat)])
+    rows.append(["all tasks together", *of_lengths(first["promises"]["pasta"]), "–"])
+    columns = ["blocks", "correlation", "mean error", "the best constant's", "likeliest / median / constant (blocks)"]
+    return table([HEAD, *columns], rows)
+
+
+def of_lengths(told: Figures) -> list[str]:
+    errors = [f"{told[key]:.1f}" for key in ("mean_error", "mean_error_constant")]
+    return [str(told["blocks"]), f"{told['correlation']:.2f}", *errors]
+
+
+def of_probed(known: Figures, prompts: str) -> str:
+    """Mean errors over the blocks whose distribution was saved."""
+    saved = [dict(zip(known["columns"], row, strict=True)) for row in known["rows"] if row[0] == prompts]
+    likeliest, median = (of_promises((row[way], row["written"]) for row in saved) for way in ("likeliest", "median"))
+    if not likeliest or not median:
+        return "–"
+    errors = [likeliest["mean_error"], median["mean_error"], likeliest["mean_error_constant"]]
+    return " / ".join(f"{error:.1f}" for error in errors) + f" ({len(saved)})"
+
+
+def default(found: dict[str, Figures]) -> str:
+    """The default model beside its baselines and itself without tags."""
+    rows = []
+    for name, model in WORDS["defaults"]:
+        own = found[name]["models"][model]
+        reference = model == found[name]["against"]
+        rows.append(
+            [
+                f"`{model}` ([{name}](results/{name}.md))",
+                "50" if reference else interval(own["judged"][JUDGE]["lc_win_rate"], 1),
+                interval(own["realised_speedup"]),
+                interval(own["theoretical_speedup"]),
+                percent(own["forking"]),
+                *(share(own["redundancy"].get(key)) for key in ("blocks_repeat", "lists_repeat", "topics_unclean")),
+            ]
+        )
+    columns = [
+        "model (evaluation)", "wins, %", "by the clock", "in steps", "answers that fork", "blocks that repeat",
+        "lists that repeat", "topics that read badly",
+    ]  # fmt: skip
+    return table(columns, rows)
+
+
+def pages(told: dict[str, Figures]) -> str:
+    """Each evaluation with its page, and what became of it."""
+    rows = []
+    for name, own in told.items():
+        about = " ".join(own["about"].strip().partition("\n\n")[0].strip("*").split())
+        rows.append([f"[{own['title']}](results/{name}.md)", about.replace("](", "](results/")])
+    return table(["page", "what it is, and whether it stands"], rows)
