@@ -80,6 +80,9 @@ def run_train(options: argparse.Namespace, strip_tags: bool = False) -> None:
     data = options.data or str(options.out / "annotated.jsonl")
     held_out = options.out / "held-out.jsonl"
     name = "baseline" if strip_tags else name_of(options)
+    if (options.out / name / "training.json").exists():
+        print(f"{options.out / name} is trained already; for another, delete it or pass another --name")
+        return
     recipe = read_yaml(str(HERE / "sft.yaml"))
     if options.method not in (None, recipe["method"]):
         del recipe["learning_rate"]  # which is that method's

@@ -45,6 +45,14 @@ def test_it_learns_what_is_better_on_prompts_that_it_has_not_seen(trained):
     assert "| off_topic | 20 |" in markdown(report)
 
 
+def test_a_folder_with_a_judge_is_left_alone(trained, data, base):
+    out, _ = trained
+    before = (out / "judge.json").read_bytes()
+    with pytest.raises(UsageError, match=rf"the output {out} holds a judge already \(name a new folder\)"):
+        train_judge(JudgeConfig(data=data, out=str(out), model=base, reference="teacher"))
+    assert (out / "judge.json").read_bytes() == before
+
+
 def test_each_prompt_is_scored_by_the_model_that_was_not_trained_on_it(trained, data):
     out, _ = trained
     judge = FoldedReward.read(out, device="cpu")

@@ -94,6 +94,7 @@ def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
 
     run("train", "--max-steps", "2", "--max-length", "1024", "--method", "full")
     assert json.loads((tmp_path / "pasta" / "training.json").read_text())["steps"] == 2
+    assert "pasta is trained already" in run("train", "--method", "full")
     prompts = ("--eval-prompts", str(tmp_path / "annotated.jsonl"), "--eval-tokens", "12", "--eval-limit", "3")
     assert re.search(r"^pasta +3 ", run("evaluate", *prompts), re.MULTILINE)
     with pytest.raises(SystemExit):

@@ -35,6 +35,8 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     """Trains, scores, measures and writes everything; returns the report."""
     begun = time.monotonic()
     out = Path(config.out)
+    if (out / RECORD).exists():
+        raise UsageError(f"the output {out} holds a judge already", "name a new folder")
     out.mkdir(parents=True, exist_ok=True)
     contests = part_of(read_contests(config.data, config.reference, config.limit), config.part)
     if len(contests) < 2 * config.folds:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.checked import ensure_checked
@@ -123,14 +124,26 @@ class _masked:
 
 
 def check_output(folder: str, *, adapter: bool, resume: bool) -> None:
-    """Refuses a folder with a model in it, unless the training goes on with that model in the same form."""
+    """Refuses a folder with a model or a checkpoint in it, unless the training goes on from its checkpoint."""
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise UsageError(f"the output {folder} is a file", "name a new folder")
-    found = "an adapter" if is_adapter(folder) else "a whole model" if is_model(path) else None
-    if found is None or (resume and found == ("an adapter" if adapter else "a whole model")):
+    finished, newest = form_of(path), get_last_checkpoint(folder) if path.is_dir() else None
+    if finished is None and newest is None:
         return
-    raise UsageError(f"the output {folder} holds {found} already", "name a new folder")
+    form, own = finished or form_of(Path(str(newest))), "an adapter" if adapter else "a whole model"
+    told = f"the output {folder} holds {finished or f'a checkpoint of {form or own}'} already"
+    if form not in (own, None):
+        raise UsageError(told, "name a new folder")
+    if newest is None:
+        raise UsageError(told, "there is no checkpoint to go on from: name a new folder")
+    if not resume:
+        raise UsageError(told, f"pass --resume to go on from {Path(newest).name}, or name a new folder")
+
+
+def form_of(folder: Path) -> str | None:
+    """What is in a folder; None: no model, or parts of one that several processes wrote."""
+    return "an adapter" if is_adapter(folder) else "a whole model" if is_model(folder) else None
 
 
 def check_room(folder: str, model: torch.nn.Module) -> None:

@@ -209,7 +209,12 @@ def train(config: PreferenceConfig, each: Round, team: Team) -> list[dict[str, A
     from pasta.train.preference import Learner, is_trained, with_reference, write_record
     from pasta.train.preference_batch import LayOut, pairs_of, responses_of, split
 
-    left = [weight for weight in each.weights if not is_trained(each.trained(weight))]
+    left = []
+    for weight in each.weights:
+        if is_trained(each.trained(weight)):
+            team.say(f"{each.trained(weight)} is trained already")
+        else:
+            left.append(weight)
     begun = time.monotonic()
     records = []
     for place, weight in enumerate(left):
