@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -115,3 +116,58 @@ def test_offline(tmp_path):
     assert done.returncode == 1
     assert "not reachable" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+ASKING = """
+from pasta.data.rows import read_rows
+from pasta.errors import Offline, UsageError
+from pasta.judge.open import open_judge
+from pasta.models import resolve
+from pasta.models.hub import tokenizer_folder
+
+for ask in (
+    lambda: resolve("someone/tiny"),
+    lambda: resolve("someone/tiny"),
+    lambda: tokenizer_folder("someone/tiny"),
+    lambda: open_judge("reward:someone/judge"),
+    lambda: list(read_rows("someone/data")),
+):
+    try:
+        ask()
+    except (Offline, UsageError) as error:
+        assert "the Hugging Face hub" in str(error) and "is not reachable" in str(error), error
+        print("refused")
+"""
+
+
+def test_a_hub_that_does_not_answer_is_asked_once_a_process(tmp_path):
+    """For models, tokenizers, judges and data sets together: their libraries would try again for minutes."""
+    pytest.importorskip("datasets")
+    asked = 0
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up():
+            nonlocal asked
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                asked += 1
+                connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        environment = os.environ | {
+            "HF_HOME": str(tmp_path),
+            "HF_ENDPOINT": f"http://127.0.0.1:{server.getsockname()[1]}",
+        }
+        for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
+            environment.pop(name, None)
+        done = subprocess.run(
+            [sys.executable, "-c", ASKING], env=environment, capture_output=True, text=True, timeout=500
+        )
+        server.shutdown(socket.SHUT_RDWR)  # wakes the thread
+    thread.join()
+    assert (done.stdout, done.stderr, done.returncode) == ("refused\n" * 5, "", 0)
+    assert asked == 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pasta.errors import PastaError, UsageError
+from pasta.models import hub
 
 Row = dict[str, Any]
 JSON_LINES = (".jsonl", ".json", ".ndjson")
@@ -36,9 +37,12 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
             found = datasets.load_from_disk(source)
             found = found[split] if hasattr(found, "keys") else found
         else:
+            if not Path(source).exists() and not hub.reachable():
+                datasets.config.HF_HUB_OFFLINE = True  # what is in the cache, at once
             found = datasets.load_dataset(name, config or None, split=split)
     except Exception as error:  # each loader raises its own
-        hint = None if Path(source).exists() else "there is no such file or folder here; is it a data set of the hub?"
+        on_hub = "is it a data set of the hub?" if hub.reachable() else "the Hugging Face hub is not reachable"
+        hint = None if Path(source).exists() else f"there is no such file or folder here; {on_hub}"
         raise UsageError(f"cannot read the data set {source}, split {split}: {error}", hint) from error
     for row in found:
         yield dict(row)

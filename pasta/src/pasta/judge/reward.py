@@ -15,6 +15,7 @@ from pasta.judge.base import Comparison
 from pasta.judge.encode import Encoder, Pair
 from pasta.judge.groups import sigmoid
 from pasta.judge.preferences import prompt_key
+from pasta.models import hub
 
 RECORD = "judge.json"
 LONGEST = 2048  # tokens of prompt and answer, for a model that does not say
@@ -55,7 +56,7 @@ class RewardModel(Rewarding):
 
     def __init__(self, source: str, *, device: str | None = None, max_length: int | None = None):
         self.name = f"reward:{source}"
-        self.source = source
+        self.source = source if Path(source).exists() or not hub.is_id(source) else str(hub.folder(source))
         self.device = device
         self.max_length = max_length
 
@@ -87,9 +88,9 @@ class RewardModel(Rewarding):
 
         try:
             with quiet():
-                tokenizer = AutoTokenizer.from_pretrained(self.source)
+                tokenizer = AutoTokenizer.from_pretrained(self.source, local_files_only=True)
                 model, report = AutoModelForSequenceClassification.from_pretrained(
-                    self.source, output_loading_info=True
+                    self.source, local_files_only=True, output_loading_info=True
                 )
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]

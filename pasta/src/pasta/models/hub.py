@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,18 @@ HINT_OFFLINE = "connect once, or give --model a model folder or a GGUF file that
 
 def is_id(name: str) -> bool:
     return REPOSITORY.fullmatch(name) is not None
+
+
+@cache
+def reachable() -> bool:
+    """Whether the hub answers. It is asked once a process: the libraries above its client would go on for a minute."""
+    from huggingface_hub import constants, get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception:  # of whatever HTTP library it has; also: it was told to stay offline
+        return False
+    return True
 
 
 def folder(name: str) -> Path:
@@ -41,7 +54,9 @@ def tokenizer_folder(name: str) -> Path:
     disable_progress_bars()
     light = [pattern for pattern in PATTERNS if pattern != "*.safetensors"]
     try:
-        return Path(snapshot_download(name, allow_patterns=light, ignore_patterns=UNWANTED))
+        return Path(
+            snapshot_download(name, allow_patterns=light, ignore_patterns=UNWANTED, local_files_only=not reachable())
+        )
     except Exception as error:
         raise fetch_error(name, error) from error
 
@@ -74,6 +89,8 @@ def fetch(name: str) -> Path:
     from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.utils import disable_progress_bars
 
+    if not reachable():
+        raise offline(name)
     disable_progress_bars()
     try:
         files = wanted(HfApi().model_info(name, files_metadata=True).siblings or [])
@@ -124,6 +141,10 @@ def fetch_error(name: str, error: Exception) -> ModelError:
             )
         case HfHubHTTPError() if error.response is not None and error.response.status_code < 500:
             return ModelError(f"the Hugging Face hub refused {name!r}: {error}")
+    return offline(name)
+
+
+def offline(name: str) -> Offline:
     return Offline(
         f"{name!r} is no file or folder here, and the Hugging Face hub, where it may be, is not reachable",
         HINT_OFFLINE,
