@@ -213,7 +213,14 @@ def test_ids_may_come_in_an_array(engine):
         ({"seed": "a"}, "seed is 'a', expected a whole number"),
         ({"temperature": "hot"}, "temperature is 'hot', expected a number"),
         ({"temperature": None}, "temperature is None, expected a number"),
+        ({"logprobs": True}, "logprobs is True, expected a whole number"),
+        ({"temperature": False}, "temperature is False, expected a number"),
+        ({"sequential": "no"}, "sequential is 'no', expected True or False"),
+        ({"drafts": 3}, "drafts is 3, expected True or False"),
         ({"stop": [5]}, "stop has 5, expected texts"),
+        ({"stop": 5}, "stop is 5, expected texts, in a list"),
+        ({"stop_token_ids": 5}, "stop_token_ids is 5, expected token ids, in a list"),
+        ({"stop_token_ids": ["a"]}, "stop_token_ids has 'a', expected token ids"),
         ({"logit_bias": {"x": 1}}, "logit_bias is {'x': 1}, expected a number for each token id"),
         ({"logit_bias": [3]}, r"logit_bias is \[3\]"),
     ],
@@ -226,6 +233,20 @@ def test_options_of_the_wrong_type(options, told):
 def test_options_in_the_types_of_others():
     params = SamplingParams(max_tokens=np.int64(3), temperature=np.float32(0.5), logit_bias={7: -1})
     assert (params.max_tokens, params.logit_bias) == (3, ((7, -1.0),))
+    assert SamplingParams(stop=None, stop_token_ids=None) == SamplingParams()
+
+
+@pytest.mark.parametrize("options", [{"logit_bias": {10**6: 1.0}}, {"stop_token_ids": [10**6]}])
+def test_options_for_tokens_that_are_none_of_the_models(engine, options):
+    with pytest.raises(UsageError, match=f"{next(iter(options))} has the token 1000000, expected 0 to "):
+        generate(engine, "Why?", **options)
+
+
+def test_a_stream_is_of_one_answer(engine):
+    with pytest.raises(UsageError, match="stream takes one prompt, and this is a list of 2"):
+        stream(engine, ["Why?", "How?"])
+    with pytest.raises(UsageError, match="n is 2, but stream gives one answer"):
+        stream(engine, "Why?", n=2)
 
 
 def test_what_is_no_model_and_what_is_no_list(engine):

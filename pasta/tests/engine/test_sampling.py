@@ -142,6 +142,23 @@ def test_near_zero_temperature_is_greedy(temperature: float) -> None:
     assert tokens == logits.argmax(-1).tolist()
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        SamplingParams(temperature=1.0, top_p=1e-300),
+        SamplingParams(temperature=1e6),
+        SamplingParams(temperature=1e6, top_p=1e-300, min_p=1.0, top_k=1),
+    ],
+)
+def test_what_is_drawn_by_extreme_parameters_may_be_drawn(way: SamplingParams) -> None:
+    logits = torch.randn(5, 100, generator=torch.Generator().manual_seed(3))
+    logits[:, ::3] = -torch.inf
+    tokens = choose(logits, [way] * 5, [0.0, 0.2, 0.5, 0.9, math.nextafter(1.0, 0.0)])
+    assert [token for token in tokens if token % 3 and token < 100] == tokens
+    if way.top_p < 1:
+        assert tokens == logits.argmax(-1).tolist()
+
+
 # -- seeds --------------------------------------------------------------------------------------------
 
 
@@ -186,6 +203,7 @@ def test_the_largest_number_is_below_one(monkeypatch: pytest.MonkeyPatch) -> Non
         ("temperature", -0.1),
         ("temperature", math.nan),
         ("temperature", math.inf),
+        ("temperature", 1e300),
         ("top_k", -1),
         ("top_p", 0.0),
         ("top_p", 1.1),
@@ -194,6 +212,7 @@ def test_the_largest_number_is_below_one(monkeypatch: pytest.MonkeyPatch) -> Non
         ("min_p", 1.5),
         ("parallelism", math.nan),
         ("parallelism", math.inf),
+        ("parallelism", -1e308),
         ("repetition_penalty", 0.0),
         ("repetition_penalty", -1.1),
         ("repetition_penalty", 101.0),

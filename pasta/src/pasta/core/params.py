@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from pasta.core.positions import Positions
 from pasta.errors import UsageError
 
 WHOLE = ("top_k", "seed", "max_tokens", "max_threads", "max_thread_tokens", "logprobs", "n")
 NUMBERS = ("temperature", "top_p", "min_p", "parallelism", "repetition_penalty")
-OPTIONAL = ("max_thread_tokens", "logprobs")
+SWITCHES = ("sequential", "plain", "drafts")
+OPTIONAL = ("max_thread_tokens", "logprobs", "drafts")
+MAX_TEMPERATURE = 1e6  # every token is as likely as any other long before; a quotient by more may be no number
+MAX_BIAS = 1e4  # of a logit, which float16 ends at 65504: an infinite one leaves no distribution to draw from
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,11 @@ class SamplingParams:
     def __post_init__(self) -> None:
         self._check_types()
         for name, good, expected in (
-            ("temperature", 0 <= self.temperature < math.inf, "0 (greedy) or more"),
+            ("temperature", 0 <= self.temperature <= MAX_TEMPERATURE, f"0 (greedy) to {MAX_TEMPERATURE:.0f}"),
             ("top_k", self.top_k >= 0, "0 (off) or more"),
             ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
             ("min_p", 0 <= self.min_p <= 1, "between 0 and 1"),
-            ("parallelism", math.isfinite(self.parallelism), "a finite number"),
+            ("parallelism", abs(self.parallelism) <= MAX_BIAS, f"between {-MAX_BIAS:.0f} and {MAX_BIAS:.0f}"),
             ("repetition_penalty", 0.01 <= self.repetition_penalty <= 100, "between 0.01 and 100; 1 is off"),
             ("max_tokens", self.max_tokens >= 1, "1 or more"),
             ("max_threads", self.max_threads >= 1, "1 or more"),
@@ -65,31 +67,48 @@ class SamplingParams:
         ):
             if not good:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected {expected}")
-        stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-        object.__setattr__(self, "stop", tuple(text for text in stops if text))
-        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        stops = (self.stop,) if isinstance(self.stop, str) else self.stop
+        object.__setattr__(self, "stop", tuple(text for text in _listed("stop", stops, str, "texts") if text))
+        ends = _listed("stop_token_ids", self.stop_token_ids, Integral, "token ids")
+        object.__setattr__(self, "stop_token_ids", ends)
         object.__setattr__(self, "logit_bias", _pairs(self.logit_bias))
         for token, bias in self.logit_bias:
-            if token < 0 or not math.isfinite(bias):
-                raise UsageError(f"logit_bias of token {token} is {bias}, expected a finite number for a token id")
+            if token < 0 or not abs(bias) <= MAX_BIAS:
+                expected = f"a number between {-MAX_BIAS:.0f} and {MAX_BIAS:.0f} for a token id"
+                raise UsageError(f"logit_bias of token {token} is {bias}, expected {expected}")
         if isinstance(self.positions, str):
             object.__setattr__(self, "positions", Positions.parse(self.positions))
 
     def _check_types(self) -> None:
         """A text where a number belongs is refused here by its name, rather than somewhere in the first step."""
-        for names, kind, expected in ((WHOLE, Integral, "a whole number"), (NUMBERS, Real, "a number")):
+        for names, kind, expected in (
+            (WHOLE, Integral, "a whole number"),
+            (NUMBERS, Real, "a number"),
+            (SWITCHES, bool, "True or False"),
+        ):
             for name in names:
                 value = getattr(self, name)
-                if not isinstance(value, kind) and not (value is None and name in OPTIONAL):
+                fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+                if not fits and not (value is None and name in OPTIONAL):
                     raise UsageError(f"{name} is {value!r:.40}, expected {expected}")
-        for text in (self.stop,) if isinstance(self.stop, str) else self.stop:
-            if not isinstance(text, str):
-                raise UsageError(f"stop has {text!r:.40}, expected texts")
 
     @property
     def greedy(self) -> bool:
         """Whether the likeliest token is always chosen, of logits as they are."""
         return self.temperature == 0 and self.repetition_penalty == 1 and not self.logit_bias
+
+
+def _listed(name: str, values: Any, kind: type, expected: str) -> tuple[Any, ...]:
+    """The values of a list, each of its kind; None is none, as clients of other servers write it."""
+    if values is None:
+        return ()
+    if not isinstance(values, Iterable):
+        raise UsageError(f"{name} is {values!r:.40}, expected {expected}, in a list")
+    listed = tuple(values)
+    for value in listed:
+        if not isinstance(value, kind):
+            raise UsageError(f"{name} has {value!r:.40}, expected {expected}")
+    return listed
 
 
 def _pairs(biases: Sequence[tuple[int, float]] | Mapping[int, float]) -> tuple[tuple[int, float], ...]:
@@ -116,8 +135,8 @@ class Options(TypedDict, total=False):
     max_thread_tokens: int | None
     sequential: bool
     plain: bool
-    stop: str | Sequence[str]
-    stop_token_ids: Sequence[int]
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
     logprobs: int | None
     n: int
     drafts: bool | None

@@ -12,7 +12,7 @@ from typing import Protocol, Unpack, overload
 from pasta.core.params import Options, SamplingParams
 from pasta.core.tree import Tree
 from pasta.decoding.events import StepOutput
-from pasta.decoding.prompts import Message, Prompt, are_several, make_params, make_request, replay_options
+from pasta.decoding.prompts import Message, Prompt, are_several, check_one, make_params, make_request, replay_options
 from pasta.decoding.request import Request, RequestState
 from pasta.decoding.results import Result
 from pasta.decoding.runner import Runner, Update, runner_of
@@ -119,8 +119,9 @@ def stream(
         >>> for step in pasta.stream(model, "Name three fruits."):
         ...     print(step.text, end="", flush=True)
     """
-    engine = engine_of(model)
-    return Stream(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options))
+    engine, params = engine_of(model), make_params(params, options)
+    check_one(prompt, params, "stream")
+    return Stream(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt))
 
 
 async def agenerate(
@@ -158,10 +159,9 @@ async def astream(
         >>> async for step in pasta.astream(model, "Name three fruits."):
         ...     print(step.text, end="", flush=True)
     """
-    engine = engine_of(model)
-    asked = _Asked(
-        engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options), watched=True
-    )
+    engine, params = engine_of(model), make_params(params, options)
+    check_one(prompt, params, "astream")
+    asked = _Asked(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt), watched=True)
     try:
         async for output in asked:
             yield output

@@ -32,6 +32,7 @@ def make_request(
 ) -> Request:
     """Checks and gathers what `generate` and `stream` take."""
     params = make_params(params, options)
+    _check_tokens(params, len(engine.vocabulary))
     if script is not None and params.logprobs is not None:
         raise UsageError("logprobs are of tokens that the model chooses, and a script chooses them instead")
     positions = params.positions
@@ -55,6 +56,25 @@ def make_params(params: SamplingParams | None, options: Options) -> SamplingPara
         known = ", ".join(SamplingParams.__dataclass_fields__)
         raise UsageError(f"unknown option {unknown[0]!r}", hint=f"the options are {known}")
     return replace(params or SamplingParams(), **options)  # type: ignore[arg-type]
+
+
+def _check_tokens(params: SamplingParams, size: int) -> None:
+    """A token that the model does not have would be passed over in silence."""
+    for name, tokens in (
+        ("logit_bias", [token for token, _ in params.logit_bias]),
+        ("stop_token_ids", params.stop_token_ids),
+    ):
+        for token in tokens:
+            if not 0 <= token < size:
+                raise UsageError(f"{name} has the token {token}, expected 0 to {size - 1}, the model's tokens")
+
+
+def check_one(prompt: Prompt, params: SamplingParams, name: str) -> None:
+    """Steps come of one answer: several prompts or choices would have to be told apart."""
+    if are_several(prompt):
+        raise UsageError(f"{name} takes one prompt, and this is a list of {len(prompt)}", f"call {name} for each")
+    if params.n != 1:
+        raise UsageError(f"n is {params.n}, but {name} gives one answer", f"call {name} for each seed, or generate")
 
 
 def replay_options(options: Options) -> Options:

@@ -52,7 +52,8 @@ def distribution(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
     if params.top_p < 1:
         ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
         before = ordered.cumsum(-1) - ordered
-        ordered = ordered.masked_fill(before >= params.top_p * ordered.sum(-1, keepdim=True), 0.0)
+        enough = params.top_p * ordered.sum(-1, keepdim=True)
+        ordered = ordered.masked_fill((before >= enough) & (before > 0), 0.0)  # the likeliest stays: P may underflow
         probabilities = torch.zeros_like(probabilities).scatter_(-1, order, ordered)
     return probabilities
 
