@@ -108,7 +108,10 @@ def test_wrong_fields(tiny, fields, param):
         ({"pasta": "fast"}, 'pasta is "fast", but it should be an object'),
         ({"n": int("9" * 90)}, f"n is {'9' * 60}, but"),
         ({"response_format": {"type": "xml"}}, "its type is xml, expected text, json_object or json_schema"),
-        ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "among the tools: f"),
+        (
+            {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}},
+            '"g", which is not among the tools: f',
+        ),
         ({"functions": [{"name": "f"}]}, "functions is not supported here: use tools"),
         ({"presence_penalty": 0.5}, "presence_penalty is not supported here: use repetition_penalty"),
     ],

@@ -254,6 +254,7 @@ def test_logprobs_of_a_response(client):
         ({"input": "a", "text": {"format": {"type": "grammar"}}}, "text.format"),
         ({"input": "a", "background": True}, "background"),
         ({"input": "a", "n": 2}, "n"),
+        ({"input": "a", "max_tokens": 2}, "max_tokens"),
         ({"input": "a", "include": ["file_search_call.results"]}, "include file_search_call.results"),
         ({"input": "a", "nonsense": 1}, "nonsense"),
     ],

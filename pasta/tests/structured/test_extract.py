@@ -124,11 +124,19 @@ def test_modes_and_dependence(engine):
         pasta.extract_stream(engine, text, Person, max_tokens=200, **how).result
         for how in ({}, {"after": {"home": ["name"]}}, {"mode": "sequential"})
     )
+    named = pasta.extract_stream(engine, text, Person, max_tokens=200, after={"home": "name"}).result
+    assert named.critical_path == waiting.critical_path
     assert alone.critical_path < waiting.critical_path < sequential.critical_path
     with pytest.raises(pasta.PastaError, match="unknown mode 'fast'"):
         pasta.extract(engine, text, Person, mode="fast")
     with pytest.raises(pasta.PastaError, match="/age is no field"):
         pasta.extract(engine, text, Person, after={"mood": ["age"]})
+
+
+def test_what_never_ends_is_told_as_such(engine):
+    endless = {"type": "object", "properties": {"child": {"$ref": "#"}}, "required": ["child"]}
+    with pytest.raises(pasta.PastaError, match=r"has no end .what always holds another of its own kind never ends"):
+        pasta.extract(engine, "A tree.", endless)
 
 
 def test_a_limit_that_cuts_is_an_error(engine):

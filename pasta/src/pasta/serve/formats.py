@@ -175,8 +175,9 @@ class Calling(Body):
         if not names and self.tool_choice not in (None, "none", "auto"):
             raise unsupported("tool_choice", "{name} needs tools to choose from")
         if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in names:
-            known = ", ".join(names)[:200]
-            raise unsupported("tool_choice", f"{{name}} names a function that is not among the tools: {known}")
+            told = {"name": "tool_choice", "asked": json.dumps(self.tool_choice.function.name[:80])}
+            why = f"{{name}} names {{asked}}, which is not among the tools: {', '.join(names)[:200]}"
+            raise PydanticCustomError("unsupported_parameter", why, told)
         if names and self.parallel_tool_calls:
             raise unsupported("parallel_tool_calls", "{name} is not supported here: an answer holds one call of a tool")
         return self

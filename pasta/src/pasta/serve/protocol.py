@@ -61,6 +61,7 @@ INSTEAD = {
     "frequency_penalty": "repetition_penalty",
     "function_call": "tool_choice",
     "functions": "tools",
+    "max_tokens": "max_output_tokens",  # in /v1/responses
     "presence_penalty": "repetition_penalty",
 }
 
@@ -274,6 +275,7 @@ class ResponsesBody(Options):
         "background": (False,),
         "context_management": ([],),
         "conversation": (),
+        "max_tokens": (),
         "max_tool_calls": (),
         "moderation": (),
         "n": (1,),

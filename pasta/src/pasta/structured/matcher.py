@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOCK = threading.Lock()
 KNOWS = "it must know `structured_outputs`, as vLLM does"
+ENDLESS = "what always holds another of its own kind never ends: let it be null or left out"
 FEW = 32  # masks that one thread makes: 10 to 100 us each, and on a busy machine others wake up late
 MAX_TEXTS = 1024  # whose tokens are kept
 MAX_KNOWN = 256  # grammars that are kept for the next request
@@ -111,8 +112,11 @@ class Matcher:
     def forced_tokens(self) -> list[int]:
         """Tokens that must come next, cut as the tokenizer would cut them; consumed here."""
         tokens = list(self._inner.compute_ff_tokens())
-        for token in tokens:
-            self.consume(token)
+        try:
+            for token in tokens:
+                self.consume(token)
+        except ConstraintError:
+            raise ConstraintError("what the schema forces here is too long, or has no end", ENDLESS) from None
         return tokens
 
 

@@ -24,7 +24,7 @@ MAX_NOTE = 240  # characters of a description that a value sees
 MAX_ROW = 16  # elements of an array that is taken apart
 ARRAY = frozenset({"type", "items", "minItems", "maxItems"})
 
-After = Mapping[str, Sequence[str]]
+After = Mapping[str, Sequence[str] | str]
 
 
 def compile_schema(
@@ -167,7 +167,10 @@ class _Planner:
         for own, before in self._rows:
             for value in own:
                 out.setdefault(value, set()).update(before)
-        asked = [(name if name.startswith("/") else f"/{escape(name)}", tuple(names)) for name, names in after.items()]
+        asked = [
+            (name if name.startswith("/") else f"/{escape(name)}", (names,) if isinstance(names, str) else tuple(names))
+            for name, names in after.items()
+        ]
         said = [*self._after, *asked]
         implied = WAYS[mode](self._fields, {place for place, _ in said}) if mode in WAYS else ()
         for place, names in [*said, *implied]:
