@@ -1,4 +1,4 @@
-"""The table of the CUDA engine in docs/performance.md is that of the report that it names."""
+"""The tables of the CUDA engine in docs/performance.md and its history are those of the reports that they name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 PROSE = (PROJECT / "docs" / "performance.md").read_text("utf-8")
-PAGE = PROSE.partition("### The whole table")[2]
+NOW = PROSE.partition("### The whole table")[2].partition("### Long answers")[0]
+PAGE = (
+    (PROJECT / "docs" / "performance-history.md").read_text("utf-8").partition("## The whole table, before and now")[2]
+)
 
 
 def report(name: str) -> dict[str, Any]:
@@ -19,25 +22,49 @@ def report(name: str) -> dict[str, Any]:
     return found
 
 
-def column(label: str, index: int) -> list[str]:
+def column(label: str, index: int, page: str = PAGE) -> list[str]:
     """The numbers of a cell; a dash where nothing was measured."""
-    row = next(line for line in PAGE.splitlines() if line.startswith(f"| {label}"))
+    row = next(line for line in page.splitlines() if line.startswith(f"| {label}"))
     return re.findall(r"[\d.,]*\d|–", row.split("|")[index])
 
 
-@pytest.mark.parametrize(("name", "index"), [("table-h200-2.json", 2), ("table-h200-3.json", 4)], ids=["before", "now"])
-def test_the_table(name: str, index: int) -> None:
+def test_vllm_beside_the_table_of_now() -> None:
+    stock, inside = report("vllm-h200.json"), report("inside-vllm-h200-4.json")["the default model"]
+    steps = {"8B": stock["step_ms"], "135M": inside["vLLM by itself"]["step_ms"]}
+    for shape, own in steps.items():
+        told = column(f"{shape}, ms a step of an answer", 3, NOW)
+        assert told == [f"{own[width]:.2f}" for width in ("1", "4", "16", "32")]
+    assert column("8B, a prompt of 8,000", 3, NOW) == [f"{stock['prompt_ms']['8000']:.1f}"]
+
+
+def test_a_step_of_few_threads_of_the_middle_shape() -> None:
+    rows = {each["case"].partition("@")[0]: each["ms"]["main"] for each in report("few-rows-h200-2.json")["rows"]
+            if each["shape"] == "1.5B"}  # fmt: skip
+    ratios = sorted(rows[case] / rows["1x1"] for case in ("1x4", "1x5"))
+    assert "takes {:.2f} to {:.2f} of a step for 4 or 5 threads".format(*ratios) in NOW
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "page"),
+    [("table-h200-2.json", 2, PAGE), ("table-h200-3.json", 4, PAGE), ("table-h200-3.json", 2, NOW)],
+    ids=["before", "then", "now"],
+)
+def test_the_table(name: str, index: int, page: str) -> None:
     rows, widths = report(name)["rows"], ("1", "4", "16", "32")
+
+    def told(label: str) -> list[str]:
+        return column(label, index, page)
+
     for shape in ("8B", "135M"):
         answer, sampled = rows[f"{shape} answer"], rows[f"{shape} sampled answer"]["of greedy"]
-        assert column(f"{shape}, ms a step of an answer", index) == [f"{answer[width]:.2f}" for width in widths]
-        assert column(f"{shape}, 32 threads, of one", index) == [f"{answer['of one']['32']:.2f}"]
-        assert column(f"{shape}, sampled", index) == [f"{sampled[width]:.2f}" for width in ("1", "32")]
-        assert column(f"{shape}, 32 answers", index) == [f"{rows[f'{shape} 32 answers']['tokens_per_s']:,}"]
+        assert told(f"{shape}, ms a step of an answer") == [f"{answer[width]:.2f}" for width in widths]
+        assert told(f"{shape}, 32 threads, of one") == [f"{answer['of one']['32']:.2f}"]
+        assert told(f"{shape}, sampled") == [f"{sampled[width]:.2f}" for width in ("1", "32")]
+        assert told(f"{shape}, 32 answers") == [f"{rows[f'{shape} 32 answers']['tokens_per_s']:,}"]
         replays = rows[f"{shape} replays"]
-        told = ["–"] if replays == "no time left" else [f"{replays['share']:.3f}", str(replays["count"])]
-        assert column(f"{shape}, replays", index) == told
-    assert column("8B, fp8", index) == [f"{rows['8B fp8']['1']:.2f}"]
+        shown = ["–"] if replays == "no time left" else [f"{replays['share']:.3f}", str(replays["count"])]
+        assert told(f"{shape}, replays") == shown
+    assert told("8B, fp8") == [f"{rows['8B fp8']['1']:.2f}"]
 
 
 def test_vllm_is_behind_in_every_cell() -> None:
@@ -54,13 +81,15 @@ def test_a_prompt_of_the_table() -> None:
     now = report("table-h200-3.json")["rows"]["8B prompt"]["8000"]
     earlier = next(each["seconds"] for each in before if each["tokens"] == 8_000)
     assert column("8B, a prompt of 8,000", 2) == [f"{1e3 * earlier:.1f}"]
-    assert column("8B, a prompt of 8,000", 4) == [f"{now:.1f}"]
-    assert column("8B, a prompt of 8,000", 5)[0] == f"{1.3 * vllm['8000']:.1f}" and now < 1.3 * vllm["8000"]
+    assert column("8B, a prompt of 8,000", 4) == column("8B, a prompt of 8,000", 2, NOW) == [f"{now:.1f}"]
+    asked = f"{1.3 * vllm['8000']:.1f}"
+    assert column("8B, a prompt of 8,000", 5)[0] == column("8B, a prompt of 8,000", 4, NOW)[0] == asked
+    assert now < 1.3 * vllm["8000"]
 
 
 def test_what_is_met() -> None:
-    """The last column says of each line whether it holds what was asked."""
-    rows, lines = report("table-h200-3.json")["rows"], PAGE.splitlines()
+    """The last column says of each line whether it holds what was asked, which is the same on both pages."""
+    rows = report("table-h200-3.json")["rows"]
     asked = {
         "8B, ms a step of an answer": rows["8B answer"]["1"] <= 4.6,
         "8B, 32 threads, of one": rows["8B answer"]["of one"]["32"] <= 1.10,
@@ -76,8 +105,11 @@ def test_what_is_met() -> None:
         "135M, replays": rows["135M replays"]["share"] >= 0.97,
     }
     for label, met in asked.items():
-        row = next(line for line in lines if line.startswith(f"| {label}"))
-        assert ("missed" in row.split("|")[6]) is not met
+        then, now = (
+            next(x for x in page.splitlines() if x.startswith(f"| {label}")).split("|") for page in (PAGE, NOW)
+        )
+        assert ("missed" in then[6]) is ("**no**" in now[5]) is not met
+        assert re.findall(r"[\d.,]*\d", then[5]) == re.findall(r"[\d.,]*\d", now[4])
 
 
 @pytest.mark.parametrize(
