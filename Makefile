@@ -27,17 +27,22 @@ help: ## List the targets
 demo: $(PASTA)/.ready ## Watch a model decode several parts of one answer at once
 	@$(PASTA)/bin/pasta demo $(ARGS)
 
-# Two cores: what is quick runs beside PASTA's tests, and is shown after them.
+# Two cores: what is quick runs beside PASTA's tests, and is shown after them; what failed is named once more at the end,
+# where it is not lost among the lines of the other half.
 test: $(PASTA)/.ready $(SIREN_READY) ## Run the tests of both projects, and try their wheels
 	@$(PASTA)/bin/pasta models default >/dev/null
-	@export OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1}; failed=; beside=$(PASTA)/beside.log; \
+	@export OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1}; set -o pipefail; failed=; \
+	first=$(PASTA)/first.log; beside=$(PASTA)/beside.log; \
 	{ code=0; $(if $(HAS_SIREN),echo "== siren"; (cd siren && ../$(SIREN)/bin/python -m pytest -q $(ARGS)) || code=1;) \
 	  echo "== wheels"; $(PASTA)/bin/python pasta/scripts/try_wheels.py || code=1; \
 	  echo "== pasta: $(BESIDE)"; (cd pasta && ../$(PASTA)/bin/python -m pytest -q $(ARGS) $(BESIDE)) || code=1; \
-	  exit $$code; } >$$beside 2>&1 & \
-	echo "== pasta"; (cd pasta && ../$(PASTA)/bin/python -m pytest -q $(ARGS) $(BESIDE:%=--ignore=%)) || failed="$$failed pasta"; \
-	wait $$! || failed="$$failed beside"; cat $$beside; \
-	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+	  exit $$code; } >$$beside 2>&1 & other=$$!; \
+	echo "== pasta"; (cd pasta && ../$(PASTA)/bin/python -m pytest -q $(ARGS) $(BESIDE:%=--ignore=%)) 2>&1 | tee $$first \
+	    || failed="$$failed pasta"; \
+	wait $$other || failed="$$failed beside"; cat $$beside; \
+	if [ -n "$$failed" ]; then \
+	    echo; echo "failed:$$failed"; grep -hE '^(FAILED|ERROR) |Timeout|Killed|^error: ' $$first $$beside | tail -n 60; exit 1; \
+	fi
 
 test-wheels: $(PASTA)/.ready ## Build the wheels, install them in new environments, and use them there
 	@$(PASTA)/bin/python pasta/scripts/try_wheels.py

@@ -53,7 +53,9 @@ def ask(running, count=USERS, **fields):
     dispatcher = running.server.dispatcher
     running.go.clear()
     with ThreadPoolExecutor(count) as pool:
-        asked = [pool.submit(running.chat, **{**FIELDS, **fields}) for _ in range(count)]
+        asked = [pool.submit(running.chat, **{**FIELDS, **fields})]
+        until(lambda: dispatcher.running == 1)  # else all may come together, and none of them among few
+        asked += [pool.submit(running.chat, **{**FIELDS, **fields}) for _ in range(count - 1)]
         until(lambda: len(dispatcher._tells) == count)
         running.go.set()
         return [each.result().json() for each in asked]
