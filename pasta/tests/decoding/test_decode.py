@@ -1,5 +1,6 @@
 """Driving an engine: what is streamed is what is returned, limits and stop strings hold, nothing leaks."""
 
+import asyncio
 import json
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from pasta.core.params import SamplingParams
 from pasta.core.tree import spell
-from pasta.decoding.api import generate, generate_all, replay, stream
+from pasta.decoding.api import agenerate, generate, generate_all, replay, stream
 from pasta.decoding.events import Ended, Finished, Forked, Joined, TextWritten, TokenPut
 from pasta.decoding.prompts import make_request
 from pasta.engine.base import OutOfSlots
@@ -247,6 +248,8 @@ def test_a_stream_is_of_one_answer(engine):
         stream(engine, ["Why?", "How?"])
     with pytest.raises(UsageError, match="n is 2, but stream gives one answer"):
         stream(engine, "Why?", n=2)
+    with pytest.raises(UsageError, match="agenerate takes one prompt, and this is a list of 2"):
+        asyncio.run(agenerate(engine, ["Why?", "How?"]))
 
 
 def test_what_is_no_model_and_what_is_no_list(engine):

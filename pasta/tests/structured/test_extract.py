@@ -133,6 +133,11 @@ def test_modes_and_dependence(engine):
         pasta.extract(engine, text, Person, after={"mood": ["age"]})
 
 
+def test_a_stream_is_of_one_object(engine):
+    with pytest.raises(pasta.PastaError, match="extract_stream takes one prompt, and this is a list of 2"):
+        pasta.extract_stream(engine, ["Ada.", "Bob."], Person)
+
+
 def test_what_never_ends_is_told_as_such(engine):
     endless = {"type": "object", "properties": {"child": {"$ref": "#"}}, "required": ["child"]}
     with pytest.raises(pasta.PastaError, match=r"has no end .what always holds another of its own kind never ends"):

@@ -120,7 +120,7 @@ def stream(
         ...     print(step.text, end="", flush=True)
     """
     engine, params = engine_of(model), make_params(params, options)
-    check_one(prompt, params, "stream")
+    check_one(prompt, "stream", params.n)
     return Stream(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt))
 
 
@@ -139,6 +139,7 @@ async def agenerate(
         >>> answers = await asyncio.gather(*(pasta.agenerate(model, question) for question in questions))
     """
     engine = engine_of(model)
+    check_one(prompt, "agenerate")
     request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
     first, *others = await asyncio.gather(*(arun(engine, choice) for choice in _choices(request)))
     return replace(first, choices=(first, *others)) if others else first
@@ -160,7 +161,7 @@ async def astream(
         ...     print(step.text, end="", flush=True)
     """
     engine, params = engine_of(model), make_params(params, options)
-    check_one(prompt, params, "astream")
+    check_one(prompt, "astream", params.n)
     asked = _Asked(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt), watched=True)
     try:
         async for output in asked:
@@ -183,6 +184,7 @@ def replay(
         >>> pasta.replay(model, "Name three fruits.", first.tree, sequential=True).wall_s
     """
     engine = engine_of(model)
+    check_one(prompt, "replay")
     request = make_request(engine, prompt, params, script=tree, **replay_options(options))
     return run(engine, [request], watched=True)[0]
 

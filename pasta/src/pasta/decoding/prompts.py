@@ -69,12 +69,12 @@ def _check_tokens(params: SamplingParams, size: int) -> None:
                 raise UsageError(f"{name} has the token {token}, expected 0 to {size - 1}, the model's tokens")
 
 
-def check_one(prompt: Prompt, params: SamplingParams, name: str) -> None:
-    """Steps come of one answer: several prompts or choices would have to be told apart."""
+def check_one(prompt: Prompt, name: str, n: int = 1) -> None:
+    """What gives one answer cannot take several prompts, nor several choices."""
     if are_several(prompt):
         raise UsageError(f"{name} takes one prompt, and this is a list of {len(prompt)}", f"call {name} for each")
-    if params.n != 1:
-        raise UsageError(f"n is {params.n}, but {name} gives one answer", f"call {name} for each seed, or generate")
+    if n != 1:
+        raise UsageError(f"n is {n}, but {name} gives one answer", f"call {name} for each seed, or generate")
 
 
 def replay_options(options: Options) -> Options:

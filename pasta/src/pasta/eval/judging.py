@@ -38,7 +38,7 @@ def run_judging(
     reference = folder.answers(questions, against)
     for model in (against, *chosen):
         if model not in taking_part:
-            raise UsageError(f"no model {model} took part", hint=f"there are {', '.join(taking_part)}")
+            raise UsageError(f"no model {model} took part", hint=f"name one of {', '.join(taking_part)}")
     if not reference:
         raise UsageError(f"{against} has no answers on {questions}", hint="run: pasta eval answers")
     folder.remember_judge(name, {"judge": spec, "against": against})

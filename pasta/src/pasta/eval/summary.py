@@ -25,7 +25,8 @@ def summarise(
     """The figures of an evaluation's folder: see `of_rows`."""
     record = folder.require()
     if against not in record["models"]:
-        raise UsageError(f"no model {against} took part", hint=f"there are {', '.join(record['models'])}")
+        known = ", ".join(record["models"])
+        raise UsageError(f"no model {against} took part", hint=f"name the reference with --against: {known}")
     return of_rows(
         collect(folder),
         about(record, against, questions or main_set(folder), beside),

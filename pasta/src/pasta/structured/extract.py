@@ -14,7 +14,7 @@ from pasta.core.commands import MAIN
 from pasta.core.params import Options, SamplingParams
 from pasta.decoding.api import HasEngine, Several, Stream, arun, engine_of, run
 from pasta.decoding.events import Ended, Forked, TextWritten
-from pasta.decoding.prompts import Prompt, are_several, make_params
+from pasta.decoding.prompts import Prompt, are_several, check_one, make_params
 from pasta.errors import PastaError, UsageError
 from pasta.structured.instructions import fitting, show_schema
 from pasta.structured.plan import Kind
@@ -223,6 +223,7 @@ async def aextract(
         >>> people = await asyncio.gather(*(pasta.aextract(model, text, Person) for text in texts))
     """
     engine = engine_of(model)
+    check_one(prompt, "aextract")
     shape = Shape.of(schema)
     how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
     return shape.value(await arun(engine, _make_request(engine, prompt, shape, params, how, options)))
@@ -251,6 +252,7 @@ def extract_stream(
         >>> answer.value, answer.result.steps
     """
     engine = engine_of(model)
+    check_one(prompt, "extract_stream")
     shape = Shape.of(schema)
     how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
     return Extracting(engine, _make_request(engine, prompt, shape, params, how, options), shape)
