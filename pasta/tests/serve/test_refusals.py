@@ -212,7 +212,7 @@ def test_an_api_key():
         assert get("/v1/models", headers=right).status_code == 200
         assert get("/v1/models", headers={**right, "Host": "any.example"}).status_code == 200
         assert get("/health").status_code == 200
-        refused(get("/metrics"), 401)
+        refused(get("/metrics"), 401, saying="send Authorization: Bearer KEY")
 
 
 FIELDS = (

@@ -96,7 +96,8 @@ class Guard:
         kind, _, secret = headers.get("authorization", "").partition(" ")
         key = keys.find(secret.strip()) if kind.lower() == "bearer" else None
         if key is None:
-            message = "Incorrect API key provided" if secret else "You didn't provide an API key"
+            lacking = "You didn't provide an API key: send Authorization: Bearer KEY"
+            message = "Incorrect API key provided" if secret else lacking
             raise ApiError(401, message, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
         scope_needed = SCOPES.get(path, "api")
         if scope_needed not in key.scopes:
