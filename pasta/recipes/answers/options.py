@@ -87,6 +87,10 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     )  # fmt: skip
     out.add_argument("--steps", help="of stage two: sample and score (each process its --part), then pairs,train")
     out.add_argument("--preference-prompts", metavar="FILE", help="of stage two; by default OUT/tasks.jsonl")
+    out.add_argument(
+        "--same-prompts", action="store_true",
+        help="of stage two: the baseline learns from pairs of the very prompts that `pasta` has pairs of",
+    )  # fmt: skip
     out.add_argument("--lambdas", help="of stage two: weights of quality against speed, with commas; a model for each")
     out.add_argument("--learning-rate", type=float, help="of stage two")
     out.add_argument("--shortest", type=float, help="of stage two: share of the baseline's tokens an answer must have")

@@ -63,6 +63,7 @@ def improve(options: argparse.Namespace, name: str) -> None:
     from pasta.train.preference_report import summary
     from pasta.train.preference_run import run
 
+    same = options.out / f"{options.settings.stem}-pasta" if options.same_prompts and name == "baseline" else None
     config = PreferenceConfig.from_mapping(
         {
             **read_yaml(str(options.settings)),
@@ -74,6 +75,7 @@ def improve(options: argparse.Namespace, name: str) -> None:
             "output": str(options.out / f"{options.settings.stem}-{name}"),
             "device": options.device,
             "part": options.part,
+            "same_prompts_as": str(same) if same else None,
             **given(options, "seed", "max_tokens", "steps", "lambdas", "learning_rate", "shortest", "limit", "batch"),
         }
     )

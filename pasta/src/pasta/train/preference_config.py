@@ -57,6 +57,10 @@ class PreferenceConfig(Settings):
     shortest: float = told(0.0, "An answer shorter than this share of the baseline's has a fault; 0: no bound.")
     longest: float = told(0.0, "An answer longer than so many times the baseline's has a fault; 0: no bound.")
     min_gap: float = told(0.0, "Leave out prompts whose best and worst are no further apart.")
+    same_prompts_as: str | None = told(
+        None,
+        "Another run's output, or a file of its pairs: choose pairs of the prompts that it has pairs of, and no more.",
+    )
     pairs: int = told(1, "Of a prompt; 2: the best also against the worst of those without a fault.")
     turns: int = told(3, "With clean, of a prompt so many answers, at most, teach where they went wrong.")
 

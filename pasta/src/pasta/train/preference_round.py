@@ -47,6 +47,16 @@ class Round:
     def pairs(self, weight: float) -> Path:
         return self.folder / f"pairs-{name_of(weight)}.jsonl"
 
+    def prompts_of(self, other: str, weight: float) -> set[str]:
+        """The prompts of which another run (or a file of its pairs) has pairs, of this round and weight."""
+        path = Path(other)
+        if path.is_dir():
+            path = path / self.folder.name / self.pairs(weight).name
+        prompts = {row["prompt"] for row in read_lines(path)}
+        if not prompts:
+            raise UsageError(f"same_prompts_as is {other}, but {path} holds no pairs", "run the step pairs there first")
+        return prompts
+
     def remember_policy(self, config: PreferenceConfig) -> None:
         """Writes down how the samples of this round are drawn; other settings would mix two policies."""
         told = {"temperature": config.temperature, "parallelism": list(config.biases)}

@@ -179,8 +179,17 @@ def pair(config: PreferenceConfig, each: Round) -> None:
     found = 0
     print(describe_scores(scores), file=sys.stderr, flush=True)
     for weight in each.weights:
-        pairs = make_pairs(samples, scores, weight, config.min_gap, config.clean, config.pairs)
+        wanted = each.prompts_of(config.same_prompts_as, weight) if config.same_prompts_as else None
+        min_gap = config.min_gap if wanted is None else 0.0  # what the other run learns from is not left out here
+        pairs = make_pairs(samples, scores, weight, min_gap, config.clean, config.pairs)
         pairs += turning_pairs(samples, config.overlap, config.turns) if config.clean else ()
+        if wanted is not None:
+            pairs = [row for row in pairs if row["prompt"] in wanted]
+            lacking = len(wanted - {row["prompt"] for row in pairs})
+            print(
+                f"{len(wanted)} prompts as in {config.same_prompts_as}, {lacking} of them without a pair here",
+                file=sys.stderr,
+            )
         write_lines(each.pairs(weight), pairs)
         found += len(pairs)
         print(f"lambda {name_of(weight)}: {len(pairs)} pairs  {contrast(pairs)}", file=sys.stderr, flush=True)
@@ -192,7 +201,9 @@ def no_pairs(scores: Sequence[Score], config: PreferenceConfig) -> PastaError:
     """Why no prompt has a sample that may be the best, and another to set against it."""
     faulty = Counter(fault for each in scores for fault in each.faults)
     cut = faulty["cut off"]
-    if cut > len(scores) / 2:
+    if config.same_prompts_as:
+        hint = f"none of their prompts has a pair in {config.same_prompts_as}"
+    elif cut > len(scores) / 2:
         hint = f"{cut} were cut off after {config.max_tokens} tokens: pass a higher --max-tokens, and a new --output"
     elif faulty:
         hint = "; ".join(f"{count} {fault}" for fault, count in faulty.most_common())

@@ -1,0 +1,102 @@
+"""The steps `score` and `pairs` over samples that are written down: the same prompts as another run, any topic."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pasta.data.lines import read_lines, write_lines
+from pasta.errors import PastaError, UsageError
+from pasta.train.preference_config import PreferenceConfig
+from pasta.train.preference_run import run
+
+PROMISE, LENGTH, OPEN, CLOSE = 90, 91, 92, 93
+TEXTS = {
+    "Rivers": "Water runs down from the hills to the sea and shapes the land it crosses.",
+    "Deserts": "Dry sand and rock stretch far under a burning sun with hardly any rain.",
+    "Forests": "Trees grow close together, and many animals live in their shade all year.",
+    "Large cities and their streets": "People built houses and markets where trade routes once met.",
+}
+DIGESTS = ["caef9808421e76fb", "7faa29b981a4dd9d"]
+GOOD, AGAIN = ["Rivers", "Deserts", "Forests"], ["Rivers", "Deserts", "Rivers"]
+LONG = ["Rivers", "Deserts", "Large cities and their streets"]
+
+
+def answer(index: int, number: int, topics: Sequence[str], path: int = 20) -> dict[str, Any]:
+    annotated, tokens = "Some:", list[Any]()
+    for place, topic in enumerate(topics):
+        annotated += f'\n{place}.<promise topic="{topic}" tokens=3/><async> {TEXTS[topic]}</async>'
+        tokens += [place, PROMISE, *range(10, 10 + len(topic.split())), LENGTH, [OPEN, 50 + place, CLOSE]]
+    return {
+        "index": index, "sample": number, "promise": PROMISE, "prompt": f"Places {index}?", "annotated": annotated,
+        "text": " ".join(TEXTS[topic] for topic in topics), "tokens": tokens, "content_tokens": 60,
+        "critical_path": path, "threads": 4, "finish_reason": "stop",
+    }  # fmt: skip
+
+
+#: Of five prompts: the first three have a best and a worst, the fourth two that are alike, the fifth only faults.
+SAMPLES = [
+    *(answer(0, number, topics) for number, topics in enumerate((AGAIN, GOOD, LONG))),
+    answer(1, 0, GOOD), answer(1, 1, GOOD, path=40),
+    answer(2, 0, GOOD), answer(2, 1, LONG),
+    answer(3, 0, GOOD), answer(3, 1, GOOD, path=21),
+    answer(4, 0, LONG), answer(4, 1, AGAIN),
+]  # fmt: skip
+
+
+def choose(tmp_path: Path, name: str = "out", samples: Sequence[dict[str, Any]] = SAMPLES, **changes: Any) -> Path:
+    """Scores the samples and makes pairs of them; returns the file of pairs."""
+    output, prompts = tmp_path / name, tmp_path / "prompts.jsonl"
+    (output / "round-1").mkdir(parents=True, exist_ok=True)
+    write_lines(prompts, ({"prompt": f"Places {index}?"} for index in range(5)))
+    write_lines(output / "round-1" / "samples.jsonl", samples)
+    write_lines(output / "baseline.jsonl", (answer(index, 0, GOOD, path=60) for index in range(5)))
+    usual = {"prompts": str(prompts), "output": str(output), "judge": "length", "steps": "score,pairs",
+             "lambdas": "0.5", "clean": True, "min_gap": 0.5}  # fmt: skip
+    run(PreferenceConfig(**{**usual, **changes}))
+    return output / "round-1" / "pairs-0.5.jsonl"
+
+
+def prompts_of(pairs: Path) -> list[int]:
+    return sorted({row["index"] for row in read_lines(pairs)})
+
+
+def test_pairs_come_out_byte_for_byte_as_ever(tmp_path: Path) -> None:
+    """Whoever has scores and pairs of an earlier version goes on with the same ones."""
+    pairs = choose(tmp_path)
+    digests = [hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in (pairs, pairs.with_name("scores.jsonl"))]
+    assert digests == DIGESTS
+    assert "any_topic" not in json.loads(pairs.with_name("scoring.json").read_text())
+
+
+def test_the_same_prompts_as_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = choose(tmp_path)
+    assert prompts_of(own) == [0, 1, 2], "of the fourth the two are too near"
+    before = own.read_bytes()
+    samples = [row for row in SAMPLES if row["index"] in (1, 3)] + [answer(4, 0, GOOD), answer(4, 1, AGAIN)]
+    other = choose(tmp_path, "other", samples, min_gap=0.0)
+    assert prompts_of(other) == [1, 3, 4]
+    for place in (tmp_path / "other", other):
+        capsys.readouterr()
+        held = choose(tmp_path, same_prompts_as=str(place), steps="pairs")
+        assert prompts_of(held) == [1, 3], "min_gap leaves out none of them"
+        assert f"3 prompts as in {place}, 1 of them without a pair here" in capsys.readouterr().err
+    assert choose(tmp_path, steps="pairs").read_bytes() == before
+
+
+def test_the_same_prompts_as_a_run_without_pairs(tmp_path: Path) -> None:
+    choose(tmp_path, "other", [row for row in SAMPLES if row["index"] == 3], min_gap=0.0)
+    with pytest.raises(
+        UsageError, match=r"same_prompts_as is .*/none, but .*/none holds no pairs \(run the step pairs"
+    ):
+        choose(tmp_path, same_prompts_as=str(tmp_path / "none"))
+    with pytest.raises(UsageError, match=r"round-1/pairs-1.jsonl holds no pairs"):
+        choose(tmp_path, same_prompts_as=str(tmp_path / "other"), lambdas="1")
+    with pytest.raises(PastaError, match=r"no pairs come of 2 samples \(none of their prompts has a pair in "):
+        some = [row for row in SAMPLES if row["index"] == 1]
+        choose(tmp_path, "apart", some, same_prompts_as=str(tmp_path / "other"))
