@@ -100,3 +100,21 @@ def test_the_same_prompts_as_a_run_without_pairs(tmp_path: Path) -> None:
     with pytest.raises(PastaError, match=r"no pairs come of 2 samples \(none of their prompts has a pair in "):
         some = [row for row in SAMPLES if row["index"] == 1]
         choose(tmp_path, "apart", some, same_prompts_as=str(tmp_path / "other"))
+
+
+def test_any_topic_lets_a_topic_read_badly(tmp_path: Path) -> None:
+    def faults(pairs: Path) -> dict[tuple[int, int], list[str]]:
+        rows = read_lines(pairs.with_name("scores.jsonl"))
+        return {(row["index"], row["sample"]): row["faults"] for row in rows if row["faults"]}
+
+    repeats = ["blocks repeat", "topics repeat"]
+    badly = ["topics read badly"]
+    held = choose(tmp_path)
+    assert faults(held) == {(0, 0): repeats, (0, 2): badly, (2, 1): badly, (4, 0): badly, (4, 1): repeats}
+    free = choose(tmp_path, "free", any_topic=True)
+    assert faults(free) == {(0, 0): repeats, (4, 1): repeats}
+    assert prompts_of(free) == [0, 1, 4], "of the third both are as good; of the fifth one is now sound"
+    with pytest.raises(UsageError, match=r"holds scores of \{'any_topic': True\}, now they are \{'any_topic': None\}"):
+        choose(tmp_path, "free")
+    with pytest.raises(UsageError, match=r"holds scores of \{'any_topic': None\}, now they are \{'any_topic': True\}"):
+        choose(tmp_path, any_topic=True)

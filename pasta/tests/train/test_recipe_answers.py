@@ -329,7 +329,7 @@ def test_chats_can_be_measured_without_problems(tmp_path: Path, run: Run, prompt
 def test_stage_two_of_chats_bounds_both_models_alike() -> None:
     config = PreferenceConfig.from_mapping({"prompts": "p", "output": "o", "baseline": "b", "judge": "length",
                                             **read_yaml(str(PLACE / "chats.yaml"))})  # fmt: skip
-    assert config.clean and config.pairs == 2 and config.turns == 1
+    assert config.clean and config.any_topic and config.pairs == 2 and config.turns == 1
     assert 0 < config.shortest < config.short < 1 < config.longest
 
 

@@ -44,11 +44,11 @@ class Turn:
     ends: bool  # what could have come is the end
 
 
-def find_fault(promises: Sequence[Promise], most: float) -> Fault | None:
-    """`most`: what two blocks may share of their telling words."""
+def find_fault(promises: Sequence[Promise], most: float, any_topic: bool = False) -> Fault | None:
+    """`most`: what two blocks may share of their telling words. `any_topic`: a topic may read as it likes."""
     for place, promise in enumerate(promises):
         before = promises[:place]
-        if not reads_well(promise.topic):
+        if not any_topic and not reads_well(promise.topic):
             return Fault(place, "topics read badly", False)
         if any(same_topic(promise.topic, other.topic) for other in before):
             return Fault(place, "topics repeat", False)
@@ -68,14 +68,16 @@ def own_promises(annotated: str) -> list[Promise]:
     return [node for node in parse(annotated).nodes if isinstance(node, Promise)]
 
 
-def turning_pairs(samples: Iterable[Row], most: float, a_prompt: int = A_PROMPT) -> Iterator[dict[str, Any]]:
+def turning_pairs(
+    samples: Iterable[Row], most: float, a_prompt: int = A_PROMPT, any_topic: bool = False
+) -> Iterator[dict[str, Any]]:
     """A pair for each answer that leaves a good beginning, of the first few of its prompt."""
     prompts: dict[int, list[Row]] = {}
     for sample in sorted(samples, key=lambda row: (row["index"], row["sample"])):
         prompts.setdefault(sample["index"], []).append(sample)
     for drawn in prompts.values():
         topics = Counter(topic for sample in drawn for topic in topics_of(sample))
-        turns = ((sample, turn) for sample in drawn if (turn := turn_of(sample, topics, most)))
+        turns = ((sample, turn) for sample in drawn if (turn := turn_of(sample, topics, most, any_topic)))
         for _, (sample, turn) in zip(range(a_prompt), turns, strict=False):
             yield {
                 "index": sample["index"],
@@ -91,13 +93,15 @@ def turning_pairs(samples: Iterable[Row], most: float, a_prompt: int = A_PROMPT)
             }
 
 
-def turn_of(sample: Row, topics: Counter[tuple[str, tuple[int, ...]]], most: float) -> Turn | None:
+def turn_of(
+    sample: Row, topics: Counter[tuple[str, tuple[int, ...]]], most: float, any_topic: bool = False
+) -> Turn | None:
     """How an answer could have gone on where it went wrong; None where that is not known.
 
     `topics`: those of all answers to its prompt, as words and as tokens.
     """
     promises = own_promises(sample["annotated"])
-    fault = find_fault(promises, most)
+    fault = find_fault(promises, most, any_topic)
     tokens: Nested = sample["tokens"]
     blocks = [place for place, item in enumerate(tokens) if isinstance(item, list)]
     if fault is None or len(blocks) <= fault.place:

@@ -53,6 +53,9 @@ class PreferenceConfig(Settings):
     clean: bool = told(
         False, "Topics that repeat or read badly are faults; faults decide; the first sample is greedy; see the docs."
     )
+    any_topic: bool = told(
+        False, "With clean, a topic that reads badly is no fault: one of more than three words, say."
+    )
     short: float = told(0.7, "An answer shorter than this share of the baseline's gains nothing by being short.")
     shortest: float = told(0.0, "An answer shorter than this share of the baseline's has a fault; 0: no bound.")
     longest: float = told(0.0, "An answer longer than so many times the baseline's has a fault; 0: no bound.")

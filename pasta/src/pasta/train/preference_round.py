@@ -66,6 +66,7 @@ class Round:
         """Writes down how the samples are scored; scores of other settings cannot be compared with these."""
         judge = config.judge.rpartition("/")[2]  # its folder may have been moved
         told = {"judge": judge, **{name: getattr(config, name) for name in SCORING}}
+        told |= {"any_topic": True} if config.any_topic else {}  # scores from before there was a choice are as without
         path = self.folder / "scoring.json"
         hint = f"delete {self.scores.name} and {path.name} there to score all anew, or name another --output"
         remember(path, told, f"{self.folder} holds scores", hint)
@@ -88,7 +89,7 @@ def remember(path: Path, told: dict[str, Any], holds: str, hint: str) -> None:
         write_json(own, told)
         own.replace(path)
     elif (known := read_json(path)) != told:
-        other = [name for name in told if known.get(name) != told[name]]
+        other = [name for name in {**known, **told} if known.get(name) != told.get(name)]
         before, now = ({name: each.get(name) for name in other} for each in (known, told))
         raise UsageError(f"{holds} of {before}, now they are {now}", hint)
 

@@ -147,7 +147,9 @@ def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
     samples = [row for row in own if (row["index"], row["sample"]) not in done]
     comparisons = sum(1 + (questions[row["index"]].reference is not None) for row in samples)
     print(f"{len(samples)} samples to score, {comparisons} comparisons by {judge.name}", file=sys.stderr, flush=True)
-    guards = Guards(config.overlap, config.short, config.redundancy, config.clean, config.shortest, config.longest)
+    guards = Guards(
+        config.overlap, config.short, config.redundancy, config.clean, config.shortest, config.longest, config.any_topic
+    )
     begun = time.monotonic()
     for start in range(0, len(samples), SCORED_AT_ONCE):
         if time.monotonic() > until:
@@ -182,7 +184,7 @@ def pair(config: PreferenceConfig, each: Round) -> None:
         wanted = each.prompts_of(config.same_prompts_as, weight) if config.same_prompts_as else None
         min_gap = config.min_gap if wanted is None else 0.0  # what the other run learns from is not left out here
         pairs = make_pairs(samples, scores, weight, min_gap, config.clean, config.pairs)
-        pairs += turning_pairs(samples, config.overlap, config.turns) if config.clean else ()
+        pairs += turning_pairs(samples, config.overlap, config.turns, config.any_topic) if config.clean else ()
         if wanted is not None:
             pairs = [row for row in pairs if row["prompt"] in wanted]
             lacking = len(wanted - {row["prompt"] for row in pairs})

@@ -34,6 +34,7 @@ class Guards:
     clean: bool = False  # topics are held to what is counted of them: a promise that repeats or reads badly is a fault
     shortest: float = 0.0  # of the baseline's tokens: a shorter answer says too little; 0: no bound
     longest: float = 0.0  # so many times the baseline's tokens, and SLACK more: a longer one runs on; 0: no bound
+    any_topic: bool = False  # with `clean`, a topic that reads badly is no fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,9 @@ def faults(sample: Row, repeats: float, guards: Guards, usual: int | None = None
         found.append("loops")
     if repeats > guards.overlap:
         found.append("blocks repeat")
-    if guards.clean and (fault := find_fault(own_promises(sample["annotated"]), guards.overlap)):
-        found.append(fault.reason)
+    if guards.clean:
+        fault = find_fault(own_promises(sample["annotated"]), guards.overlap, guards.any_topic)
+        found += [fault.reason] if fault else []
     if usual is not None and sample["content_tokens"] < guards.shortest * usual:
         found.append("too short")
     if usual is not None and guards.longest and sample["content_tokens"] > guards.longest * usual + SLACK:
