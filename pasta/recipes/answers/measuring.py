@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from options import is_over, minutes_left, need
+from options import is_over, minutes_left, need, need_made
 
 from pasta.errors import PastaError
 from pasta.settings import read_part
@@ -98,6 +98,8 @@ def asked(options: argparse.Namespace) -> list[Contestant]:
     from pasta.eval.contestants import Contestant
 
     known = {each.name: each for each in contestants(options)}
+    if not known and not options.models:
+        raise PastaError(f"{options.out} holds no model to measure", hint="run the stages train and baseline first")
     wanted = options.models.split(",") if options.models else list(known)
     if unknown := [name for name in wanted if "=" not in name and name not in known]:
         raise PastaError(
@@ -148,6 +150,7 @@ def run_report(options: argparse.Namespace) -> None:
     from pasta.eval.table import table
 
     folder = RunFolder(options.out / "eval")
+    need_made(folder.path / "answers", "evaluate")
     tasks = [each for each in folder.sets() if each.is_task]
     for questions in tasks:
         mark_answers(folder, folder.contestants(), questions, say=say, run_code=options.run_code)

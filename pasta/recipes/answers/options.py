@@ -20,6 +20,13 @@ def need(options: argparse.Namespace, name: str) -> Any:
     return value
 
 
+def need_made(path: Path, stage: str) -> Path:
+    """Refuses to begin without what another stage makes."""
+    if not path.exists():
+        raise PastaError(f"{path} is missing", hint=f"run the stage {stage} first")
+    return path
+
+
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     """The options that were passed; the others keep the stage's own defaults."""
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}

@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-from options import HERE, given, need
+from options import HERE, given, need, need_made
 
 from pasta.errors import PastaError
 from pasta.settings import read_part
@@ -19,7 +19,7 @@ def run_sample(options: argparse.Namespace) -> None:
         need(options, "problems")
     names = ("samples", "code_samples", "limit", "batch", "max_tokens", "temperature", "seed")
     sample(
-        options.model, options.problems, options.out, chat_prompts=options.chat_prompts,
+        need(options, "model"), options.problems, options.out, chat_prompts=options.chat_prompts,
         minutes=options.left / 60, device=options.device, part=read_part(options.part),
         **given(options, *names, "chat_limit", "chat_tokens"),
     )  # fmt: skip
@@ -40,9 +40,12 @@ def run_chats(options: argparse.Namespace) -> None:
 def run_bundle(options: argparse.Namespace) -> None:
     from bundles import bundle
 
+    need(options, "problems")
+    if not options.solutions:
+        need_made(options.out / "answers.jsonl", "sample")
     marked = options.out / "chats" / "annotated.jsonl"
     chats = options.chats or (str(marked) if marked.exists() else None)
     bundle(
-        options.model, need(options, "problems"), options.out, chats=chats, run_code=options.run_code,
+        need(options, "model"), options.problems, options.out, chats=chats, run_code=options.run_code,
         solutions=options.solutions, **given(options, "scale", "seed"),
     )  # fmt: skip

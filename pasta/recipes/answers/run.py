@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from measuring import run_evaluate, run_report, run_timing
-from options import on_gpu, parser
+from options import need, need_made, on_gpu, parser
 from prepare import run_bundle, run_chats, run_sample
 from training import run_apar, run_baseline, run_preference, run_preference_baseline, run_train
 
@@ -31,6 +31,8 @@ def run_package(options: argparse.Namespace) -> None:
         print("no --name and --base: no package is made")
         return
     to = options.to or options.out / "package"
+    need_made(options.out / options.chosen, "train")
+    need_made(options.out / "eval" / "summary.json", "report")
     made = package(options.out / options.chosen, options.out / "eval", to, name=options.name, base=options.base)
     print(f"{made}\npip install {to}, then: pasta generate --model {options.name} …")
 
@@ -62,15 +64,15 @@ STAGES = (
     Stage("train", run_train, 150, "LoRA on both: an epoch of 3 million tokens at 40,000 a second, and 70 s to begin"),
     Stage("baseline", run_baseline, 150, "the same without tags"),
     Stage("apar", run_apar, 150, "the same without syncs"),
+    Stage("preference", run_preference, 150, "stage two from `pasta`: 0.8 million tokens, 40 s of training"),
+    Stage("preference-baseline", run_preference_baseline, 150, "stage two from `baseline`, so that both had it"),
     Stage(
         "evaluate",
         run_evaluate,
         200,
-        "baseline and model on nine tasks, 1.8 million tokens each at 6,000 a second and process",
+        "all models on nine tasks, baseline and model first: 1.8 million tokens each at 6,000 a second and process",
     ),
     Stage("timing", run_timing, 170, "four in one, 1.5 s a prompt; then what needs all of them"),
-    Stage("preference", run_preference, 150, "stage two from `pasta`: 0.8 million tokens, 40 s of training"),
-    Stage("preference-baseline", run_preference_baseline, 150, "stage two from `baseline`, so that both had it"),
     Stage("report", run_report, 0, "marks what was evaluated; tables, and rows without words"),
     Stage("package", run_package, 0, "the adapter as a package for pip, with its card (--name, --base)"),
     Stage("pack", run_pack, 15, "what should come back, in files of at most 14 MiB"),
@@ -88,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     begun = time.monotonic()
     try:
+        if "all" in options.stages:  # what would be missed hours later
+            for name in ("model", "problems", *(() if options.eval_prompts else ("tests",))):
+                need(options, name)
         for stage in chosen:
             print(f"== {stage.name}", flush=True)
             started = time.monotonic()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 
-from options import HERE, given, minutes_left, on_gpu
+from options import HERE, given, minutes_left, need, need_made, on_gpu
+
+from pasta.errors import PastaError
 
 READING_S = 70  # of a step's time in stage two: the model, the data, the first compiled step
 
@@ -32,9 +35,9 @@ def finetune(options: argparse.Namespace, name: str, data: str, strip_tags: bool
         return
     settings = {
         **read_yaml(str(HERE / "sft.yaml")),
-        "data": str(options.out / data),
+        "data": str(need_made(options.out / data, "bundle")),
         "output": str(options.out / name),
-        "model": options.model,
+        "model": need(options, "model"),
         "minutes": minutes_left(options),
         "strip_tags": strip_tags,
         "cpu": options.device == "cpu",
@@ -68,7 +71,7 @@ def improve(options: argparse.Namespace, name: str) -> None:
         {
             **read_yaml(str(options.settings)),
             "model": str(options.out / name),
-            "base": options.model,
+            "base": need(options, "model"),
             "baseline": str(options.out / "baseline"),
             "prompts": options.preference_prompts or str(options.out / "tasks.jsonl"),
             "judge": judge_of(options),
@@ -79,12 +82,30 @@ def improve(options: argparse.Namespace, name: str) -> None:
             **given(options, "seed", "max_tokens", "steps", "lambdas", "learning_rate", "shortest", "limit", "batch"),
         }
     )
+    check_made(options, name, config.chosen_steps)
     if options.left:  # which the long steps share
         long = [step for step in config.chosen_steps if step in ("sample", "train")]
         config = replace(config, minutes=max(30.0, options.left / max(1, len(long)) - READING_S) / 60)
     run(config)
     if "train" in config.chosen_steps:
         print("\n".join(summary(config)))
+
+
+def check_made(options: argparse.Namespace, name: str, steps: Sequence[str]) -> None:
+    """Whether there is what these steps of stage two read."""
+    if "sample" in steps or "train" in steps:
+        need_made(options.out / name, "baseline" if name == "baseline" else "train")
+    if "sample" in steps:
+        need_made(options.out / "baseline", "baseline")
+    tasks = options.out / "tasks.jsonl"
+    if not options.preference_prompts and ("sample" in steps or "score" in steps):
+        need_made(tasks, "bundle")
+    if "score" in steps and not options.judge and not tasks.exists():
+        raise PastaError(
+            f"nothing says what is right: {tasks} is missing", "run the stage bundle first, or pass --judge"
+        )
+    if options.same_prompts and name == "baseline" and "pairs" in steps:
+        need_made(options.out / f"{options.settings.stem}-pasta", "preference")
 
 
 def judge_of(options: argparse.Namespace) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from pasta.data.fields import prompt_of
 from pasta.data.rows import read_rows
-from pasta.errors import UsageError
+from pasta.errors import PastaError, UsageError
 
 
 def read_prompts(source: str, limit: int = 0) -> list[str]:
@@ -22,6 +23,13 @@ def read_prompts(source: str, limit: int = 0) -> list[str]:
         if limit and len(prompts) == limit:
             break
     return prompts
+
+
+def need_made(path: Path, stage: str) -> Path:
+    """Refuses to begin without what another stage makes."""
+    if not path.exists():
+        raise PastaError(f"{path} is missing", hint=f"run the stage {stage} first")
+    return path
 
 
 def table(title: str, rows: Sequence[tuple[str, Any]]) -> None:

@@ -61,7 +61,10 @@ def run_sample(options: argparse.Namespace) -> None:
 
 def run_annotate(options: argparse.Namespace) -> None:
     from annotate import annotate
+    from files import need_made
 
+    if not options.annotated:
+        need_made(options.out / "samples.jsonl", "sample")
     annotate(
         options.model,
         options.out,
@@ -71,18 +74,18 @@ def run_annotate(options: argparse.Namespace) -> None:
 
 
 def run_train(options: argparse.Namespace, strip_tags: bool = False) -> None:
-    from files import table
+    from files import need_made, table
 
     from pasta.settings import read_yaml
     from pasta.train.config import SftConfig
     from pasta.train.sft import train
 
-    data = options.data or str(options.out / "annotated.jsonl")
     held_out = options.out / "held-out.jsonl"
     name = "baseline" if strip_tags else name_of(options)
     if (options.out / name / "training.json").exists():
         print(f"{options.out / name} is trained already; for another, delete it or pass another --name")
         return
+    data = options.data or str(need_made(options.out / "annotated.jsonl", "annotate"))
     recipe = read_yaml(str(HERE / "sft.yaml"))
     if options.method not in (None, recipe["method"]):
         del recipe["learning_rate"]  # which is that method's
@@ -127,6 +130,8 @@ def run_baseline(options: argparse.Namespace) -> None:
 
 
 def run_preference(options: argparse.Namespace) -> None:
+    from files import need_made
+
     from pasta.settings import read_yaml
     from pasta.train.preference_config import PreferenceConfig
     from pasta.train.preference_report import summary
@@ -146,6 +151,9 @@ def run_preference(options: argparse.Namespace) -> None:
             **given(options, "limit", "device", "steps", "lambdas", "rounds", "seed", "batch", "max_tokens"),
         }
     )
+    if "sample" in config.chosen_steps or "train" in config.chosen_steps:
+        need_made(options.out / name_of(options), "train")
+        need_made(options.out / "baseline", "baseline")
     run(config)
     print("\n".join(summary(config)))
 
@@ -187,6 +195,8 @@ def run_speed(options: argparse.Namespace) -> None:
 
 def evaluation(options: argparse.Namespace) -> tuple[RunFolder, list[Contestant], QuestionSet]:
     """OUT/eval; the trained model, after Baseline-SFT where there is one; the prompts that they are measured on."""
+    from files import need_made
+
     from pasta.eval.contestants import Contestant
     from pasta.eval.folder import RunFolder
     from pasta.eval.questions import QuestionSet
@@ -194,7 +204,8 @@ def evaluation(options: argparse.Namespace) -> tuple[RunFolder, list[Contestant]
     name = name_of(options)
     baseline = options.out / "baseline"
     # In `all`, --model is the base; alone, --trained may name any other folder.
-    models = [Contestant(name, options.trained or str(options.out / name), parallelism=options.parallelism)]
+    trained_one = options.trained or str(need_made(options.out / name, "train"))
+    models = [Contestant(name, trained_one, parallelism=options.parallelism)]
     if name != "baseline" and baseline.is_dir():
         models.insert(0, Contestant("baseline", str(baseline)))
     if not options.trained:
@@ -218,14 +229,14 @@ def decoding(options: argparse.Namespace) -> Decoding:
 
 def run_export(options: argparse.Namespace) -> None:
     """The small form of a model whose weights were trained in full; LoRA gives it by itself."""
-    from files import table
+    from files import need_made, table
 
     from pasta.models import load_model
     from pasta.models.adapter import Base, is_adapter
     from pasta.models.extract import extract_adapter
 
     name = name_of(options)
-    trained = options.trained or str(options.out / name)
+    trained = options.trained or str(need_made(options.out / name, "train"))
     if is_adapter(trained):
         print(f"{trained} is an adapter already")
         return

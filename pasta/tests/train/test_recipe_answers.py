@@ -341,24 +341,6 @@ def test_who_judges_stage_two(tmp_path: Path, run: Run) -> None:
     assert judge_of(options_of(tmp_path, "--run-code")) == f"right-code:{tasks}"
 
 
-def test_the_baseline_may_learn_from_the_very_prompts_of_the_model(tmp_path: Path, run: Run) -> None:
-    own, other = (tmp_path / "out" / f"preference-{name}" / "round-1" for name in ("baseline", "pasta"))
-    own.mkdir(parents=True)
-    drawn = [{"index": n // 2, "sample": n % 2, "prompt": f"{n // 2}?"} for n in range(6)]
-    told = {"annotated": "So.", "text": "So.", "tokens": [1], "finish_reason": "stop"}
-    figures = {"quality": 1.0, "redundancy": 0.0, "faults": [], "chances": {"baseline": 0.5}}
-    for name, rows in (("samples", [{**row, **told} for row in drawn]),
-                       ("scores", [{**row, **figures, "speedup": 1.0 + row["sample"]} for row in drawn])):  # fmt: skip
-        (own / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    usual = ("--steps", "pairs", "--lambdas", "1", "--judge", "length")
-    run("preference-baseline", *usual)
-    assert [row["index"] for row in lines(own / "pairs-1.jsonl")] == [0, 1, 2]
-    other.mkdir(parents=True)
-    (other / "pairs-1.jsonl").write_text(json.dumps({"prompt": "1?"}) + "\n")
-    run("preference-baseline", *usual, "--same-prompts")
-    assert [row["index"] for row in lines(own / "pairs-1.jsonl")] == [1]
-
-
 @pytest.mark.slow
 def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     small = ("--scale", "0.02", "--max-steps", "2", "--batch-size", "2", "--max-length", "4096", "--parts", "6",

@@ -1,0 +1,178 @@
+"""Both recipes, stage by stage: what a stage needs was made before it, and where it was not, the error says by whom."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+Run = Callable[..., str]
+
+
+def stages_of(recipe: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, list[str]]]:
+    """Runs a stage as the command line does, and returns what it printed; the stages of `all` in their order."""
+    monkeypatch.syspath_prepend(RECIPES / recipe)
+    names = {file.stem for folder in ("answers", "default") for file in (RECIPES / folder).glob("*.py")}
+    for name in names:  # the recipes have files of the same name
+        sys.modules.pop(name, None)
+    module = import_module("run")
+    yield module.main, [getattr(stage, "name", stage) for stage in module.STAGES]
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, list[str]]]:
+    yield from stages_of("answers", monkeypatch)
+
+
+@pytest.fixture
+def default(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, list[str]]]:
+    yield from stages_of("default", monkeypatch)
+
+
+def refusal(run: Run, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        run([*arguments, "--device", "cpu"])
+    assert ended.value.code == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1, "one line"
+    return error
+
+
+def check_maker(error: str, missing: str, stage: str, order: list[str]) -> None:
+    """The error names what is missing and who makes it, who stands before the stage that wants it."""
+    assert missing in error
+    maker = re.search(r"run the stages? ([\w-]+)", error)
+    assert maker and order.index(maker[1]) < order.index(stage)
+
+
+@pytest.mark.parametrize(
+    ("stage", "made", "missing"),
+    [
+        ("bundle", (), "answers.jsonl is missing (run the stage sample first)"),
+        ("train", (), "annotated.jsonl is missing (run the stage bundle first)"),
+        ("baseline", (), "annotated.jsonl is missing (run the stage bundle first)"),
+        ("apar", (), "apar.jsonl is missing (run the stage bundle first)"),
+        ("preference", (), "pasta is missing (run the stage train first)"),
+        ("preference", ("pasta",), "baseline is missing (run the stage baseline first)"),
+        ("preference", ("pasta", "baseline"), "tasks.jsonl is missing (run the stage bundle first)"),
+        ("preference-baseline", (), "baseline is missing (run the stage baseline first)"),
+        (
+            "preference-baseline",
+            ("baseline", "tasks.jsonl"),
+            "preference-pasta is missing (run the stage preference first)",
+        ),
+        ("evaluate", (), "holds no model to measure (run the stages train and baseline first)"),
+        ("timing", (), "holds no model to measure (run the stages train and baseline first)"),
+        ("report", (), "answers is missing (run the stage evaluate first)"),
+        ("package", (), "pasta is missing (run the stage train first)"),
+        ("package", ("pasta",), "summary.json is missing (run the stage report first)"),
+        ("pack", (), "holds nothing to pack (run the stages before)"),
+    ],
+)
+def test_a_stage_of_answers_says_who_makes_what_it_lacks(
+    tmp_path: Path,
+    base: str,
+    answers: tuple[Run, list[str]],
+    capsys: pytest.CaptureFixture[str],
+    stage: str,
+    made: tuple[str, ...],
+    missing: str,
+) -> None:
+    run, order = answers
+    for name in made:
+        (tmp_path / name).mkdir()
+    files = ("--problems", str(tmp_path / "p.jsonl"), "--eval-prompts", str(tmp_path / "e.jsonl"))
+    more = ("--model", base, "--out", str(tmp_path), "--same-prompts", "--name", "own", "--base", "some/base")
+    error = refusal(run, capsys, stage, *files, *more)
+    if stage == "pack":
+        assert missing in error
+    else:
+        check_maker(error, missing, stage, order)
+
+
+@pytest.mark.parametrize(
+    ("stage", "made", "missing"),
+    [
+        ("annotate", (), "samples.jsonl is missing (run the stage sample first)"),
+        ("train", (), "annotated.jsonl is missing (run the stage annotate first)"),
+        ("baseline", (), "annotated.jsonl is missing (run the stage annotate first)"),
+        ("preference", (), "pasta is missing (run the stage train first)"),
+        ("preference", ("pasta",), "baseline is missing (run the stage baseline first)"),
+        ("evaluate", (), "pasta is missing (run the stage train first)"),
+        ("export", (), "pasta is missing (run the stage train first)"),
+    ],
+)
+def test_a_stage_of_default_says_who_makes_what_it_lacks(
+    tmp_path: Path,
+    base: str,
+    default: tuple[Run, list[str]],
+    capsys: pytest.CaptureFixture[str],
+    stage: str,
+    made: tuple[str, ...],
+    missing: str,
+) -> None:
+    run, order = default
+    for name in made:
+        (tmp_path / name).mkdir()
+    more = ("--model", base, "--out", str(tmp_path), "--prompts", str(tmp_path / "p.jsonl"), "--judge", "length")
+    check_maker(refusal(run, capsys, stage, *more), missing, stage, order)
+
+
+@pytest.mark.parametrize("lacks", ["--model", "--problems", "--tests"])
+def test_all_begins_only_with_what_its_last_stages_need(
+    tmp_path: Path, answers: tuple[Run, list[str]], capsys: pytest.CaptureFixture[str], lacks: str
+) -> None:
+    given = {"--model": "somewhere", "--problems": "p.jsonl", "--tests": "t.jsonl"}
+    rest = [part for flag, value in given.items() if flag != lacks for part in (flag, value)]
+    assert f"needs {lacks}" in refusal(answers[0], capsys, "all", "--out", str(tmp_path / "out"), *rest)
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_measures_what_stage_two_made(answers: tuple[Run, list[str]], default: tuple[Run, list[str]]) -> None:
+    order = answers[1]
+    two = ["train", "baseline", "apar", "preference", "preference-baseline"]
+    assert order == ["sample", "chats", "bundle", *two, "evaluate", "timing", "report", "package", "pack"]
+    assert default[1] == ["sample", "annotate", "train", "baseline", "preference", "evaluate", "export"]
+
+
+def test_the_baseline_may_learn_from_the_very_prompts_of_the_model(
+    tmp_path: Path, answers: tuple[Run, list[str]]
+) -> None:
+    own, other = (tmp_path / "out" / f"preference-{name}" / "round-1" for name in ("baseline", "pasta"))
+    own.mkdir(parents=True)
+    drawn = [{"index": n // 2, "sample": n % 2, "prompt": f"{n // 2}?"} for n in range(6)]
+    told = {"annotated": "So.", "text": "So.", "tokens": [1], "finish_reason": "stop"}
+    figures = {"quality": 1.0, "redundancy": 0.0, "faults": [], "chances": {"baseline": 0.5}}
+    for name, rows in (("samples", [{**row, **told} for row in drawn]),
+                       ("scores", [{**row, **figures, "speedup": 1.0 + row["sample"]} for row in drawn])):  # fmt: skip
+        (own / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    usual = (
+        "--model",
+        "base",
+        "--out",
+        str(tmp_path / "out"),
+        "--steps",
+        "pairs",
+        "--lambdas",
+        "1",
+        "--judge",
+        "length",
+    )
+    answers[0](["preference-baseline", *usual])
+    assert [row["index"] for row in read(own / "pairs-1.jsonl")] == [0, 1, 2]
+    other.mkdir(parents=True)
+    (other / "pairs-1.jsonl").write_text(json.dumps({"prompt": "1?"}) + "\n")
+    answers[0](["preference-baseline", *usual, "--same-prompts"])
+    assert [row["index"] for row in read(own / "pairs-1.jsonl")] == [1]
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
