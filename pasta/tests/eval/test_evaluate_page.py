@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from pasta.data.redundancy import REPEATS, measure, overlap_in_lists
+from pasta.data.topics import reads_well
 from pasta.eval.contestants import Contestant
 from pasta.eval.run import TASKS, parser
 from pasta.eval.tasks import built_in
+from pasta.text.overlap import overlap
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text("utf-8")
 COMMANDS = re.findall(r"^pasta eval .+$", PAGE.replace("\\\n", " "), re.MULTILINE)
@@ -72,3 +75,20 @@ def test_who_repeats_is_what_was_counted() -> None:
     assert [told(*row) for row in rows if told(*row) not in PAGE] == []
     least = min(writers.values(), key=lambda figure: figure["value"])
     assert f"Of {len(writers)} public models the least is {told(least).strip('| ')}." in PAGE
+
+
+def test_what_repeats_and_what_reads_badly_is_counted_as_the_page_says() -> None:
+    section = " ".join(PAGE.partition("### What repeats")[2].partition("**Who repeats.**")[0].split())
+    short, long = "Rivers carry water.", "Rivers shape valleys and carry water to the sea."
+    badly = ("Benefits of", "Water -", "Key points", "Step 2", "Benefits", "History of the Roman Empire")
+    assert [text for text in (short, long, *badly) if f'"{text}"' not in section] == []
+    assert overlap(short, long) > REPEATS == 0.7
+    assert overlap("Trees grow quickly here.", "Trees never grow quickly here.") > REPEATS, "the opposite"
+    assert overlap("Trees grow quickly here.", "Plants become tall soon.") == 0, "the same in other words"
+    assert [topic for topic in badly if reads_well(topic)] == []
+    assert reads_well("Roman Empire history")
+    assert measure("", [], ["Data", "data"])["topics_repeat"]
+    assert not measure("", [], ["Data", "Data analysis"])["topics_repeat"]
+    two = f"- {short}\n- {long}\n"
+    assert overlap_in_lists(two) is None
+    assert (overlap_in_lists(f"{two}- Deserts are dry.") or 0) > REPEATS
