@@ -15,7 +15,7 @@ from siren.symbolic.algebra import add, affine, div, ite, mul, operation, sub, s
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, is_choice, is_just, name_of, only_term
 from siren.symbolic.expr import NUMBERS, ONE, Column, Expr, Variable, generation, lift, polynomial, raw
-from siren.symbolic.lanes import Array
+from siren.symbolic.lanes import Array, Generation
 
 
 def beta_bernoulli(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
@@ -67,42 +67,43 @@ def beta_categorical(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | C
     """Every probability is free of p, or a multiple of p, or a multiple of 1 - p (stick breaking)."""
     a, b = prior.params
     low, *chances = likelihood.params
-    successes: list[int] = []
-    failures: list[int] = []
-    for outcome, chance in enumerate(chances):
+    gen = generation(*chances)
+    sides: list[tuple[Expr, Expr]] = []
+    for chance in chances:
         parts = affine(chance, p)
         if parts is None:
             return Clash(p, f"a probability of the categorical is not linear in {name_of(p)}")
         slope, rest = parts
-        if _same(slope, 0.0):
-            continue
-        if _same(rest, 0.0):
-            successes.append(outcome)
-        elif _same(add(slope, rest), 0.0):
-            failures.append(outcome)
-        else:
+        free, up, down = _zero(slope), _zero(rest), _zero(add(slope, rest))
+        if not np.all(free | up | down):
             return Clash(
                 p, f"a probability of the categorical is neither a multiple of {name_of(p)} nor of its rest"
             )
+        sides.append((_indicator(up & ~free, gen), _indicator(down & ~up & ~free, gen)))
     mean = div(a, add(a, b))
     marginal = Dist(CATEGORICAL, (low, *(substitute(chance, {p: mean}) for chance in chances)))
 
     def posterior(y: Expr) -> Dist:
-        def hits(outcomes: list[int]) -> Expr:
-            total: Expr = 0.0
-            for outcome in outcomes:
-                total = add(total, ite(operation("eq", (y, add(low, float(outcome)))), 1.0, 0.0))
-            return total
-
-        return Dist(BETA, (add(a, hits(successes)), add(b, hits(failures))))
+        successes, failures = a, b
+        for outcome, (up, down) in enumerate(sides):
+            hit = operation("eq", (y, add(low, float(outcome))))
+            successes = add(successes, ite(hit, up, 0.0))
+            failures = add(failures, ite(hit, down, 0.0))
+        return Dist(BETA, (successes, failures))
 
     return Exchange(marginal, posterior)
 
 
-def _same(expr: Expr, value: float) -> bool:
+def _zero(expr: Expr) -> Array:
+    """In which lanes a number is 0; what is not known is not."""
     if type(expr) is Column:
-        return bool(np.allclose(expr.data, value, rtol=0, atol=1e-12))
-    return isinstance(expr, (float, bool)) and abs(float(expr) - value) <= 1e-12
+        return np.abs(expr.data) <= 1e-12
+    return np.asarray(isinstance(expr, (float, bool)) and abs(float(expr)) <= 1e-12)
+
+
+def _indicator(lanes: Array, gen: Generation | None) -> Expr:
+    """1 in these lanes and 0 in the others."""
+    return lift(np.asarray(lanes, dtype=float), gen)
 
 
 class Beta(Distribution):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,39 +13,77 @@ from siren.distributions.beta import BETA
 from siren.distributions.bounds import POSITIVE_REAL, Bound, Numbers
 from siren.distributions.finite import CATEGORICAL
 from siren.errors import RunError
-from siren.symbolic.algebra import add, div, ite, linear, operation
+from siren.symbolic.algebra import add, div, ite, linear, mul, operation
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, name_of
-from siren.symbolic.expr import Expr, Raw, Variable, generation, lift
+from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Scalar, Variable, generation, lift, raw
 from siren.symbolic.lanes import Array
 
 
 def dirichlet_categorical(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | Clash:
-    """The probabilities are the components themselves, in any order, each once."""
+    """The probabilities are the components themselves, in any order, each once; in lanes that chose other
+    probabilities p keeps its distribution."""
     low, *chances = likelihood.params
-    places: list[int] = []
-    for chance in chances:
-        found = linear(chance, p)
-        ones = [i for i, weight in enumerate(found[0]) if _is(weight, 1.0)] if found is not None else []
-        rest = 0 if found is None else sum(not _is(weight, 0.0) for weight in found[0])
-        if found is None or len(ones) != 1 or rest != 1 or not _is(found[1], 0.0):
-            return Clash(p, f"a probability of the categorical is not one of {name_of(p)}")
-        places.append(ones[0])
-    if sorted(places) != list(range(p.size)):
-        return Clash(p, f"the probabilities of the categorical are not all those of {name_of(p)}")
+    table = permutation(p, chances)
+    if table is None:
+        return Clash(p, f"the probabilities of the categorical are not those of {name_of(p)}, each once")
+    gen = generation(*chances)
     total: Expr = 0.0
     for a in prior.params:
         total = add(total, a)
-    marginal = Dist(CATEGORICAL, (low, *(div(prior.params[place], total) for place in places)))
+    means = [div(a, total) for a in prior.params]
+    expected = []
+    for weights, rest in table:
+        chance = rest
+        for place, weight in weights.items():
+            chance = add(chance, mul(lift(weight, gen), means[place]))
+        expected.append(chance)
 
     def posterior(y: Expr) -> Dist:
         after = list(prior.params)
-        for outcome, place in enumerate(places):
-            hit = ite(operation("eq", (y, add(low, float(outcome)))), 1.0, 0.0)
-            after[place] = add(after[place], hit)
+        for outcome, (weights, _) in enumerate(table):
+            hit = operation("eq", (y, add(low, float(outcome))))
+            for place, weight in weights.items():
+                after[place] = add(after[place], ite(hit, lift(weight, gen), 0.0))
         return Dist(DIRICHLET, tuple(after))
 
-    return Exchange(marginal, posterior)
+    return Exchange(Dist(CATEGORICAL, (low, *expected)), posterior)
+
+
+def permutation(p: Variable, chances: Sequence[Expr]) -> list[tuple[dict[int, Raw], Expr]] | None:
+    """Of every chance the components of p that it may be, each with 1 in the lanes where it is this one and 0
+    elsewhere, and the chance in lanes that have nothing of p. None if some lane has other than all
+    components, each once."""
+    table: list[tuple[dict[int, Raw], Expr]] = []
+    columns: list[Raw] = [0.0] * p.size
+    for chance in chances:
+        found = linear(chance, p)
+        if found is None:
+            return None
+        weights = {place: weight for place, weight in enumerate(found[0]) if not _is(weight, 0.0)}
+        table.append((weights, found[1]))
+        for place, weight in weights.items():
+            if isinstance(weight, Scalar) or not _all(np.equal(weight * weight, weight)):
+                return None
+            columns[place] = columns[place] + weight
+    used = columns[0]
+    rows = [sum(weights.values()) for weights, _ in table]
+    if not all(_all(np.equal(line, used)) for line in (*rows, *columns)) or not _all(np.less_equal(used, 1)):
+        return None
+    return table if all(_vanishes(rest, used) for _, rest in table) else None
+
+
+def _all(holds: Any) -> bool:
+    return bool(np.all(holds))
+
+
+def _vanishes(expr: Expr, lanes: Raw) -> bool:
+    """Whether the expression is 0 in these lanes."""
+    if isinstance(expr, Scalar):
+        return False
+    if isinstance(expr, NUMBERS):
+        return _all(np.equal(raw(expr) * lanes, 0.0))
+    return type(expr) is Poly and all(_all(np.equal(c * lanes, 0.0)) for c in expr.terms.values())
 
 
 def _is(number: Any, value: float) -> bool:

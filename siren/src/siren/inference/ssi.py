@@ -11,7 +11,8 @@ from collections.abc import Set
 import numpy as np
 
 from siren.distributions.beta import BETA
-from siren.distributions.finite import BERNOULLI, DELTA
+from siren.distributions.dirichlet import DIRICHLET, permutation
+from siren.distributions.finite import BERNOULLI, CATEGORICAL, DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.chain import Chain, Link, distribution
 from siren.inference.divergence import Diverge, lanes_with, split_by
@@ -211,7 +212,7 @@ class SSI(Engine):
 
     def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
         """Lanes that do not depend on a parent must not be touched by it. Between gaussians a coefficient of
-        0 does nothing by itself, nor in a choice between betas; everything else is done apart.
+        0 does nothing by itself, nor in a choice between probabilities; everything else is done apart.
         """
         if not any(
             type(p) is not Poly or p.gen is not None for p in dist.params if not isinstance(p, NUMBERS)
@@ -220,14 +221,18 @@ class SSI(Engine):
         mixed = {p: lanes for p in parents if (lanes := lanes_with(dist.params, p)) is not None}
         if not mixed or (self._is_plain(dist) and all(self._is_plain_below(p) for p in mixed)):
             return
-        if not self._is_choice_of_betas(dist, parents):
+        if not self._is_choice(dist, parents):
             raise Diverge([index for index in split_by(list(mixed.values())) if index.size])
 
-    def _is_choice_of_betas(self, dist: Dist, parents: list[Variable]) -> bool:
+    def _is_choice(self, dist: Dist, parents: list[Variable]) -> bool:
+        """Of probabilities: betas, or dirichlets."""
+        priors = [self.dist(p) for p in parents]
+        if dist.family is BERNOULLI:
+            return all(d.family is BETA and d.known for d in priors) and is_choice(dist.params[0])
         return (
-            dist.family is BERNOULLI
-            and all((d := self.dist(p)).family is BETA and d.known for p in parents)
-            and is_choice(dist.params[0])
+            dist.family is CATEGORICAL
+            and all(d.family is DIRICHLET and d.known for d in priors)
+            and all(permutation(p, dist.params[1:]) is not None for p in parents)
         )
 
     def _is_plain(self, dist: Dist) -> bool:
