@@ -73,7 +73,7 @@ class Abstract(Engine):
         return dist  # wrong numbers are found when the program runs
 
     def _sound_since(self, before: Dist, dist: Dist) -> Dist:
-        return dist
+        return self.decided(dist)  # a draw may have left choices
 
     def _require_finite(self, value: Outcome) -> None:
         pass

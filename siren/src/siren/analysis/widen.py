@@ -9,7 +9,7 @@ from siren.analysis.engines import Abstract
 from siren.analysis.number import Numbers, Unknown, sign_of
 from siren.analysis.state import map_leaves, reachable
 from siren.analysis.tail import Past, Tail, assemble, split
-from siren.distributions.finite import DELTA
+from siren.distributions.finite import CATEGORICAL, DELTA
 from siren.inference.graph import Graph
 from siren.inference.node import Node
 from siren.runtime.values import Cons, Named, Value
@@ -119,8 +119,8 @@ class Widening:
         params: list[Expr] = []
         for place, param in enumerate(dist.params):
             parameter = family.parameter(place, len(dist.params))
-            if parameter.fixed:
-                params.append(param)
+            if parameter.fixed or (family is CATEGORICAL and not isinstance(param, NUMBERS)):
+                params.append(param)  # rules look at the numbers themselves
             elif dist.known and family is not DELTA:
                 params.append(self.numbers.fresh(parameter.bound.sign))
             else:

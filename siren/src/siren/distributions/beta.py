@@ -14,7 +14,18 @@ from siren.distributions.finite import BERNOULLI, CATEGORICAL
 from siren.symbolic.algebra import add, affine, div, ite, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, is_choice, is_just, name_of, only_term
-from siren.symbolic.expr import NUMBERS, ONE, Column, Expr, Variable, generation, lift, polynomial, raw
+from siren.symbolic.expr import (
+    NUMBERS,
+    ONE,
+    Column,
+    Expr,
+    Scalar,
+    Variable,
+    generation,
+    lift,
+    polynomial,
+    raw,
+)
 from siren.symbolic.lanes import Array, Generation
 
 
@@ -95,10 +106,11 @@ def beta_categorical(p: Variable, prior: Dist, likelihood: Dist) -> Exchange | C
 
 
 def _zero(expr: Expr) -> Array:
-    """In which lanes a number is 0; what is not known is not."""
-    if type(expr) is Column:
-        return np.abs(expr.data) <= 1e-12
-    return np.asarray(isinstance(expr, (float, bool)) and abs(float(expr)) <= 1e-12)
+    """In which lanes a number is 0; what is still random is not."""
+    if not isinstance(expr, NUMBERS):
+        return np.asarray(False)
+    number = raw(expr)
+    return np.asarray(not number if isinstance(number, Scalar) else np.abs(number) <= 1e-12)
 
 
 def _indicator(lanes: Array, gen: Generation | None) -> Expr:

@@ -16,7 +16,7 @@ from siren.errors import RunError
 from siren.symbolic.algebra import add, div, ite, linear, mul, operation
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, name_of
-from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Scalar, Variable, generation, lift, raw
+from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, generation, lift, raw
 from siren.symbolic.lanes import Array
 
 
@@ -63,7 +63,7 @@ def permutation(p: Variable, chances: Sequence[Expr]) -> list[tuple[dict[int, Ra
         weights = {place: weight for place, weight in enumerate(found[0]) if not _is(weight, 0.0)}
         table.append((weights, found[1]))
         for place, weight in weights.items():
-            if isinstance(weight, Scalar) or not _all(np.equal(weight * weight, weight)):
+            if not _all(np.equal(weight * weight, weight)):
                 return None
             columns[place] = columns[place] + weight
     used = columns[0]
@@ -79,8 +79,6 @@ def _all(holds: Any) -> bool:
 
 def _vanishes(expr: Expr, lanes: Raw) -> bool:
     """Whether the expression is 0 in these lanes."""
-    if isinstance(expr, Scalar):
-        return False
     if isinstance(expr, NUMBERS):
         return _all(np.equal(raw(expr) * lanes, 0.0))
     return type(expr) is Poly and all(_all(np.equal(c * lanes, 0.0)) for c in expr.terms.values())

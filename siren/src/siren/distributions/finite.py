@@ -143,6 +143,9 @@ class Delta(Distribution):
     meaning = "a constant"
     parameters = (Parameter("value", REAL, kind="anything"),)
 
+    def parameter(self, place: int, count: int) -> Parameter:
+        return self.parameters[0]  # of a vector, one for each component
+
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
         return np.broadcast_to(np.asarray(p[0]), (size,)).copy()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from siren.symbolic.expr import Expr, Raw, Variable, coefficients
+from siren.symbolic.expr import Column, Expr, Op, Raw, Variable, coefficients
 from siren.symbolic.lanes import Array, Index, Scope
 from siren.symbolic.merge import scatter
 
@@ -46,6 +46,24 @@ def split_by(patterns: Sequence[Array]) -> list[Index]:
         halves = [half for lanes in classes for half in (lanes & pattern, lanes & ~pattern)]
         classes = [half for half in halves if half.any()]
     return [np.flatnonzero(lanes) for lanes in classes]
+
+
+def apart(exprs: Sequence[Expr], patterns: Sequence[Array]) -> list[Index]:
+    """Sets of lanes that agree on every pattern of use. If that is all lanes, a variable is named that no
+    lane depends on: by a side of a selection that only other lanes take. Then the selections part them."""
+    classes = [index for index in split_by(patterns) if index.size]
+    if len(classes) > 1:
+        return classes
+    return [index for index in split_by([*_selections(exprs)]) if index.size]
+
+
+def _selections(exprs: Sequence[Expr]) -> Iterator[Array]:
+    """The known conditions that differ between lanes."""
+    for expr in exprs:
+        if type(expr) is Op:
+            if expr.name == "ite" and type(expr.args[0]) is Column:
+                yield np.not_equal(expr.args[0].data, 0)
+            yield from _selections(expr.args)
 
 
 def join_numbers(size: int, parts: list[tuple[Scope, Raw]]) -> Raw:

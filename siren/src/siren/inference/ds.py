@@ -14,7 +14,7 @@ from functools import cache
 
 from siren.distributions.finite import DELTA
 from siren.distributions.gaussian import GAUSSIAN
-from siren.inference.divergence import Diverge, lanes_with, split_by
+from siren.inference.divergence import Diverge, apart, lanes_with
 from siren.inference.engine import Engine
 from siren.inference.node import Node
 from siren.symbolic.algebra import affine
@@ -98,7 +98,7 @@ class Forest(Engine):
         """Lanes must have the same parents."""
         mixed = [lanes for p in parents if (lanes := lanes_with(dist.params, p)) is not None]
         if mixed:
-            raise Diverge([index for index in split_by(mixed) if index.size])
+            raise Diverge(apart(dist.params, mixed))
 
 
 class DS(Forest):

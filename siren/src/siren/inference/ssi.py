@@ -15,7 +15,7 @@ from siren.distributions.dirichlet import DIRICHLET, permutation
 from siren.distributions.finite import BERNOULLI, CATEGORICAL, DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.chain import Chain, Link, distribution
-from siren.inference.divergence import Diverge, lanes_with, split_by
+from siren.inference.divergence import Diverge, apart, lanes_with
 from siren.inference.engine import Engine
 from siren.inference.graph import Graph
 from siren.inference.node import Mixed, Node
@@ -222,7 +222,7 @@ class SSI(Engine):
         if not mixed or (self._is_plain(dist) and all(self._is_plain_below(p) for p in mixed)):
             return
         if not self._is_choice(dist, parents):
-            raise Diverge([index for index in split_by(list(mixed.values())) if index.size])
+            raise Diverge(apart(dist.params, list(mixed.values())))
 
     def _is_choice(self, dist: Dist, parents: list[Variable]) -> bool:
         """Of probabilities: betas, or dirichlets."""
