@@ -122,6 +122,13 @@ def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: boo
     while cdf(start + width) < q and width < 1e300:
         width *= 2
     high = start + width
+    if not discrete and max(-low, high) < 1e299:
+        from scipy import optimize  # costs time to import
+
+        # Superlinear, which counts when the function is a mean over many particles. Where it is flat at q,
+        # the left end is meant: q itself counts as above.
+        high = optimize.brentq(lambda x: cdf(x) - q or _NOTHING, low, high, xtol=_NOTHING, rtol=1e-10)
+        return high if abs(high) > _NOTHING else 0.0
     while high - low > max(_NOTHING, 1e-10 * max(abs(low), abs(high))):
         middle = 0.5 * (low + high)
         if middle in (low, high):
