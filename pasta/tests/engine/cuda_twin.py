@@ -72,7 +72,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the Llama family."""
     from pasta.engine.cuda import captures, graph, kernels, reference, small
     from pasta.engine.cuda.following import Board, state_after
-    from pasta.engine.cuda.sampling import Parameters, Rows, Sampler
+    from pasta.engine.cuda.parameters import Parameters
+    from pasta.engine.cuda.sampling import Rows, Sampler
     from pasta.engine.sampling import choose
 
     def patch(where: Any, **new: Any) -> None:

@@ -6,24 +6,25 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda.sampling import FIELDS
+from pasta.engine.cuda.parameters import FIELDS
 
-PARALLELISM = tl.constexpr(5)  # where it stands among a request's parameters: `sampling.numbers_of`
+PARALLELISM = tl.constexpr(5)  # where it stands among a request's parameters: `parameters.numbers_of`
 
 
 @triton.jit
 def _argmax_in_block(
-    logits, forbidden, states, requests, numbers, biased, values, tokens, size,
+    logits, forbidden, states, requests, numbers, biased, values, tokens, size, stride, shut_stride,
     BLOCKS: tl.constexpr, BLOCK: tl.constexpr, CONSTRAIN: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     block = tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
-    inside = token < size
-    value = tl.load(logits + row.to(tl.int64) * size + token, mask=inside, other=float("-inf")).to(tl.float32)
+    held = token < stride  # a round number, so that several are read at once; beyond `size` stands anything
+    value = tl.load(logits + row.to(tl.int64) * stride + token, mask=held, other=float("-inf")).to(tl.float32)
+    value = tl.where(token < size, value, float("-inf"))
     if CONSTRAIN:
         state = tl.load(states + row)
-        shut = tl.load(forbidden + state * size + token, mask=inside, other=1)
+        shut = tl.load(forbidden + state.to(tl.int64) * shut_stride + token, mask=token < shut_stride, other=1)
         value += tl.where(token == biased, tl.load(numbers + tl.load(requests + row) * FIELDS + PARALLELISM), 0.0)
         value = tl.where(shut != 0, float("-inf"), value)
     best, place = tl.max(value, 0, return_indices=True, return_indices_tie_break_left=True)
@@ -60,7 +61,7 @@ def masked_argmax(
     """The best token of each row that its state allows, with the parallelism of the row's request on one token.
 
     logits (rows, tokens), forbidden (states, tokens), states and requests (rows), biased: the token; numbers (requests,
-    fields): as `sampling.Parameters` keeps them. forced (rows): a token to take whatever the logits say, or -1.
+    fields): as `parameters.Parameters` keeps them. forced (rows): a token to take whatever the logits say, or -1.
     """
     rows, size = logits.shape
     block = 2048
@@ -69,8 +70,9 @@ def masked_argmax(
     tokens = torch.empty(rows * blocks, dtype=torch.int32, device=logits.device)
     if out is None:
         out = torch.empty(rows, dtype=torch.int64, device=logits.device)
+    table = forbidden if forbidden is not None else logits
     _argmax_in_block[(rows, blocks)](
-        logits, forbidden if forbidden is not None else logits, states, requests, numbers, biased, values, tokens, size,
+        logits, table, states, requests, numbers, biased, values, tokens, size, logits.stride(0), table.stride(0),
         BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
     )  # fmt: skip
     _argmax_of_blocks[(rows,)](

@@ -19,8 +19,9 @@ from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.following import Board
 from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.graph import Choice, ChoiceGraph, Plan, Shape, StepGraph, Ticket, Tile
+from pasta.engine.cuda.parameters import Level, Parameters, words_of
 from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, cuda_request
-from pasta.engine.cuda.sampling import Level, Parameters, Rows, Sampler, words_of
+from pasta.engine.cuda.sampling import Rows, Sampler
 from pasta.engine.cuda.seen import SeenTokens
 from pasta.engine.pool import BLOCK_SIZE
 from pasta.engine.request import Chunk, Row
@@ -70,8 +71,8 @@ class Captures:
         self._steps: dict[Shape, StepGraph] = {}
         self._choices: dict[Choice, ChoiceGraph] = {}
         self._logits: dict[int, torch.Tensor] = {}  # by rows of a step: what every graph of so many writes
-        width = decoder.head.shape[1]
-        self._hidden = torch.zeros(MAX_PROMPT_ROWS, width, dtype=decoder.dtype, device=slot_segments.device)
+        size = (MAX_PROMPT_ROWS, decoder.head.width)
+        self._hidden = torch.zeros(size, dtype=decoder.dtype, device=slot_segments.device)
 
     @property
     def count(self) -> int:
@@ -162,7 +163,7 @@ class Captures:
     def _remember(self, rows: list[Row]) -> list[int] | None:
         """Where it stands what each row has seen; None where so many rows have no room."""
         if self._seen is None:
-            self._seen = SeenTokens(self._spared, self._decoder.head.shape[0], self._slot_segments.device)
+            self._seen = SeenTokens(self._spared, self._decoder.head.tokens, self._slot_segments.device)
         self._seen.begin_step()
         return self._seen.rows(rows)
 
@@ -217,8 +218,7 @@ class Captures:
         if rows not in self._logits:
             most = max(self._logits, default=0)
             if most < rows:
-                size = (rows, self._decoder.head.shape[0])
-                self._logits[rows] = torch.empty(size, dtype=self._decoder.dtype, device=self._slot_segments.device)
+                self._logits[rows] = self._decoder.head.space(rows)
             else:
                 self._logits[rows] = self._logits[most][:rows]
         return self._logits[rows]

@@ -31,9 +31,10 @@ from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.flight import Flight
 from pasta.engine.cuda.following import Board, Follower, packed
 from pasta.engine.cuda.fused import FusedDecoder
+from pasta.engine.cuda.head import aligned_rows
+from pasta.engine.cuda.parameters import Parameters
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
 from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, cuda_request, split
-from pasta.engine.cuda.sampling import Parameters
 from pasta.engine.fusing import is_other_family
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
@@ -89,14 +90,17 @@ class CudaEngine(NativeEngine):
         self.slot_segments = torch.zeros(slots, dtype=torch.int32, device=device)
         self.slot_positions = None if self.reach is None else torch.zeros_like(self.slot_segments)
         self.block_tables = torch.zeros(MAX_REQUESTS, self.pool.blocks_each, dtype=torch.int32, device=device)
-        forbidden = None if self._forbidden is None else self._forbidden.to(torch.uint8)
+        forbidden: torch.Tensor | None = None
+        if self._forbidden is not None:
+            states, size = self._forbidden.shape
+            forbidden = aligned_rows(states, size, torch.uint8, device).copy_(self._forbidden)
         promise = -1 if self.grammar is None else self.grammar.tags.promise
         spared = vocabulary.eos | (vocabulary.tags.all if vocabulary.tags else frozenset())
         self._prefiller = Prefiller(self.decoder, self.store, self.slot_segments)
         self._parameters = Parameters(MAX_REQUESTS, device)
         self._window = None if self.reach is None else torch.zeros(1, dtype=torch.int32, device=device)
         self._free_indices = list(range(MAX_REQUESTS))
-        self._board = Board(self.grammar, self.decoder.head.shape[0], device)
+        self._board = Board(self.grammar, self.decoder.head.tokens, device)
         self._captures = Captures(
             self.decoder, self.store, self._board, self._parameters,
             slot_segments=self.slot_segments, slot_positions=self.slot_positions, block_tables=self.block_tables,

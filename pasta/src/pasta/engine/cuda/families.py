@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from pasta.engine.cuda import kernels
 from pasta.engine.cuda.family_kernels import add_norm, gelu_mul
 from pasta.engine.cuda.fused import Attend
+from pasta.engine.cuda.head import Head
 from pasta.engine.fusing import activation, fuse
 
 Rotation = tuple[torch.Tensor, torch.Tensor]
@@ -55,7 +56,7 @@ class FamilyDecoder:
         self.cap = getattr(text, "final_logit_softcapping", None)
         self.embed = inner.embed_tokens
         self.norm = self._norm(inner.norm)
-        self.head = model.lm_head.weight
+        self.head = Head(model.lm_head)
         kinds = getattr(text, "layer_types", None) if self.gemma else None
         tables = {kind: self._rotation(inner, context, kind) for kind in set(kinds or [None])}
         self.turned = tables[kinds[0] if kinds else None][0]
@@ -136,5 +137,5 @@ class FamilyDecoder:
         return normed
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        logits = torch.mm(hidden, self.head.t(), out=out)
+        logits = self.head(hidden, out)
         return logits if self.cap is None else logits.div_(self.cap).tanh_().mul_(self.cap)

@@ -15,7 +15,8 @@ from transformers import PreTrainedModel
 
 from pasta.engine.cuda import kernels, small
 from pasta.engine.cuda.beside import can_launch_beside
-from pasta.engine.cuda.products import gated, head_product, product
+from pasta.engine.cuda.head import Head
+from pasta.engine.cuda.products import gated, product
 from pasta.engine.cuda.weight import Weight
 from pasta.engine.fusing import fuse
 from pasta.engine.rounding import EightBits
@@ -54,7 +55,7 @@ class FusedDecoder:
         self.dtype, self.device = model.dtype, model.device
         self.embedding = inner.embed_tokens.weight
         self.norm = inner.norm.weight
-        self.head = model.lm_head.weight
+        self.head = Head(model.lm_head)
         self.layers = [self._layer(layer) for layer in inner.layers]
         positions = torch.arange(context, device=self.device)[None]
         cosine, sine = inner.rotary_emb(torch.empty(1, dtype=self.dtype, device=self.device), position_ids=positions)
@@ -139,4 +140,4 @@ class FusedDecoder:
         kernels.add_norm(added, residual, norm, self.eps, normed, beside=self.beside)
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        return head_product(hidden, self.head, out)
+        return self.head(hidden, out)

@@ -1,4 +1,4 @@
-"""Matrices times one or two rows, straight from registers: bound by reading the weights, and by nothing else.
+"""Matrices times one, two or four rows, straight from registers: bound by reading the weights, and by nothing else.
 
 So few rows leave a matrix instruction idle, and an operand of one would pass through shared memory first. Products and
 sums are float32. A weight of 8 bits becomes float32 by way of float16, two of them an instruction.
@@ -15,6 +15,8 @@ import triton.language as tl
 from pasta.engine.cuda.weight import Weight
 
 ROWS = (1, 2)
+NARROW = 2048  # inputs and outputs of a weight up to which more rows do without
+NARROW_ROWS = 4
 
 
 @triton.jit
@@ -25,14 +27,15 @@ def _gemv(
 ):  # fmt: skip
     """out = x @ weight.T, with BIASED + bias; with PAIRS, silu of it times the same of the weight's second half.
 
-    `columns` is a multiple of COLUMNS, `width` of WIDTH. The numbers 0 and 1 are rows of x.
+    `columns` is a multiple of COLUMNS, `width` of WIDTH. The numbers 0 to 3 are rows of x, with PAIRS 0
+    and 1.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     k = tl.arange(0, WIDTH)
     place = weight + column[:, None].to(tl.int64) * width + k[None, :]
     halfway = columns.to(tl.int64) * width
     a0 = tl.zeros([COLUMNS, WIDTH], tl.float32)
-    a1, b0, b1 = a0, a0, a0
+    a1, a2, a3, b0, b1 = a0, a0, a0, a0, a0
     for start in tl.range(0, width, WIDTH, num_stages=STAGES):
         w = _widened(tl.load(place + start), BITS)
         x0 = tl.load(x + start + k).to(tl.float32)[None, :]
@@ -40,6 +43,9 @@ def _gemv(
         if ROWS > 1:
             x1 = tl.load(x + width + start + k).to(tl.float32)[None, :]
             a1 += w * x1
+        if ROWS > 2:
+            a2 += w * tl.load(x + 2 * width + start + k).to(tl.float32)[None, :]
+            a3 += w * tl.load(x + 3 * width + start + k).to(tl.float32)[None, :]
         if PAIRS:
             w = _widened(tl.load(place + halfway + start), BITS)
             b0 += w * x0
@@ -57,6 +63,9 @@ def _gemv(
     _finish(a0, b0, scale, up_scale, added, out + column, PAIRS)
     if ROWS > 1:
         _finish(a1, b1, scale, up_scale, added, out + columns + column, PAIRS)
+    if ROWS > 2:
+        _finish(a2, b0, scale, up_scale, added, out + 2 * columns + column, PAIRS)
+        _finish(a3, b0, scale, up_scale, added, out + 3 * columns + column, PAIRS)
 
 
 @triton.jit
@@ -89,7 +98,8 @@ class Cut:
 def cut(weight: Weight, rows: int, *, pairs: bool) -> Cut | None:
     """The way that was fastest on an H200, for the matrices of 1.5B and 8B, where it fits: docs/performance.md."""
     columns, width = weight.data.shape
-    if rows not in ROWS or (columns // 2 if pairs else columns) % 8 or width % 256:
+    few = rows in ROWS or (rows == NARROW_ROWS and max(columns, width) <= NARROW and not pairs)
+    if not few or (columns // 2 if pairs else columns) % 8 or width % 256:
         return None
     return Cut(8, 256, 2, 5) if rows == 1 else Cut(8, 256, 4, 4)
 

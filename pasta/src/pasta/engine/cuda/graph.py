@@ -53,7 +53,7 @@ class Choice(NamedTuple):
     """The static shape of a choice."""
 
     rows: int
-    level: int  # one of `sampling.Level`
+    level: int  # one of `parameters.Level`
     penalised: bool
     masked: bool
     apart: bool  # from hidden states, of rows that are named; else from the logits of a whole step

@@ -29,13 +29,6 @@ def gated(x: torch.Tensor, weight: Weight) -> torch.Tensor:
     return result
 
 
-def head_product(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """x @ weight.T of the output head, as wide as the vocabulary."""
-    head = Weight(weight)
-    how = None if weight.dtype == torch.float32 else cut(head, x.shape[0], pairs=False)
-    return torch.mm(x, weight.t(), out=out) if how is None else gemv(x, head, how, out=out)
-
-
 def _special(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None, *, pairs: bool) -> torch.Tensor | None:
     """By a kernel of our own, where one is faster than cuBLAS."""
     rows = x.shape[0]

@@ -10,7 +10,7 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.engine.base import Script, uniform
 from pasta.engine.cuda.following import Follower
-from pasta.engine.cuda.sampling import Level, level_of
+from pasta.engine.cuda.parameters import Level, level_of
 from pasta.engine.pool import KvPool
 from pasta.engine.request import Chunk, Handle, Request, Row
 

@@ -10,76 +10,21 @@ with the same number, but for rounding. That is the twin of this file.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 
-from pasta.core.params import SamplingParams
 from pasta.engine.cuda.beside import can_launch_beside, launched, wait_for_the_last
+from pasta.engine.cuda.parameters import FIELDS, MAX_BIASES, Level, Parameters, words_of
 
-MAX_BIASES = 128  # of one request; more are added outside the graph
-FIELDS = tl.constexpr(7)  # of a request's parameters, in the order of `numbers_of`
 BLOCK = tl.constexpr(4096)  # tokens that a program takes
 CHUNK = tl.constexpr(512)  # of them at once
 WAYS = tl.constexpr(16)  # into which a pass splits an interval
 PASSES = 7
 ZERO = tl.constexpr(0x34000000)  # the bits of 2**-23: smaller differences are none
 KEYS = tl.constexpr(1 << 28)  # WAYS ** PASSES: beyond x = 104, where exp(-x) is 0
-
-
-class Level:
-    """What a step's rows need at the most; a graph does no more."""
-
-    GREEDY = 0  # the best of the logits as they are
-    DRAW = 1  # penalties, biases, temperature, min-p
-    TOP_P = 2
-    TOP_K = 3
-    OUTSIDE = 4  # more biases than the tables hold: chosen outside the graph
-
-
-def level_of(params: SamplingParams) -> int:
-    if len(params.logit_bias) > MAX_BIASES:
-        return Level.OUTSIDE
-    if params.greedy:
-        return Level.GREEDY
-    if params.temperature == 0:
-        return Level.DRAW
-    return Level.TOP_K if params.top_k > 0 else Level.TOP_P if params.top_p < 1 else Level.DRAW
-
-
-class Parameters:
-    """The parameters of every request that may be open, by its index, on the device."""
-
-    def __init__(self, requests: int, device: torch.device):
-        usual = numbers_of(SamplingParams())
-        self.numbers = torch.tensor(usual).to(device).repeat(requests, 1)
-        self.bias_tokens = torch.full((requests, MAX_BIASES), -1, dtype=torch.int32, device=device)
-        self.bias_values = torch.zeros(requests, MAX_BIASES, dtype=torch.float32, device=device)
-        self._told = [usual] * requests  # what stands there
-
-    def tell(self, index: int, params: SamplingParams) -> None:
-        """Notes the parameters of a request that opens."""
-        numbers, device = numbers_of(params), self.numbers.device
-        if self._told[index] != numbers:
-            self._told[index] = numbers
-            self.numbers[index] = torch.tensor(numbers).to(device, non_blocking=True)
-        if numbers[-1]:
-            tokens, biases = zip(*params.logit_bias, strict=True)
-            self.bias_tokens[index, : len(tokens)] = torch.tensor(tokens).to(device, non_blocking=True)
-            self.bias_values[index, : len(biases)] = torch.tensor(biases).to(device, non_blocking=True)
-
-
-def numbers_of(params: SamplingParams) -> tuple[float, ...]:
-    """As the kernels read them: `FIELDS` of them, the number of biases last."""
-    temperature = max(params.temperature, 1e-30) if params.temperature > 0 else 0.0  # float32 has no 1e-50
-    biases = len(params.logit_bias) if len(params.logit_bias) <= MAX_BIASES else 0
-    return (
-        temperature, float(params.top_k), params.top_p, params.min_p,
-        params.repetition_penalty, params.parallelism, float(biases),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +43,7 @@ class Rows:
 @triton.jit
 def _adjust(
     logits, scores, best_values, best_tokens, tokens, states, requests, numbers, forbidden, promise,
-    seen_rows, seen, spared, bias_tokens, bias_values, allowed, size, words,
+    seen_rows, seen, spared, bias_tokens, bias_values, allowed, size, stride, shut_stride, words,
     BLOCKS: tl.constexpr, BIASES: tl.constexpr, CONSTRAIN: tl.constexpr, PENALISE: tl.constexpr, MASK: tl.constexpr,
     BESIDE: tl.constexpr,
 ):  # fmt: skip
@@ -108,7 +53,9 @@ def _adjust(
     block = tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
     inside = token < size
-    value = tl.load(logits + row.to(tl.int64) * size + token, mask=inside, other=float("-inf")).to(tl.float32)
+    held = token < stride  # a round number, so that several are read at once
+    value = tl.load(logits + row.to(tl.int64) * stride + token, mask=held, other=float("-inf")).to(tl.float32)
+    value = tl.where(inside, value, float("-inf"))
     request = tl.load(requests + row)
     if PENALISE:
         table_row = tl.load(seen_rows + row).to(tl.int64)
@@ -128,13 +75,14 @@ def _adjust(
         biased = tl.load(bias_tokens + request * BIASES + index)
         value += tl.where(token == biased, tl.load(bias_values + request * BIASES + index), 0.0)
     if CONSTRAIN:
-        shut = tl.load(forbidden + tl.load(states + row).to(tl.int64) * size + token, mask=inside, other=1)
+        state = tl.load(states + row).to(tl.int64)
+        shut = tl.load(forbidden + state * shut_stride + token, mask=token < shut_stride, other=1)
         value += tl.where(token == promise, tl.load(numbers + request * FIELDS + 5), 0.0)
         value = tl.where(shut != 0, float("-inf"), value)
     if MASK:
         bits = tl.load(allowed + row.to(tl.int64) * words + token // 32, mask=inside, other=0)
         value = tl.where(((bits >> (token % 32)) & 1) != 0, value, float("-inf"))
-    tl.store(scores + row.to(tl.int64) * size + token, value, mask=inside)
+    tl.store(scores + row.to(tl.int64) * stride + token, value, mask=held)
     best, place = tl.max(value, 0, return_indices=True, return_indices_tie_break_left=True)
     tl.store(best_values + row * BLOCKS + block, best)
     tl.store(best_tokens + row * BLOCKS + block, block * BLOCK + place)
@@ -147,9 +95,9 @@ def _peak(best_values, row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _weights(scores, peak, temperature, min_p, row, token, size):
+def _weights(scores, peak, temperature, min_p, row, token, stride):
     """The keys of these tokens, in the order of their probabilities, and these (of the best: 1)."""
-    score = tl.load(scores + row.to(tl.int64) * size + token, mask=token < size, other=float("-inf"))
+    score = tl.load(scores + row.to(tl.int64) * stride + token, mask=token < stride, other=float("-inf"))
     x = (peak - score) / temperature
     key = tl.maximum(x.to(tl.int32, bitcast=True) - ZERO, 0)
     weight = tl.exp(-x)
@@ -180,7 +128,7 @@ def _narrow(
 
 @triton.jit(do_not_specialize=["rows", "passes"])
 def _search(
-    scores, best_values, requests, numbers, partial, low, target, limits, rows, passes, size,
+    scores, best_values, requests, numbers, partial, low, target, limits, rows, passes, stride,
     FIRST: tl.constexpr, SECOND: tl.constexpr, BY_COUNT: tl.constexpr, LIMITED: tl.constexpr,
     BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
@@ -210,7 +158,7 @@ def _search(
     up_to = tl.zeros([CHUNK, WAYS], tl.float32)
     for start in range(0, BLOCK, CHUNK):
         token = block * BLOCK + start + tl.arange(0, CHUNK)
-        key, weight = _weights(scores, peak, temperature, min_p, row, token, size)
+        key, weight = _weights(scores, peak, temperature, min_p, row, token, stride)
         weight = tl.where(key <= limit, weight, 0.0)
         if BY_COUNT:
             weight = (weight > 0).to(tl.float32)
@@ -237,7 +185,7 @@ def _settle(
 
 @triton.jit
 def _weigh(
-    scores, best_values, requests, numbers, count_limits, sum_limits, masses, ties, size,
+    scores, best_values, requests, numbers, count_limits, sum_limits, masses, ties, stride,
     TOP_K: tl.constexpr, TOP_P: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """What a block keeps before the threshold of top-p, and how many tokens stand at it."""
@@ -250,7 +198,7 @@ def _weigh(
         return
     peak = _peak(best_values, row, BLOCKS, WIDTH)
     token = block * BLOCK + tl.arange(0, BLOCK)
-    key, weight = _weights(scores, peak, temperature, tl.load(place + 3), row, token, size)
+    key, weight = _weights(scores, peak, temperature, tl.load(place + 3), row, token, stride)
     if TOP_K:
         weight = tl.where(key <= tl.load(count_limits + row), weight, 0.0)
     if TOP_P:
@@ -263,7 +211,7 @@ def _weigh(
 @triton.jit
 def _draw(
     scores, best_values, best_tokens, requests, numbers, draws,
-    count_limits, sum_limits, target, masses, ties, forced, out, size,
+    count_limits, sum_limits, target, masses, ties, forced, out, stride,
     TOP_K: tl.constexpr, TOP_P: tl.constexpr, FORCE: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
     BESIDE: tl.constexpr,
 ):  # fmt: skip
@@ -296,7 +244,7 @@ def _draw(
         at = tl.minimum(tl.min(tl.where((mass > 0) & (ladder > goal), block, WIDTH), 0), last)
         goal -= tl.sum(tl.where(block < at, mass, 0.0), 0)
         token = at * BLOCK + tl.arange(0, BLOCK)
-        key, weight = _weights(scores, peak, temperature, tl.load(place + 3), row, token, size)
+        key, weight = _weights(scores, peak, temperature, tl.load(place + 3), row, token, stride)
         if TOP_K:
             weight = tl.where(key <= tl.load(count_limits + row), weight, 0.0)
         if TOP_P:  # noqa: SIM102 (known when it is compiled)
@@ -307,7 +255,7 @@ def _draw(
                 weight = tl.where((key < edge) | ((is_tie != 0) & (rank < kept_ties)), weight, 0.0)
         steps = tl.cumsum(weight, 0)
         last = tl.max(tl.where(weight > 0, token, 0), 0)
-        chosen = tl.minimum(tl.min(tl.where((weight > 0) & (steps > goal), token, size), 0), last)
+        chosen = tl.minimum(tl.min(tl.where((weight > 0) & (steps > goal), token, stride), 0), last)
     if FORCE:
         told = tl.load(forced + row)
         chosen = tl.where(told >= 0, told, chosen)
@@ -336,7 +284,7 @@ class Sampler:
 
     def __call__(self, logits: torch.Tensor, rows: Rows, level: int, out: torch.Tensor | None = None) -> torch.Tensor:
         """The tokens, (rows), int64."""
-        count, size = logits.shape
+        (count, size), stride = logits.shape, logits.stride(0)
         device, numbers = logits.device, self.parameters.numbers
         blocks = triton.cdiv(size, BLOCK.value)
         grid, width = (count, blocks), triton.next_power_of_2(blocks)
@@ -345,17 +293,18 @@ class Sampler:
         def space(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.empty(shape, dtype=dtype, device=device)
 
-        scores, best_values = space(count, size), space(count, blocks)
+        scores, best_values = space(count, stride), space(count, blocks)
         best_tokens = space(count, blocks, dtype=torch.int32)
         out = space(count, dtype=torch.int64) if out is None else out
         masses, ties = space(count, blocks), space(count, blocks, dtype=torch.int32)
         penalise = self.seen is not None
+        forbidden = self.forbidden if self.forbidden is not None else logits
         _adjust[grid](
             logits, scores, best_values, best_tokens, rows.tokens, rows.states, rows.requests, numbers,
-            self.forbidden if self.forbidden is not None else logits, self.promise,
+            forbidden, self.promise,
             rows.seen, self.seen if penalise else rows.seen, self.spared if penalise else rows.seen,
             self.parameters.bias_tokens, self.parameters.bias_values,
-            rows.allowed if rows.allowed is not None else rows.seen, size, -(-size // 32),
+            rows.allowed if rows.allowed is not None else rows.seen, size, stride, forbidden.stride(0), words_of(size),
             BIASES=MAX_BIASES, CONSTRAIN=self.forbidden is not None, PENALISE=penalise,
             MASK=rows.allowed is not None, num_warps=8, **launch,
         )  # fmt: skip
@@ -368,7 +317,7 @@ class Sampler:
             limited = limits[0] if limits else limit
             for number in range(PASSES):
                 _search[grid](
-                    scores, best_values, rows.requests, numbers, partial, low, target, limited, count, number, size,
+                    scores, best_values, rows.requests, numbers, partial, low, target, limited, count, number, stride,
                     FIRST=number == 0, SECOND=number == 1, BY_COUNT=by_count, LIMITED=bool(limits), WIDTH=width,
                     num_warps=8, **launch,
                 )  # fmt: skip
@@ -382,16 +331,11 @@ class Sampler:
         sum_limit, target = (limits[-1], targets[-1]) if top_p else (out, out)
         kinds = {"TOP_K": top_k, "TOP_P": top_p, "WIDTH": width, "num_warps": 8}
         _weigh[grid](
-            scores, best_values, rows.requests, numbers, count_limit, sum_limit, masses, ties, size, **kinds, **launch
+            scores, best_values, rows.requests, numbers, count_limit, sum_limit, masses, ties, stride, **kinds, **launch
         )
         _draw[(count,)](
             scores, best_values, best_tokens, rows.requests, numbers, rows.draws, count_limit, sum_limit, target,
-            masses, ties, rows.forced if rows.forced is not None else ties, out, size,
+            masses, ties, rows.forced if rows.forced is not None else ties, out, stride,
             FORCE=rows.forced is not None, **kinds, **launch,
         )  # fmt: skip
         return out
-
-
-def words_of(size: int) -> int:
-    """How many words of 32 bits hold a bit for each token."""
-    return math.ceil(size / 32)
