@@ -1,10 +1,10 @@
-"""Kernels are compiled for a GPU that is not here, as the engine would launch them: what the interpreter cannot tell."""
+"""Kernels are compiled for GPUs that are not here, as the engine launches them: what the interpreter cannot tell."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="interpreted kernels are not compiled"),
 ]
 HOPPER, AMPERE = 90, 80
-REGISTERS = 255  # that a thread can have
 
 
 @pytest.fixture(params=[HOPPER, AMPERE])
@@ -39,11 +38,8 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     )
     monkeypatch.setattr(triton.runtime.driver, "_active", there, raising=False)
     monkeypatch.setattr(JITFunction, "run", compile_only)
-    monkeypatch.setattr(
-        "pasta.engine.cuda.sampling.can_launch_beside", lambda _: request.param == HOPPER
-    )
+    monkeypatch.setattr("pasta.engine.cuda.sampling.can_launch_beside", lambda _: request.param == HOPPER)
     yield kernels
-    assert kernels
     for name, kernel in kernels:
         assert kernel.metadata.target.arch == request.param
         check(name, kernel.asm["ptx"], beside=bool(kernel.metadata.launch_pdl))
@@ -57,3 +53,118 @@ def check(name: str, ptx: str, *, beside: bool) -> None:
     touched = re.search(r"\b(ld\.global|st\.global|atom|cp\.async\.(ca|cg|bulk))", code)
     assert touched is not None, name
     assert not beside or wait < touched.start(), name
+
+
+def bf16(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.bfloat16)
+
+
+def numbers(count: int) -> torch.Tensor:
+    return torch.zeros(count, dtype=torch.int32)
+
+
+def beside_of(request: pytest.FixtureRequest, rows: int, **kind: bool) -> int:
+    from pasta.engine.cuda.beside import beside_in_a_step
+
+    on_hopper = request.node.callspec.params["compiled"] == HOPPER
+    return beside_in_a_step(rows, **kind) if on_hopper else 0
+
+
+ROWS = [1, 2, 4, 8, 32, 128]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("eight_bits", [None, "fp8", "int8"])
+def test_a_layer_of_a_larger_model(request: pytest.FixtureRequest, compiled: Any, rows: int, eight_bits: Any) -> None:
+    """Qwen2.5 1.5B: 1,536 wide, with a bias."""
+    from pasta.engine.cuda import kernels
+    from pasta.engine.cuda.products import gated, product
+    from pasta.engine.cuda.weight import Weight
+
+    if eight_bits == "fp8" and request.node.callspec.params["compiled"] == AMPERE:
+        pytest.skip("fp8 begins with Hopper")
+
+    def weight(columns: int, width: int) -> Weight:
+        data = bf16(columns, width)
+        return Weight(data) if eight_bits is None else Weight.rounded(data, eight_bits)
+
+    beside = beside_of(request, rows, small=False, eight_bits=eight_bits is not None)
+    x, residual, norm = bf16(rows, 1536), bf16(rows, 1536), bf16(1536)
+    kernels.add_norm(x, residual, norm, 1e-6, x, beside=beside)
+    qkv = product(x, weight(2048, 1536), bf16(2048), beside=beside)
+    query, keys, values = bf16(rows, 12, 128), bf16(64, 2, 128), bf16(64, 2, 128)
+    rotation = (bf16(512, 64), bf16(512, 64))
+    kernels.rotate_store(qkv, query, keys, values, rotation, numbers(rows), numbers(rows), None, 1e-6, beside=beside)
+    product(query.view(rows, -1), weight(1536, 1536), beside=beside)
+    product(gated(x, weight(17_920, 1536), beside=beside), weight(1536, 8960), beside=beside)
+    kernels.silu_mul(bf16(rows, 512), bf16(rows, 256), beside=beside)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_layer_of_a_small_model(request: pytest.FixtureRequest, compiled: Any, rows: int) -> None:
+    """SmolLM2 135M: 576 wide."""
+    from pasta.engine.cuda import kernels, small
+
+    beside = beside_of(request, rows, small=True, eight_bits=False)
+    x, query = bf16(rows, 576), bf16(rows, 9, 64)
+    rotation = (bf16(512, 32), bf16(512, 32))
+    kernels.add_norm(None, x, bf16(576), 1e-6, x, beside=beside)
+    small.qkv(
+        x, bf16(960, 576), query, bf16(64, 3, 64), bf16(64, 3, 64), rotation, numbers(rows), numbers(rows),
+        beside=beside,
+    )  # fmt: skip
+    small.gate_up(x, bf16(3072, 576), beside=beside)
+    small.linear(bf16(rows, 1536), bf16(576, 1536), beside=beside)
+    if rows == 1:
+        small.linear_norm(x, bf16(576, 576), x, bf16(576), 1e-6, x, numbers(1), beside=beside)
+
+
+@pytest.mark.parametrize("rows,tiles", [(1, 1), (2, 1), (4, 4), (32, 2), (128, 64)])
+@pytest.mark.parametrize("heads,kv_heads,size", [(9, 3, 64), (12, 2, 128), (32, 8, 128)])
+def test_attention(
+    request: pytest.FixtureRequest, compiled: Any, rows: int, tiles: int, heads: int, kv_heads: int, size: int
+) -> None:
+    from pasta.engine.cuda.attention import Attention
+
+    beside = beside_of(request, rows, small=size == 64, eight_bits=False)
+    attention = Attention(
+        rows, tiles, heads, kv_heads, size, block_size=64, max_blocks=32, words=8, device=torch.device("cpu"),
+        processors=132, beside=beside,
+    )  # fmt: skip
+    attention.build_mask(
+        tiles=numbers(4 * tiles).view(4, tiles), places=numbers(rows), sees=numbers(rows * 8).view(rows, 8),
+        slot_segments=numbers(2048), block_tables=numbers(64 * 32).view(64, 32),
+    )  # fmt: skip
+    store = bf16(2048, kv_heads, size)
+    attention(bf16(rows, heads, size), store, store, bf16(rows, heads, size), 0.1)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 32])
+@pytest.mark.parametrize("tokens,width", [(49_539, 576), (152_039, 1536), (128_643, 4096)])
+def test_the_choice(request: pytest.FixtureRequest, compiled: Any, rows: int, tokens: int, width: int) -> None:
+    from pasta.engine.cuda.argmax import masked_argmax
+    from pasta.engine.cuda.gemv import cut, gemv
+    from pasta.engine.cuda.head import aligned, aligned_rows
+    from pasta.engine.cuda.parameters import Level, Parameters, words_of
+    from pasta.engine.cuda.sampling import Rows, Sampler
+    from pasta.engine.cuda.weight import Weight
+
+    beside = beside_of(request, rows, small=width < 1024, eight_bits=False)
+    here = torch.device("cpu")
+    logits = aligned_rows(rows, tokens, torch.bfloat16, here)
+    weight = Weight(torch.empty(aligned(tokens), width, dtype=torch.bfloat16))
+    if (how := cut(weight, rows, pairs=False)) is not None:
+        gemv(bf16(rows, width), weight, how, out=logits, beside=beside)
+    parameters, few = Parameters(2, here), numbers(rows)
+    forbidden = aligned_rows(3, tokens, torch.uint8, here)
+    masked_argmax(logits, forbidden, few, few, parameters.numbers, 7, forced=few, beside=beside)
+    words = words_of(tokens)
+    for penalised in (False, True):
+        sampler = Sampler(
+            parameters, forbidden=forbidden, promise=7, seen=numbers(4 * words) if penalised else None,
+            spared=numbers(words) if penalised else None,
+        )  # fmt: skip
+        allowed = numbers(rows * words).view(rows, words) if penalised else None
+        step = Rows(few, few, few, torch.zeros(rows), few, allowed, few)
+        for level in (Level.DRAW, Level.TOP_P, Level.TOP_K):
+            sampler(logits, step, level)

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from pasta.engine.cuda.beside import launched, let_the_next_come, wait_for_the_last
 from pasta.engine.cuda.parameters import FIELDS
 
 PARALLELISM = tl.constexpr(5)  # where it stands among a request's parameters: `parameters.numbers_of`
@@ -14,8 +15,9 @@ PARALLELISM = tl.constexpr(5)  # where it stands among a request's parameters: `
 @triton.jit
 def _argmax_in_block(
     logits, forbidden, states, requests, numbers, biased, values, tokens, size, stride, shut_stride,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, CONSTRAIN: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, CONSTRAIN: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
@@ -27,6 +29,7 @@ def _argmax_in_block(
         shut = tl.load(forbidden + state.to(tl.int64) * shut_stride + token, mask=token < shut_stride, other=1)
         value += tl.where(token == biased, tl.load(numbers + tl.load(requests + row) * FIELDS + PARALLELISM), 0.0)
         value = tl.where(shut != 0, float("-inf"), value)
+    let_the_next_come(BESIDE)
     best, place = tl.max(value, 0, return_indices=True, return_indices_tie_break_left=True)
     tl.store(values + row * BLOCKS + block, best)
     tl.store(tokens + row * BLOCKS + block, block * BLOCK + place)
@@ -34,8 +37,10 @@ def _argmax_in_block(
 
 @triton.jit
 def _argmax_of_blocks(
-    values, tokens, forced, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, FORCE: tl.constexpr
+    values, tokens, forced, out, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, FORCE: tl.constexpr,
+    BESIDE: tl.constexpr,
 ):  # fmt: skip
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.arange(0, WIDTH)
     value = tl.load(values + row * BLOCKS + block, mask=block < BLOCKS, other=float("-inf"))
@@ -57,6 +62,7 @@ def masked_argmax(
     *,
     forced: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
+    beside: int = 0,
 ) -> torch.Tensor:
     """The best token of each row that its state allows, with the parallelism of the row's request on one token.
 
@@ -73,10 +79,11 @@ def masked_argmax(
     table = forbidden if forbidden is not None else logits
     _argmax_in_block[(rows, blocks)](
         logits, table, states, requests, numbers, biased, values, tokens, size, logits.stride(0), table.stride(0),
-        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8,
+        BLOCKS=blocks, BLOCK=block, CONSTRAIN=forbidden is not None, num_warps=8, **launched(beside),
     )  # fmt: skip
     _argmax_of_blocks[(rows,)](
         values, tokens, forced if forced is not None else tokens, out,
         BLOCKS=blocks, WIDTH=triton.next_power_of_2(blocks), FORCE=forced is not None, num_warps=1,
+        **launched(beside),
     )  # fmt: skip
     return out

@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda.beside import launched, wait_for_the_last
+from pasta.engine.cuda.beside import launched, let_the_next_come, wait_for_the_last
 
 MERGED = 16_384  # numbers that a program of the attention merges at once, where it merges its tile's splits itself
 TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
@@ -129,6 +129,7 @@ def _attend(
         total = total * shrink + tl.sum(weight, 1)
         peak = new_peak
 
+    let_the_next_come(BESIDE)
     tl.store(peaks + own, peak, mask=real)
     tl.store(sums + own, total, mask=real)
     tl.store(partial + own[:, None] * SIZE + column[None, :], sum_, mask=real[:, None] & inside[None, :])
@@ -195,6 +196,7 @@ def _merge(
         mask=seen[:, None] & inside[None, :],
         other=0.0,
     )
+    let_the_next_come(BESIDE)
     value = tl.sum(parts * weight[:, None], 0) / total
     tl.store(out + place * SIZE + column, value.to(out.dtype.element_ty), mask=inside)
 
@@ -208,7 +210,7 @@ class Attention:
     def __init__(
         self, rows: int, tiles: int, heads: int, kv_heads: int, size: int, *, block_size: int, max_blocks: int,
         words: int, device: torch.device, processors: int, splits: int | None = None,
-        window: torch.Tensor | None = None, beside: bool = False,
+        window: torch.Tensor | None = None, beside: int = 0,
     ):  # fmt: skip
         self._launched = launched(beside)  # how kernels of a layer are
         self.heads, self.kv_heads, self.size = heads, kv_heads, size

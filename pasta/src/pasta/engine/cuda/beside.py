@@ -1,6 +1,7 @@
-"""Kernels that are launched beside the end of the one before, and wait for its results: for steps bound by launches.
+"""Kernels that are launched beside the end of the one before, and wait for its results.
 
-A larger model's kernels read as fast as memory gives, and lose by it: docs/performance.md.
+How early a kernel lets the next one come depends on what a step is bound by. A small model's kernels hardly read: the
+next may come at once. A larger model's read as fast as memory gives, and whoever comes early takes processors away.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 HOPPER = 9  # the first generation of GPUs that can
+ONE_AFTER_ANOTHER = tl.constexpr(0)  # not beside
+AT_ONCE = tl.constexpr(1)  # the next may come when this one has waited
+BEFORE = tl.constexpr(2)  # even while this one waits
+LATER = tl.constexpr(3)  # when this one has read what it reads
+FEW_ROWS = 2  # of a step of a larger model: processors have little to do but read
+MOST_ROWS = 64  # of such a step that is launched so; beyond, most kernels are cuBLAS' own, which are not
 
 
 @triton.jit
@@ -21,8 +28,18 @@ def wait_for_the_last(BESIDE: tl.constexpr):
 
     So a kernel ends after all before it have ended, whichever of them were launched so.
     """
+    if BESIDE == BEFORE:
+        gdc_launch_dependents()
     if BESIDE:
         gdc_wait()
+    if BESIDE == AT_ONCE:
+        gdc_launch_dependents()
+
+
+@triton.jit
+def let_the_next_come(BESIDE: tl.constexpr):
+    """What every program does that has read what it reads. The next kernel waits for its results all the same."""
+    if BESIDE == LATER:
         gdc_launch_dependents()
 
 
@@ -39,9 +56,18 @@ def fetch(start, most, COUNT: tl.constexpr, BESIDE: tl.constexpr):
         )  # fmt: skip
 
 
-def launched(beside: bool) -> dict[str, Any]:
+def launched(beside: int) -> dict[str, Any]:
     """The options of a kernel that takes BESIDE."""
-    return {"BESIDE": True, "launch_pdl": True} if beside else {"BESIDE": False}
+    return {"BESIDE": beside, "launch_pdl": True} if beside else {"BESIDE": 0}
+
+
+def beside_in_a_step(rows: int, *, small: bool, eight_bits: bool) -> int:
+    """How the kernels of a step of so many rows are launched, where the GPU can."""
+    if small:
+        return int(AT_ONCE.value)
+    if rows <= FEW_ROWS:
+        return int(LATER.value)
+    return int(BEFORE.value) if rows <= MOST_ROWS and not eight_bits else int(ONE_AFTER_ANOTHER.value)
 
 
 def can_launch_beside(device: torch.device) -> bool:

@@ -169,11 +169,12 @@ class Captures:
 
     def _capture(self, shape: Shape) -> StepGraph:
         decoder, device = self._decoder, self._slot_segments.device
+        beside = decoder.beside(shape.rows)
         attention = Attention(
             shape.rows, shape.tiles, decoder.heads, decoder.kv_heads, decoder.size,
             block_size=BLOCK_SIZE, max_blocks=self._block_tables.shape[1], words=WORDS,
             device=device, processors=torch.cuda.get_device_properties(device).multi_processor_count,
-            window=self._window, beside=decoder.beside,
+            window=self._window, beside=beside,
         )  # fmt: skip
 
         def attend(layer: int, query: torch.Tensor) -> torch.Tensor:
@@ -208,7 +209,7 @@ class Captures:
             decoder.logits(hidden, logits)
             masked_argmax(
                 logits, self._forbidden, plan.states, plan.requests, self._parameters.numbers, self._promise,
-                forced=plan.forced, out=chosen,
+                forced=plan.forced, out=chosen, beside=beside,
             )  # fmt: skip
 
         return StepGraph(shape, run, chosen=chosen, logits=logits, padding_slot=self._padding_slot, memory=self._memory)

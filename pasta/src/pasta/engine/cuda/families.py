@@ -50,7 +50,6 @@ class FamilyDecoder:
         self.scale = float(first.scaling)
         self.eps = text.rms_norm_eps
         self.dtype, self.device = model.dtype, model.device
-        self.beside = False  # how kernels of a layer are launched
         self.gemma = text.model_type.startswith("gemma")  # whose norms scale by 1 + weight, rounded last
         self.gelu = activation(text) != "silu"
         self.cap = getattr(text, "final_logit_softcapping", None)
@@ -135,6 +134,10 @@ class FamilyDecoder:
             x, x_norm = linear(hidden, layer.down), layer.down_norm
         add_norm(x, x_norm, residual, self.norm, self.eps, normed)
         return normed
+
+    def beside(self, rows: int) -> int:
+        """How the kernels of a step of so many rows are launched: one after another."""
+        return 0
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         logits = self.head(hidden, out)

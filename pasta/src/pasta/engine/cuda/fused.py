@@ -14,7 +14,7 @@ from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from pasta.engine.cuda import kernels, small
-from pasta.engine.cuda.beside import can_launch_beside
+from pasta.engine.cuda.beside import beside_in_a_step, can_launch_beside
 from pasta.engine.cuda.head import Head
 from pasta.engine.cuda.products import gated, product
 from pasta.engine.cuda.weight import Weight
@@ -48,7 +48,7 @@ class FusedDecoder:
         self.kv_heads = config.num_key_value_heads
         self.size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.small = max(config.hidden_size, config.intermediate_size) <= small.MAX_WIDTH and eight_bits is None
-        self.beside = self.small and can_launch_beside(model.device)  # how kernels of a layer are launched
+        self._can_launch_beside = can_launch_beside(model.device)
         self.done = torch.zeros(1, dtype=torch.int32, device=model.device)  # what `small.linear_norm` counts in
         self.eps = config.rms_norm_eps
         self.scale = self.size**-0.5
@@ -97,24 +97,24 @@ class FusedDecoder:
         rows = residual.shape[0]
         small_step = self.small and rows <= small.MAX_ROWS
         normed = torch.empty_like(residual)
-        kernels.add_norm(None, residual, self.layers[0].norm, self.eps, normed, beside=self.beside)
+        beside = self.beside(rows)
+        kernels.add_norm(None, residual, self.layers[0].norm, self.eps, normed, beside=beside)
         norms = [*(layer.norm for layer in self.layers[1:]), self.norm]
         for index, (layer, next_norm) in enumerate(zip(self.layers, norms, strict=True)):
             query = torch.empty(rows, self.heads, self.size, dtype=self.dtype, device=self.device)
             if small_step and layer.qkv_bias is None and layer.head_norms is None and self.size % 16 == 0:
-                small.qkv(
-                    normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots, beside=self.beside
-                )
+                small.qkv(normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots, beside=beside)
             else:
-                qkv = product(normed, layer.qkv, layer.qkv_bias)
+                qkv = product(normed, layer.qkv, layer.qkv_bias, beside=beside)
                 kernels.rotate_store(
-                    qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps
-                )
+                    qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps,
+                    beside=beside,
+                )  # fmt: skip
             self._add(attend(index, query), layer.out, layer.out_bias, residual, layer.mlp_norm, normed, small_step)
             x = (
-                small.gate_up(normed, layer.gate_up.data, beside=self.beside)
+                small.gate_up(normed, layer.gate_up.data, beside=beside)
                 if small_step
-                else gated(normed, layer.gate_up)
+                else gated(normed, layer.gate_up, beside=beside)
             )
             self._add(x, layer.down, None, residual, next_norm, normed, small_step)
         return normed
@@ -130,14 +130,21 @@ class FusedDecoder:
         small_step: bool,
     ) -> None:
         """residual += x @ weight.T + bias; normed = rms_norm(residual) * norm."""
+        beside = self.beside(x.shape[0])
         if small_step and bias is None and x.shape[0] == 1:
-            small.linear_norm(x, weight.data, residual, norm, self.eps, normed, self.done, beside=self.beside)
+            small.linear_norm(x, weight.data, residual, norm, self.eps, normed, self.done, beside=beside)
             return
         if small_step and bias is None:
-            added = small.linear(x, weight.data, beside=self.beside)
+            added = small.linear(x, weight.data, beside=beside)
         else:
-            added = product(x, weight, bias)
-        kernels.add_norm(added, residual, norm, self.eps, normed, beside=self.beside)
+            added = product(x, weight, bias, beside=beside)
+        kernels.add_norm(added, residual, norm, self.eps, normed, beside=beside)
 
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        return self.head(hidden, out)
+        return self.head(hidden, out, beside=self.beside(hidden.shape[0]))
+
+    def beside(self, rows: int) -> int:
+        """How the kernels of a step of so many rows are launched."""
+        if not self._can_launch_beside:
+            return 0
+        return beside_in_a_step(rows, small=self.small, eight_bits=self._eight_bits is not None)

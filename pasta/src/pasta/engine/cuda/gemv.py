@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from pasta.engine.cuda.beside import launched, let_the_next_come, wait_for_the_last
 from pasta.engine.cuda.weight import Weight
 
 ROWS = (1, 2)
@@ -23,13 +24,14 @@ NARROW_ROWS = 4
 def _gemv(
     x, weight, scales, bias, out, columns, width,
     ROWS: tl.constexpr, PAIRS: tl.constexpr, BITS: tl.constexpr, BIASED: tl.constexpr,
-    COLUMNS: tl.constexpr, WIDTH: tl.constexpr, STAGES: tl.constexpr,
+    COLUMNS: tl.constexpr, WIDTH: tl.constexpr, STAGES: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """out = x @ weight.T, with BIASED + bias; with PAIRS, silu of it times the same of the weight's second half.
 
     `columns` is a multiple of COLUMNS, `width` of WIDTH. The numbers 0 to 3 are rows of x, with PAIRS 0
     and 1.
     """
+    wait_for_the_last(BESIDE)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     k = tl.arange(0, WIDTH)
     place = weight + column[:, None].to(tl.int64) * width + k[None, :]
@@ -51,6 +53,7 @@ def _gemv(
             b0 += w * x0
             if ROWS > 1:
                 b1 += w * x1
+    let_the_next_come(BESIDE)
     scale = tl.full([COLUMNS], 1.0, tl.float32)
     up_scale = scale
     if BITS == 8:
@@ -112,6 +115,7 @@ def gemv(
     pairs: bool = False,
     bias: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
+    beside: int = 0,
 ) -> torch.Tensor:
     """x @ weight.T + bias; with `pairs`, silu(x @ gate.T) * (x @ up.T), where gate and up are the weight's halves."""
     rows, width = x.shape
@@ -121,6 +125,6 @@ def gemv(
     _gemv[(columns // how.columns,)](
         x, weight.data, x if weight.scales is None else weight.scales, x if bias is None else bias, out, columns, width,
         ROWS=rows, PAIRS=pairs, BITS=8 * weight.data.element_size(), BIASED=bias is not None, COLUMNS=how.columns,
-        WIDTH=how.width, STAGES=how.stages, num_warps=how.warps,
+        WIDTH=how.width, STAGES=how.stages, num_warps=how.warps, **launched(beside),
     )  # fmt: skip
     return out

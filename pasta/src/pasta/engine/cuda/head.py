@@ -36,7 +36,7 @@ class Head:
         data = self.weight.data
         return aligned_rows(rows, self.tokens, data.dtype, data.device)
 
-    def __call__(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    def __call__(self, hidden: torch.Tensor, out: torch.Tensor | None = None, *, beside: int = 0) -> torch.Tensor:
         """The logits, (rows, tokens), in what `space` gave."""
         rows, columns = hidden.shape[0], self.weight.data.shape[0]
         logits = self.space(rows) if out is None else out
@@ -45,7 +45,7 @@ class Head:
         if how is None:
             torch.mm(hidden, self.weight.data.t(), out=whole)
         else:
-            gemv(hidden, self.weight, how, out=whole)
+            gemv(hidden, self.weight, how, out=whole, beside=beside)
         return logits
 
 

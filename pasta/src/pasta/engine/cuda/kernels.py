@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda.beside import launched, wait_for_the_last
+from pasta.engine.cuda.beside import launched, let_the_next_come, wait_for_the_last
 
 
 @triton.jit
@@ -28,6 +28,7 @@ def _add_norm(
         value = value.to(residual.dtype.element_ty).to(tl.float32)
     value *= tl.rsqrt(tl.sum(value * value, 0) / size + eps)
     scale = tl.load(weight + column, mask=inside, other=0.0)
+    let_the_next_come(BESIDE)
     # transformers rounds to the model's type before it scales
     tl.store(out + row * size + column, value.to(out.dtype.element_ty) * scale, mask=inside)
 
@@ -39,7 +40,7 @@ def add_norm(
     eps: float,
     out: torch.Tensor,
     *,
-    beside: bool = False,
+    beside: int = 0,
 ) -> None:
     """residual += x; out = rms_norm(residual) * weight."""
     rows, size = residual.shape
@@ -52,28 +53,31 @@ def add_norm(
 
 
 @triton.jit
-def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr):
+def _silu_mul(gate_up, out, size, BLOCK: tl.constexpr, BESIDE: tl.constexpr):
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < size
     gate = tl.load(gate_up + row * 2 * size + column, mask=inside).to(tl.float32)
     up = tl.load(gate_up + row * 2 * size + size + column, mask=inside)
+    let_the_next_come(BESIDE)
     silu = (gate * tl.sigmoid(gate)).to(out.dtype.element_ty)
     tl.store(out + row * size + column, silu * up, mask=inside)
 
 
-def silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> None:
+def silu_mul(gate_up: torch.Tensor, out: torch.Tensor, *, beside: int = 0) -> None:
     """out = silu(gate) * up, where gate and up lie side by side."""
     rows, size = out.shape
-    _silu_mul[(rows, triton.cdiv(size, 1024))](gate_up, out, size, BLOCK=1024)
+    _silu_mul[(rows, triton.cdiv(size, 1024))](gate_up, out, size, BLOCK=1024, **launched(beside))
 
 
 @triton.jit
 def _rotate_store(
     qkv, query, keys, values, cosines, sines, positions, slots, q_weight, k_weight, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, TURNED: tl.constexpr, HALF: tl.constexpr,
-    NORM: tl.constexpr, EXACT: tl.constexpr,
+    NORM: tl.constexpr, EXACT: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     head = tl.program_id(1)
     lane = tl.arange(0, HALF)
@@ -85,6 +89,7 @@ def _rotate_store(
     low = tl.load(base + first, mask=inside, other=0.0)
     high = tl.load(base + second, mask=inside, other=0.0)
     slot = tl.load(slots + row).to(tl.int64)
+    let_the_next_come(BESIDE)
     if head < HEADS + KV_HEADS:
         if NORM:  # Qwen3 and Gemma 3 normalise each head before they rotate
             weight = q_weight
@@ -126,6 +131,8 @@ def rotate_store(
     norms: tuple[torch.Tensor, torch.Tensor] | None,
     eps: float,
     turned: int | None = None,
+    *,
+    beside: int = 0,
 ) -> None:
     """Rotates queries into `query` and keys into their slots of the pool, and stores the values.
 
@@ -139,7 +146,7 @@ def rotate_store(
     _rotate_store[(rows, heads + 2 * kv_heads)](
         qkv, query, keys, values, *rotation, positions, slots, q_weight, k_weight, eps,
         HEADS=heads, KV_HEADS=kv_heads, SIZE=size, TURNED=turned or size, HALF=triton.next_power_of_2(size // 2),
-        NORM=norms is not None, EXACT=q_weight.dtype == torch.float32, num_warps=1,
+        NORM=norms is not None, EXACT=q_weight.dtype == torch.float32, num_warps=1, **launched(beside),
     )  # fmt: skip
 
 

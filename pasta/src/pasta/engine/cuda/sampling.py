@@ -2,10 +2,11 @@
 
 What is kept of a distribution is all above a threshold: of x = (best - logit) / temperature, which orders the tokens by
 their probability exp(-x). The bits of a positive float order as integers do, so a threshold is found by a search over
-integers: seven passes, each of which splits an interval in sixteen and sums up to every split. Of tokens that stand at
-the threshold of top-p itself those of the lowest numbers are kept, as a stable sort would. Then a token is drawn along
-the ladder of what is kept, in the order of the vocabulary: the same token that `pasta.engine.sampling.choose` draws
-with the same number, but for rounding. That is the twin of this file.
+integers: seven passes, each of which splits an interval in sixteen and sums up to every split. Few tokens are left in
+the later intervals, and the others are passed over. Of tokens that stand at the threshold of top-p itself those of the
+lowest numbers are kept, as a stable sort would. Then a token is drawn along the ladder of what is kept, in the order of
+the vocabulary: the same token that `pasta.engine.sampling.choose` draws with the same number, but for rounding. That is
+the twin of this file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda.beside import can_launch_beside, launched, wait_for_the_last
+from pasta.engine.cuda.beside import AT_ONCE, can_launch_beside, launched, wait_for_the_last
 from pasta.engine.cuda.parameters import FIELDS, MAX_BIASES, Level, Parameters, words_of
 
 BLOCK = tl.constexpr(4096)  # tokens that a program takes
@@ -95,44 +96,55 @@ def _peak(best_values, row, BLOCKS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _weights(scores, peak, temperature, min_p, row, token, stride):
-    """The keys of these tokens, in the order of their probabilities, and these (of the best: 1)."""
+def _keys(scores, peak, temperature, row, token, stride):
+    """How far these tokens are behind the best, and their keys: the same as integers."""
     score = tl.load(scores + row.to(tl.int64) * stride + token, mask=token < stride, other=float("-inf"))
     x = (peak - score) / temperature
-    key = tl.maximum(x.to(tl.int32, bitcast=True) - ZERO, 0)
+    return x, tl.maximum(x.to(tl.int32, bitcast=True) - ZERO, 0)
+
+
+@triton.jit
+def _weights(x, key, min_p):
+    """Their probabilities; of the best: 1."""
     weight = tl.exp(-x)
-    weight = tl.where((weight >= min_p) & (key < KEYS), weight, 0.0)
-    return key, weight
+    return tl.where((weight >= min_p) & (key < KEYS), weight, 0.0)
 
 
 @triton.jit
 def _narrow(
-    partial, low, target, row, rows, wanted,
+    partial, low, below, target, row, rows, wanted,
     passes, FIRST: tl.constexpr, SECOND: tl.constexpr, BY_COUNT: tl.constexpr,
     BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """After so many passes: where the interval begins, and the sum that is looked for: a count, or a share of all."""
+    """After so many passes: where the interval begins, the sum up to there, and the sum that is looked for.
+
+    A sum is a count, or a share of all.
+    """
     begin = 0
+    before = 0.0
     goal = wanted
     if not FIRST:
         block = tl.arange(0, WIDTH)[:, None]
         way = tl.arange(0, WAYS)[None, :]
         place = (((passes - 1) * rows + row) * BLOCKS + block) * WAYS + way
-        up_to = tl.sum(tl.load(partial + place, mask=block < BLOCKS, other=0.0), 0)
+        last = (passes - 1) * rows + row
+        before = tl.load(below + last)
+        up_to = before + tl.sum(tl.load(partial + place, mask=block < BLOCKS, other=0.0), 0)
         if not BY_COUNT:
             goal = wanted * tl.max(up_to, 0) if SECOND else tl.load(target + row)
-        begin = tl.load(low + (passes - 1) * rows + row)
-        begin += (KEYS >> (4 * passes)) * tl.minimum(tl.sum((up_to < goal).to(tl.int32), 0), WAYS - 1)
-    return begin, goal
+        split = tl.minimum(tl.sum((up_to < goal).to(tl.int32), 0), WAYS - 1)
+        begin = tl.load(low + last) + (KEYS >> (4 * passes)) * split
+        before = tl.maximum(before, tl.max(tl.where(tl.arange(0, WAYS) < split, up_to, 0.0), 0))
+    return begin, before, goal
 
 
 @triton.jit(do_not_specialize=["rows", "passes"])
 def _search(
-    scores, best_values, requests, numbers, partial, low, target, limits, rows, passes, stride,
+    scores, best_values, requests, numbers, partial, low, below, target, limits, rows, passes, stride,
     FIRST: tl.constexpr, SECOND: tl.constexpr, BY_COUNT: tl.constexpr, LIMITED: tl.constexpr,
     BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
-    """A pass: sums (or counts) this block's tokens up to each of sixteen splits of the interval so far."""
+    """A pass: sums (or counts) this block's tokens of the interval so far, up to each of its sixteen splits."""
     wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.program_id(1)
@@ -144,9 +156,12 @@ def _search(
         return
     min_p = tl.load(place + 3)
     peak = _peak(best_values, row, BLOCKS, WIDTH)
-    begin, goal = _narrow(partial, low, target, row, rows, wanted, passes, FIRST, SECOND, BY_COUNT, BLOCKS, WIDTH)
+    begin, before, goal = _narrow(
+        partial, low, below, target, row, rows, wanted, passes, FIRST, SECOND, BY_COUNT, BLOCKS, WIDTH
+    )
     if block == 0:
         tl.store(low + passes * rows + row, begin)
+        tl.store(below + passes * rows + row, before)
         if SECOND:
             tl.store(target + row, goal)
     step = KEYS >> (4 * (passes + 1))
@@ -158,17 +173,19 @@ def _search(
     up_to = tl.zeros([CHUNK, WAYS], tl.float32)
     for start in range(0, BLOCK, CHUNK):
         token = block * BLOCK + start + tl.arange(0, CHUNK)
-        key, weight = _weights(scores, peak, temperature, min_p, row, token, stride)
-        weight = tl.where(key <= limit, weight, 0.0)
-        if BY_COUNT:
-            weight = (weight > 0).to(tl.float32)
-        up_to += tl.where(key[:, None] < edge[None, :], weight[:, None], 0.0)
+        x, key = _keys(scores, peak, temperature, row, token, stride)
+        within = (key >= begin) & (key < begin + step * WAYS) & (key <= limit)
+        if tl.max(within.to(tl.int32), 0) > 0:
+            weight = tl.where(within, _weights(x, key, min_p), 0.0)
+            if BY_COUNT:
+                weight = (weight > 0).to(tl.float32)
+            up_to += tl.where(key[:, None] < edge[None, :], weight[:, None], 0.0)
     tl.store(partial + ((passes * rows + row) * BLOCKS + block) * WAYS + way, tl.sum(up_to, 0))
 
 
 @triton.jit(do_not_specialize=["rows"])
 def _settle(
-    requests, numbers, partial, low, target, limits, rows,
+    requests, numbers, partial, low, below, target, limits, rows,
     PASSES: tl.constexpr, BY_COUNT: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """The key at which the search ended; none where nothing was looked for."""
@@ -179,7 +196,9 @@ def _settle(
     limit = KEYS
     looked_for = wanted > 0 if BY_COUNT else wanted < 1
     if (tl.load(place) > 0) & looked_for:
-        limit, _ = _narrow(partial, low, target, row, rows, wanted, PASSES, False, False, BY_COUNT, BLOCKS, WIDTH)
+        limit, _, _ = _narrow(
+            partial, low, below, target, row, rows, wanted, PASSES, False, False, BY_COUNT, BLOCKS, WIDTH
+        )
     tl.store(limits + row, limit)
 
 
@@ -198,7 +217,8 @@ def _weigh(
         return
     peak = _peak(best_values, row, BLOCKS, WIDTH)
     token = block * BLOCK + tl.arange(0, BLOCK)
-    key, weight = _weights(scores, peak, temperature, tl.load(place + 3), row, token, stride)
+    x, key = _keys(scores, peak, temperature, row, token, stride)
+    weight = _weights(x, key, tl.load(place + 3))
     if TOP_K:
         weight = tl.where(key <= tl.load(count_limits + row), weight, 0.0)
     if TOP_P:
@@ -244,7 +264,8 @@ def _draw(
         at = tl.minimum(tl.min(tl.where((mass > 0) & (ladder > goal), block, WIDTH), 0), last)
         goal -= tl.sum(tl.where(block < at, mass, 0.0), 0)
         token = at * BLOCK + tl.arange(0, BLOCK)
-        key, weight = _weights(scores, peak, temperature, tl.load(place + 3), row, token, stride)
+        x, key = _keys(scores, peak, temperature, row, token, stride)
+        weight = _weights(x, key, tl.load(place + 3))
         if TOP_K:
             weight = tl.where(key <= tl.load(count_limits + row), weight, 0.0)
         if TOP_P:  # noqa: SIM102 (known when it is compiled)
@@ -288,7 +309,7 @@ class Sampler:
         device, numbers = logits.device, self.parameters.numbers
         blocks = triton.cdiv(size, BLOCK.value)
         grid, width = (count, blocks), triton.next_power_of_2(blocks)
-        launch = {"BLOCKS": blocks, **launched(can_launch_beside(device))}
+        launch = {"BLOCKS": blocks, **launched(AT_ONCE.value if can_launch_beside(device) else 0)}
 
         def space(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.empty(shape, dtype=dtype, device=device)
@@ -312,17 +333,17 @@ class Sampler:
         limits: list[torch.Tensor] = []
         targets: list[torch.Tensor] = []
         for by_count in [True] * top_k + [False] * top_p:
-            partial, target = space(PASSES, count, blocks, WAYS.value), space(count)
+            partial, below, target = space(PASSES, count, blocks, WAYS.value), space(PASSES, count), space(count)
             low, limit = space(PASSES, count, dtype=torch.int32), space(count, dtype=torch.int32)
             limited = limits[0] if limits else limit
             for number in range(PASSES):
                 _search[grid](
-                    scores, best_values, rows.requests, numbers, partial, low, target, limited, count, number, stride,
-                    FIRST=number == 0, SECOND=number == 1, BY_COUNT=by_count, LIMITED=bool(limits), WIDTH=width,
+                    scores, best_values, rows.requests, numbers, partial, low, below, target, limited, count, number,
+                    stride, FIRST=number == 0, SECOND=number == 1, BY_COUNT=by_count, LIMITED=bool(limits), WIDTH=width,
                     num_warps=8, **launch,
                 )  # fmt: skip
             _settle[(count,)](
-                rows.requests, numbers, partial, low, target, limit, count,
+                rows.requests, numbers, partial, low, below, target, limit, count,
                 PASSES=PASSES, BY_COUNT=by_count, WIDTH=width, num_warps=1, **launch,
             )  # fmt: skip
             limits.append(limit)

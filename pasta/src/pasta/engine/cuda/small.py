@@ -61,7 +61,7 @@ def _linear(
             tl.store(normed + every, value.to(normed.dtype.element_ty) * scale, mask=inside)
 
 
-def linear(x: torch.Tensor, weight: torch.Tensor, *, beside: bool = False) -> torch.Tensor:
+def linear(x: torch.Tensor, weight: torch.Tensor, *, beside: int = 0) -> torch.Tensor:
     """x @ weight.T."""
     return _launch_linear(x, weight, beside=beside)
 
@@ -75,14 +75,14 @@ def linear_norm(
     out: torch.Tensor,
     done: torch.Tensor,
     *,
-    beside: bool = False,
+    beside: int = 0,
 ) -> None:
     """Of one row: residual += x @ weight.T; out = rms_norm(residual) * norm. `done`: one number, 0 between launches."""
     _launch_linear(x, weight, (residual, norm, out, done), eps, beside=beside)
 
 
 def _launch_linear(
-    x: torch.Tensor, weight: torch.Tensor, after: tuple[torch.Tensor, ...] = (), eps: float = 0.0, *, beside: bool
+    x: torch.Tensor, weight: torch.Tensor, after: tuple[torch.Tensor, ...] = (), eps: float = 0.0, *, beside: int
 ) -> torch.Tensor:
     rows, width = x.shape
     columns = weight.shape[0]
@@ -129,7 +129,7 @@ def _gate_up(
     )
 
 
-def gate_up(x: torch.Tensor, weight: torch.Tensor, *, beside: bool = False) -> torch.Tensor:
+def gate_up(x: torch.Tensor, weight: torch.Tensor, *, beside: int = 0) -> torch.Tensor:
     """silu(x @ gate.T) * (x @ up.T), where gate and up are the halves of `weight`."""
     rows, width = x.shape
     columns = weight.shape[0] // 2
@@ -202,7 +202,7 @@ def qkv(
     positions: torch.Tensor,
     slots: torch.Tensor,
     *,
-    beside: bool = False,
+    beside: int = 0,
 ) -> None:
     """`kernels.rotate_store` of x @ weight.T."""
     rows, width = x.shape

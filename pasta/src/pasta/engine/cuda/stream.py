@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from pasta.engine.cuda.beside import launched, let_the_next_come, wait_for_the_last
 from pasta.engine.cuda.weight import Weight
 
 MAX_ROWS = 256  # beyond, arithmetic takes longer than reading
@@ -21,12 +22,13 @@ def _stream(
     x, weight, scales, bias, out, rows, columns, width,
     PAIRS: tl.constexpr, SCALED: tl.constexpr, BIASED: tl.constexpr, SWAP: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
-    BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """out = x @ weight.T, with BIASED + bias; with PAIRS, silu of it times the same of the weight's second half.
 
     `width` is a multiple of BLOCK_WIDTH.
     """
+    wait_for_the_last(BESIDE)
     row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     k = tl.arange(0, BLOCK_WIDTH)
@@ -59,6 +61,7 @@ def _stream(
                 second = tl.dot(value, w, second, input_precision=PRECISION)
         place += BLOCK_WIDTH
         source += BLOCK_WIDTH
+    let_the_next_come(BESIDE)
     if SCALED:
         scale = tl.load(scales + column, mask=column < columns, other=0.0)
         first *= scale[:, None] if SWAP else scale[None, :]
@@ -135,6 +138,7 @@ def stream(
     bias: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     cut: Tiling | None = None,
+    beside: int = 0,
 ) -> torch.Tensor:
     """x @ weight.T + bias; with `pairs`, silu(x @ gate.T) * (x @ up.T), where gate and up are the weight's halves."""
     rows, width = x.shape
@@ -150,6 +154,6 @@ def stream(
         rows, columns, width, PAIRS=pairs, SCALED=weight.scales is not None, BIASED=bias is not None, SWAP=cut.swap,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=cut.columns, BLOCK_WIDTH=cut.width,
         PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
-        num_warps=cut.warps, num_stages=cut.stages,
+        num_warps=cut.warps, num_stages=cut.stages, **launched(beside),
     )  # fmt: skip
     return out
