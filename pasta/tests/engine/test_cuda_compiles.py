@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,6 +46,17 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     for name, kernel in kernels:
         assert kernel.metadata.target.arch == request.param
         check(name, kernel.asm["ptx"], beside=bool(kernel.metadata.launch_pdl))
+        assert spilled(kernel.asm["cubin"]) == 0, name
+
+
+def spilled(cubin: bytes) -> int:
+    """Bytes of local memory that a thread needs beside its registers."""
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        told = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
+    return max(int(size) for size in re.findall(r"STACK:(\d+)", told))
 
 
 def check(name: str, ptx: str, *, beside: bool) -> None:
@@ -158,6 +172,8 @@ def test_the_choice(request: pytest.FixtureRequest, compiled: Any, rows: int, to
     parameters, few = Parameters(2, here), numbers(rows)
     forbidden = aligned_rows(3, tokens, torch.uint8, here)
     masked_argmax(logits, forbidden, few, few, parameters.numbers, 7, forced=few, beside=beside)
+    reads = re.findall(r"ld\.global[.\w]*v4", compiled[-2][1].asm["ptx"])
+    assert reads, "an odd vocabulary is read several logits at once"
     words = words_of(tokens)
     for penalised in (False, True):
         sampler = Sampler(
