@@ -20,12 +20,12 @@ import torch
 import triton
 import triton.language as tl
 
+from matrices import FILLS_CACHES, seconds
 from pasta.engine.cuda import kernels, reference
 from pasta.engine.cuda.beside import beside_in_a_step, can_launch_beside, launched, let_the_next_come, wait_for_the_last
 from pasta.engine.cuda.products import product
 from pasta.engine.cuda.weight import Weight
 
-FILLS_CACHES = 3e8  # bytes of copies that are read in turn, so that no cache holds one
 # (outputs, inputs)
 SHAPES = {
     "llama-3-8b": {"out": (4096, 4096), "down": (4096, 14336)},
@@ -147,29 +147,8 @@ def error_of(cut: Cut, rows: int, columns: int, width: int, device: str, dtype: 
     return float((out.double() - expected).norm() / expected.norm())
 
 
-def milliseconds(work: Any, copies: int) -> Any:
-    """A captured graph that does it twice with each copy: called, the time of one."""
-    with torch.cuda.stream(torch.cuda.Stream()):
-        work(0)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for index in range(2 * copies):
-            work(index % copies)
-
-    def once() -> float:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end)) / (2 * copies)
-
-    return once
-
-
 def time_matrix(columns: int, width: int, rows: int) -> list[dict[str, Any]]:
-    """Microseconds of what the engine does now and of each cut that is right, in turns; medians of nine."""
+    """Microseconds of what the engine does now and of each cut that is right."""
     device = torch.device("cuda")
     beside = beside_in_a_step(rows, small=False, eight_bits=False) if can_launch_beside(device) else 0
     copies = max(2, round(FILLS_CACHES / (2 * columns * width)))
@@ -183,16 +162,15 @@ def time_matrix(columns: int, width: int, rows: int) -> list[dict[str, Any]]:
     def in_parts(cut: Cut) -> Any:
         return lambda index: add_in_parts(x, weights[index], residual, norm, 1e-6, out, cut, beside)
 
-    ways: dict[Cut | None, Any] = {None: milliseconds(now, copies)}
+    times: dict[Cut | None, float] = {None: seconds(now, copies)}
     for cut in CUTS:
         if cut.fits(columns, width):
             try:
                 if error_of(cut, rows, columns, width, "cuda", torch.bfloat16) < 1e-2:
-                    ways[cut] = milliseconds(in_parts(cut), copies)
+                    times[cut] = seconds(in_parts(cut), copies)
             except Exception as error:  # more shared memory than there is; others may fit
                 print(f"{cut}: {error}", file=sys.stderr)
-    times = {way: sorted(once() for _ in range(9))[4] for way, once in ways.items()}
-    return [{"cut": None if way is None else asdict(way), "us": 1e3 * ms} for way, ms in times.items()]
+    return [{"cut": None if cut is None else asdict(cut), "us": 1e6 * taken} for cut, taken in times.items()]
 
 
 def check() -> None:
