@@ -102,7 +102,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def rotate_store(
         qkv: torch.Tensor, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rotation: Any,
-        positions: torch.Tensor, slots: torch.Tensor, *_: Any,
+        positions: torch.Tensor, slots: torch.Tensor, *_: Any, **__: Any,
     ) -> None:  # fmt: skip
         rows, heads, size = query.shape
         q, k, v = qkv.view(rows, -1, size).split([heads, keys.shape[1], keys.shape[1]], 1)
@@ -116,7 +116,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
 
     patch(kernels, add_norm=add_norm, rotate_store=rotate_store, scatter_segments=scatter)
     patch(kernels, note_rows=reference.note_rows)
-    patch(kernels, silu_mul=lambda gate_up, out: out.copy_(reference.silu_mul(gate_up)))
+    patch(kernels, silu_mul=lambda gate_up, out, **_: out.copy_(reference.silu_mul(gate_up)))
 
     def adjusted(
         logits: torch.Tensor, forbidden: torch.Tensor | None, states: Any, requests: Any, numbers: Any, promise: int
@@ -127,7 +127,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
             scores[forbidden[states.long()] != 0] = -torch.inf
         return scores
 
-    def masked_argmax(*step: Any, forced: torch.Tensor, out: torch.Tensor) -> None:
+    def masked_argmax(*step: Any, forced: torch.Tensor, out: torch.Tensor, beside: int = 0) -> None:
         out.copy_(torch.where(forced >= 0, forced.long(), adjusted(*step).argmax(1)))
 
     def sample(self: Sampler, logits: torch.Tensor, rows: Rows, level: int, out: torch.Tensor) -> None:
