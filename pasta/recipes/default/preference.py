@@ -44,7 +44,8 @@ def parser() -> argparse.ArgumentParser:
         if field.name != "steps":
             help_ = f"{field.metadata['help']} ({field.default})".replace("%", "%%")
             names: Any = f"--{field.name.replace('_', '-')}"
-            out.add_argument(names, dest=field.name, help=help_)
+            yes_or_no: Any = {"action": argparse.BooleanOptionalAction} if isinstance(field.default, bool) else {}
+            out.add_argument(names, dest=field.name, help=help_, **yes_or_no)
     return out
 
 

@@ -126,6 +126,13 @@ def test_a_stage_of_default_says_who_makes_what_it_lacks(
     check_maker(refusal(run, capsys, stage, *more), missing, stage, order)
 
 
+def test_stage_two_by_itself_takes_what_is_on_or_off_as_the_command_line_does(default: tuple[Run, list[str]]) -> None:
+    parse = import_module("preference").parser().parse_args
+    assert parse(["pairs", "--clean", "--no-any-topic"]).clean is True
+    assert parse(["pairs", "--clean", "--no-any-topic"]).any_topic is False
+    assert parse(["pairs"]).clean is None, "as the file says"
+
+
 @pytest.mark.parametrize("lacks", ["--model", "--problems", "--tests"])
 def test_all_begins_only_with_what_its_last_stages_need(
     tmp_path: Path, answers: tuple[Run, list[str]], capsys: pytest.CaptureFixture[str], lacks: str
