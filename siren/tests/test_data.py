@@ -3,7 +3,7 @@ import pytest
 from typer import BadParameter
 
 from siren.cli.arguments import read_data
-from siren.data import read_axis, read_csv, read_target, stream_rows, warn_if_headerless
+from siren.data import read_axis, read_csv, read_target, stream_rows, warning_about
 from siren.errors import DataError
 from siren.frames import plain
 
@@ -70,10 +70,21 @@ def test_stream_skips_a_header_only_if_it_is_one() -> None:
 
 
 def test_numbers_in_the_header_line_are_warned_about(csv, tmp_path) -> None:
-    assert warn_if_headerless(csv) is None
+    assert warning_about(csv) is None
     bare = tmp_path / "bare.csv"
     bare.write_text("1,2\n3,4\n", encoding="utf-8")
-    assert "dropped as the header" in (warn_if_headerless(bare) or "")
+    assert "dropped as the header" in (warning_about(bare) or "")
+
+
+def test_a_file_without_rows_is_warned_about(tmp_path) -> None:
+    """The answer is then the prior."""
+    path = tmp_path / "rows.csv"
+    for text, expected in (
+        ("", "there are no rows, the file is empty"),
+        ("t,y\n", "no rows below the header"),
+    ):
+        path.write_text(text)
+        assert expected in (warning_about(path) or "")
 
 
 def test_values_from_python() -> None:

@@ -120,12 +120,15 @@ def standard_input() -> Iterator[Row]:
     return stream_rows(iter(sys.stdin.readline, ""))
 
 
-def warn_if_headerless(path: str | Path) -> str | None:
-    """A warning if the line dropped as header looks like data; the commonest way to lose an observation."""
+def warning_about(path: str | Path) -> str | None:
+    """If the line dropped as header looks like data, the commonest way to lose an observation; and if there
+    is none at all, so that the answer is the prior."""
     lines = _records(path)
     if lines and all(_is_number(from_text(cell)) for cell in lines[0][1]):
         shown = ",".join(lines[0][1])
         return f"{path}: the first line is dropped as the header, but it holds numbers: {shown}"
+    if len(lines) < 2:
+        return f"{path}: there are no rows" + (" below the header" if lines else ", the file is empty")
     return None
 
 

@@ -17,7 +17,7 @@ from siren.cli.arguments import Method, read_data, read_plan
 from siren.cli.methods import Learning, Smoothing
 from siren.cli.progress import Progress
 from siren.cli.show import show_result, show_stream
-from siren.data import read_axis, read_target, standard_input, warn_if_headerless
+from siren.data import read_axis, read_target, standard_input, warning_about
 from siren.errors import SirenError
 from siren.record import Recorder
 from siren.result import Result
@@ -130,7 +130,7 @@ def run(
         raise typer.BadParameter("say where to: --plot FILE.png")
     drawn = {"axis": read_axis(plot_axis), "data": _read_points(plot_data or [])}
     program = parse_file(file)
-    _warn_about_headers(program, file)
+    _warn_about_files(program, file)
     bindings = read_data(data or [])
     _warn_about_unused(program, bindings)
     chosen = read_plan(plan)
@@ -223,10 +223,10 @@ def _warn_about_unused(program: ast.Program, bindings: Iterable[str]) -> None:
             print(f"warning: the main expression does not use `{name}`, given with --data", file=sys.stderr)
 
 
-def _warn_about_headers(program: ast.Program, file: Path) -> None:
+def _warn_about_files(program: ast.Program, file: Path) -> None:
     for expr in everything(program):
         match expr:
             case ast.Call("File.read", (ast.String(name),)) if (file.parent / name).is_file():
-                warning = warn_if_headerless(file.parent / name)
+                warning = warning_about(file.parent / name)
                 if warning:
                     print(f"warning: {warning}", file=sys.stderr)
