@@ -162,6 +162,13 @@ def test_bytes_that_are_not_utf8(write):
     assert path.read_bytes() == b"a\n\xff<sync/>"
 
 
+def test_a_byte_order_mark_is_no_text(write):
+    """As editors of Windows write it: the first column is the first letter's."""
+    path = write("\ufeff" + BAD.removeprefix("Cook.\n"))
+    result = run(path)
+    assert result.exit_code == 1 and result.stdout.startswith(f"{path}:1:{len(GOOD) + 1}: E112")
+
+
 @pytest.mark.parametrize("command", ["check", "render"])
 @pytest.mark.parametrize(
     ("name", "message"),

@@ -140,7 +140,7 @@ for ask in (
 """
 
 
-def test_a_hub_that_does_not_answer_is_asked_once_a_process(tmp_path):
+def test_a_hub_that_does_not_answer_is_left_alone(tmp_path):
     """For models, tokenizers, judges and data sets together: their libraries would try again for minutes."""
     pytest.importorskip("datasets")
     asked = 0

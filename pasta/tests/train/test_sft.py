@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
@@ -23,12 +22,11 @@ from pasta.data.rows import read_rows
 from pasta.decoding.api import generate, replay
 from pasta.decoding.prompts import encode_prompt
 from pasta.engine.native import NativeEngine
-from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
 from pasta.models import load_model
 from pasta.models.taught import taught_of
 from pasta.train import sft
-from pasta.train.config import Method, SftConfig
+from pasta.train.config import SftConfig
 from pasta.train.examples import end_of_turn, make_example, make_examples, measure
 from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
@@ -327,19 +325,6 @@ def test_held_out_loss_is_reported(tmp_path: Path, base: str, data: str) -> None
     assert {"eval_tag_loss", "eval_text_loss"} <= set(last)
 
 
-def test_nothing_to_train_on(tmp_path: Path, base: str) -> None:
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text('{"prompt": "x", "response": "<sync"}\n{"prompt": "x"}\n')
-    with pytest.raises(PastaError, match="no example to train on"):
-        sft.train(SftConfig(data=str(empty), output=str(tmp_path / "out"), model=base))
-
-
-def test_without_peft_it_says_what_to_do(tmp_path: Path, base: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(UsageError, match=r"pasta-decoding\[train\]"):
-        sft.train(SftConfig(data=data, output=str(tmp_path / "out"), model=base, method="lora"))
-
-
 def test_other_rows_get_no_gradient() -> None:
     model = tiny_model()
     model.requires_grad_(False)
@@ -361,45 +346,3 @@ def test_prompt_of_training_is_the_prompt_of_decoding(rows) -> None:
     layout = make_example(rows[0], engine.vocabulary, Positions(), end_of_turn(engine.vocabulary))
     prompt = encode_prompt(engine, rows[0]["prompt"])
     assert layout.ids[: len(prompt)] == prompt
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "resume", "hint"),
-    [
-        ("lora", "full", True, "name a new folder"),
-        ("full", "lora", True, "name a new folder"),
-        ("full", "full", False, "there is no checkpoint to go on from: name a new folder"),
-        ("lora", "lora", True, "there is no checkpoint to go on from: name a new folder"),
-    ],
-)
-def test_an_output_that_holds_a_model_is_refused(
-    tmp_path: Path, base: str, data: str, first: Method, second: Method, resume: bool, hint: str
-) -> None:
-    output = tmp_path / "out"
-    usual = SftConfig(data=data, output=str(output), model=base, method=first, max_steps=1, cpu=True)
-    sft.train(usual)
-    before = {path: path.read_bytes() for path in output.iterdir() if path.is_file()}
-    with pytest.raises(UsageError, match=rf"{output} holds a.* already \({hint}\)"):
-        sft.train(replace(usual, method=second, resume=resume))
-    assert {path: path.read_bytes() for path in output.iterdir() if path.is_file()} == before
-
-
-def test_an_output_that_holds_a_checkpoint_is_gone_on_from_or_left_alone(tmp_path: Path, base: str, data: str) -> None:
-    output = tmp_path / "out"
-    config = SftConfig(
-        data=data, output=str(output), model=base, method="lora", max_steps=2, save_steps=1, cpu=True, batch_size=2
-    )
-    sft.train(config)
-    again = rf"{output} holds an adapter already \(pass --resume to go on from checkpoint-2, or name a new folder\)"
-    with pytest.raises(UsageError, match=again):
-        sft.train(config)
-    for file in output.iterdir():  # as if it had been killed after its second step
-        if file.is_file():
-            file.unlink()
-    before = {path: path.stat().st_mtime_ns for path in output.rglob("*")}
-    with pytest.raises(UsageError, match=rf"{output} holds a checkpoint of an adapter already \(pass --resume"):
-        sft.train(config)
-    with pytest.raises(UsageError, match=r"a checkpoint of an adapter already \(name a new folder\)"):
-        sft.train(replace(config, method="full", resume=True))
-    assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == before
-    assert sft.train(replace(config, max_steps=3, resume=True)).steps == 3

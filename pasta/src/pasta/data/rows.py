@@ -48,6 +48,12 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
         yield dict(row)
 
 
+def check_rows(source: str) -> None:
+    """Refuses a file that is not there or has no first row, before what takes longer; a data set is not looked at."""
+    if is_json_lines(source) or Path(source).is_file():
+        next(_read_json(Path(source)), None)
+
+
 def write_rows(target: str, rows: Iterable[Row]) -> None:
     """Writes all rows at once: the target is either what it was before, or complete."""
     path = Path(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -33,7 +34,7 @@ def read_source(file: str) -> Source:
     Raises:
         UsageError: There is nothing to read: no such file, a folder, no permission, or not a single byte.
     """
-    data = _read_stdin() if file == STDIN else _read_file(file)
+    data = (_read_stdin() if file == STDIN else _read_file(file)).removeprefix(codecs.BOM_UTF8)
     if not data:
         raise UsageError(f"{file} is empty", "expected a response in PASTA-LANG, as in docs/language.md")
     return Source(file, data)

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from functools import cache
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,27 @@ REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*|[\w][\w-]*")
 # A model, its tokenizer and its template; not the copies for other frameworks that many repositories hold.
 PATTERNS = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
 UNWANTED = ["*/*", "consolidated*", "*.index.fp32.json"]
+SILENT_S = 600  # for which a hub that did not answer is not asked again
 HINT_OFFLINE = "connect once, or give --model a model folder or a GGUF file that is on this machine"
+
+_silent_until = 0.0  # by the monotonic clock
 
 
 def is_id(name: str) -> bool:
     return REPOSITORY.fullmatch(name) is not None
 
 
-@cache
 def reachable() -> bool:
-    """Whether the hub answers. It is asked once a process: the libraries above its client would go on for a minute."""
+    """Whether the hub answers. If not, it is left alone for a while: the libraries above its client would go on."""
+    global _silent_until
+    if time.monotonic() < _silent_until:
+        return False
     from huggingface_hub import constants, get_session
 
     try:
         get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
     except Exception:  # of whatever HTTP library it has; also: it was told to stay offline
+        _silent_until = time.monotonic() + SILENT_S
         return False
     return True
 

@@ -24,7 +24,7 @@ from pasta.core.layout import Layout
 from pasta.core.positions import Positions, check_unit
 from pasta.core.taught import Taught
 from pasta.data.batch import BLOCK, Shape, collate, pack
-from pasta.data.rows import read_rows
+from pasta.data.rows import check_rows, read_rows
 from pasta.engine.support import context_length
 from pasta.errors import PastaError
 from pasta.models.adapter import Base
@@ -76,6 +76,8 @@ def train(config: SftConfig) -> Summary:
     """Finetunes a model and saves it. Whatever can be refused is refused before the model is read."""
     begun, clock = time.monotonic(), Clock(config.minutes)
     check_output(config.output, adapter=config.lora, resume=config.resume)
+    for source in filter(None, (config.data, config.eval_data)):
+        check_rows(source)
     arguments = training_arguments(config, check_trackers(config.report_to))
     if config.lora:
         check_peft()
