@@ -13,6 +13,7 @@ from pasta.engine.cuda.beside import launched, let_the_next_come, wait_for_the_l
 
 MERGED = 16_384  # numbers that a program of the attention merges at once, where it merges its tile's splits itself
 TILE_LANES = 64  # rows times query heads of a key head that a program of the attention takes
+WARPS, STAGES = 4, 3  # of such a program
 NOTHING = tl.constexpr(-1e30)  # the score of what is not seen; finite, because infinities have no difference
 
 
@@ -285,7 +286,7 @@ class Attention:
             MAX_BLOCKS=self.max_blocks, BLOCK_SIZE=self.block_size, MASK_WORDS=self.mask_words,
             HEADS=self.heads, KV_HEADS=self.kv_heads, SIZE=self.size, PITCH=keys.stride(1), WIDTH=self.width,
             GROUP=self.group, LANES=self.lanes, SPLITS=self.splits,
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
+            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", num_warps=WARPS, num_stages=STAGES,
             **self._launched,
         )  # fmt: skip
         if self.merge:
