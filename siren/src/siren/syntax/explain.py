@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lark import Lark, Token
@@ -58,7 +59,7 @@ def explain(error: UnexpectedInput, source: Source, grammar: Lark) -> ParseError
         return ParseError(
             f"unexpected `{token}`; expected {_spoken(expected, grammar)}",
             span_of(token),
-            _token_hint(token, error.token_history, expected),
+            _observe_hint(token, source) or _token_hint(token, error.token_history, expected),
             source=source,
         )
     assert isinstance(error, UnexpectedEOF)
@@ -112,6 +113,13 @@ def _character_hint(error: UnexpectedCharacters, source: Source) -> str | None:
         "^": _POWER,
     }
     return next((hint for start, hint in hints.items() if rest.startswith(start)), None)
+
+
+def _observe_hint(token: Token, source: Source) -> str | None:
+    """Where the distribution stands, something else may: the value, a name or a constant."""
+    if not re.search(r"\bobserve\s*\(\s*([A-Za-z_]\w*\s*)?$", source.text[: token.start_pos]):
+        return None
+    return "the distribution comes first, then the value: `observe(gaussian(0, 1), 3)`"
 
 
 def _token_hint(token: Token, history: Sequence[Token] | None, expected: set[str]) -> str | None:
