@@ -211,3 +211,12 @@ def test_the_analysis_follows_matrices_that_are_data(method):
 def test_mistakes(text, words):
     with pytest.raises(RunError, match=words):
         siren.run(text, particles=2)
+
+
+@pytest.mark.parametrize("arguments", ["[[1, 2], [3, 4]], x", "x, [[1, 2], [3, 4]]", "[[1, 2]], x"])
+def test_a_matrix_is_not_multiplied_with_dot(arguments):
+    """That was an AttributeError."""
+    text = f"let x <- mv_gaussian([0, 1], identity(2)) in dot({arguments})"
+    with pytest.raises(RunError, match="dot expects two lists of numbers") as caught:
+        siren.run(text, particles=2)
+    assert "multiplied with `*`" in caught.value.hint

@@ -100,8 +100,13 @@ def _required(name: str, value: Value) -> list[list[Expr]]:
 
 
 def dot(a: Value, b: Value) -> Value:
+    if _is_matrix(a) or _is_matrix(b):
+        hint = "a matrix is multiplied with `*`: `m * v`, or `transpose(m) * v` for `v` on its left"
+        raise RunError(f"dot expects two lists of numbers, not {_shape(a)} and {_shape(b)}", hint=hint)
     if not isinstance(a, list) or not isinstance(b, list) or len(a) != len(b):
         raise RunError(f"dot expects two lists of one length, not {_shape(a)} and {_shape(b)}")
+    if any(isinstance(item, list) for item in (*a, *b)):
+        raise RunError(f"dot expects two lists of numbers, not {_shape(a)} and {_shape(b)}")
     return combination(a, b)
 
 
