@@ -90,11 +90,17 @@ class Estimate:
     def quantile(self, q: float) -> float:
         cdf = self._posterior.cdf
         if cdf is not None:
-            return _invert(lambda x: average(cdf(x), self._weights), q, self.mean, self._posterior.discrete)
+
+            def below(x: float) -> float:
+                return average(cdf(x), self._weights)
+
+            if not (math.isnan(self.mean) and math.isnan(below(0.0))):  # as of `x + 0 / 0`
+                return _invert(below, q, self.mean, self._posterior.discrete)
         lanes = np.arange(len(self._weights))
         repeats = max(1, DRAWS // len(lanes))
         rng = np.random.default_rng(0)
-        values = np.concatenate([self._posterior.draw(lanes, rng) for _ in range(repeats)])
+        with np.errstate(all="ignore"):  # what is divided by 0 is shown as it is
+            values = np.concatenate([self._posterior.draw(lanes, rng) for _ in range(repeats)])
         return _weighted_quantile(values, np.tile(self._weights, repeats), q)
 
     def draws(self, n: int, seed: int = 0) -> Array:
@@ -112,17 +118,21 @@ def average(values: Any, weights: Array) -> float:
 
 
 def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: bool) -> float:
-    """The smallest x with cdf(x) >= q, by doubling a bracket and halving it."""
+    """The smallest x with cdf(x) >= q, by doubling a bracket and halving it; infinite if there is none."""
     start = start if np.isfinite(start) else 0.0
     width = step = max(1e-3, abs(start) * 1e-3)
     while cdf(start - width) >= q and width < 1e300:
         width *= 2
+    if width >= 1e300:
+        return -math.inf
     low = start - width
     width = step
     while cdf(start + width) < q and width < 1e300:
         width *= 2
+    if width >= 1e300:
+        return math.inf
     high = start + width
-    if not discrete and max(-low, high) < 1e299:
+    if not discrete:
         from scipy import optimize  # costs time to import
 
         # Superlinear, which counts when the function is a mean over many particles. Where it is flat at q,

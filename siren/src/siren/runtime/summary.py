@@ -267,8 +267,8 @@ def _of_affine(
     cdf: Callable[[float], Any] | None = None
     below = family.cdf
     if below is not None and not isinstance(slope, np.ndarray):
-        cdf = (lambda x: below((x - offset) / slope, *numbers)) if slope > 0 else None
-    elif below is not None and np.all(slope >= 0):  # where it is 0, the offset is all there is
+        cdf = (lambda x: below((x - offset) / slope, *numbers)) if 0 < slope < math.inf else None
+    elif below is not None and _is_increasing(slope):  # where it is 0, the offset is all there is
         cdf = lambda x: np.where(slope > 0, below((x - offset) / slope, *numbers), x >= offset)  # noqa: E731
     return Posterior(
         mean,
@@ -298,8 +298,11 @@ def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
 
 
 def _is_increasing(slope: Any) -> bool:
-    """Or constant, in some lanes."""
-    return bool(np.minimum.reduce(slope) >= 0) if isinstance(slope, np.ndarray) else bool(slope > 0)
+    """Or constant, in some lanes. What was divided by 0 has no distribution function: it is infinite, or no
+    number."""
+    if not isinstance(slope, np.ndarray):
+        return bool(0 < slope < math.inf)
+    return bool(np.minimum.reduce(slope) >= 0 and np.maximum.reduce(slope) < math.inf)
 
 
 def _plug(expr: Expr, means: dict[Variable, Expr]) -> Expr:
