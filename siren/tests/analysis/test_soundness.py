@@ -3,6 +3,7 @@
 import faults
 import pytest
 import random_programs
+import vector_programs
 from rewriting import nameless
 from soundness import METHODS, require_sound
 
@@ -24,6 +25,18 @@ def test_what_is_accepted_holds() -> None:
 def test_what_is_accepted_holds_where_lists_differ_in_length() -> None:
     for seed in range(10):
         require_sound(seed, write=random_programs.ragged)
+
+
+def test_what_is_accepted_holds_of_vectors_and_categories() -> None:
+    """19: a vector that is drawn goes through a loop. 72: a draw decides a choice of parents."""
+    for seed in (*range(30), 72):
+        require_sound(seed, write=vector_programs.program)
+
+
+@pytest.mark.slow
+def test_what_is_accepted_holds_of_vectors_and_categories_at_length() -> None:
+    for seed in range(30, 400):
+        require_sound(seed, write=vector_programs.program)
 
 
 @pytest.mark.slow
@@ -79,3 +92,10 @@ def test_some_faults_are_found_at_once(fault: str) -> None:
     with faults.planted(fault), pytest.raises(AssertionError, match="accepts"):
         for seed in range(20):
             require_sound(seed, faults.FAULTS[fault].methods)
+
+
+@pytest.mark.parametrize("fault", ["no coefficient is 0", "an `if` draws nothing"])
+def test_some_faults_are_found_by_vectors_and_categories(fault: str) -> None:
+    with faults.planted(fault), pytest.raises(AssertionError, match="accepts"):
+        for seed in range(10):
+            require_sound(seed, write=vector_programs.program)
