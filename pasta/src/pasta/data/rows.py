@@ -37,19 +37,21 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
             found = datasets.load_from_disk(source)
             found = found[split] if hasattr(found, "keys") else found
         else:
-            if not Path(source).exists() and not hub.reachable():
-                datasets.config.HF_HUB_OFFLINE = True  # what is in the cache, at once
+            if not Path(source).exists():
+                datasets.config.HF_HUB_OFFLINE = not hub.reachable()  # then what is in the cache, at once
             found = datasets.load_dataset(name, config or None, split=split)
     except Exception as error:  # each loader raises its own
-        on_hub = "is it a data set of the hub?" if hub.reachable() else "the Hugging Face hub is not reachable"
-        hint = None if Path(source).exists() else f"there is no such file or folder here; {on_hub}"
+        hint = None
+        if not Path(source).exists():
+            on_hub = "is it a data set of the hub?" if hub.reachable() else "the Hugging Face hub is not reachable"
+            hint = f"there is no such file or folder here; {on_hub}"
         raise UsageError(f"cannot read the data set {source}, split {split}: {error}", hint) from error
     for row in found:
         yield dict(row)
 
 
 def check_rows(source: str) -> None:
-    """Refuses a file that is not there or has no first row, before what takes longer; a data set is not looked at."""
+    """Refuses a file that is not there or cannot be read, before what takes longer; a data set is not looked at."""
     if is_json_lines(source) or Path(source).is_file():
         next(_read_json(Path(source)), None)
 

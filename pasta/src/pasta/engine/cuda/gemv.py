@@ -99,7 +99,7 @@ class Cut:
 
 
 def cut(weight: Weight, rows: int, *, pairs: bool) -> Cut | None:
-    """The way that was fastest on an H200, for the matrices of 1.5B and 8B, where it fits: docs/performance.md."""
+    """The way that was fastest on an H200 for the matrices of 1.5B and 8B, if it fits: docs/performance-history.md."""
     columns, width = weight.data.shape
     few = rows in ROWS or (rows == NARROW_ROWS and max(columns, width) <= NARROW and not pairs)
     if not few or (columns // 2 if pairs else columns) % 8 or width % 256:

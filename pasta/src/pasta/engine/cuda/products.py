@@ -1,4 +1,4 @@
-"""A weight times the rows of a step, in the way that is fastest for so many rows: docs/performance.md has the times."""
+"""A weight times the rows of a step, in the way that is fastest for so many rows: docs/performance-history.md."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 For few rows and narrow inputs they take less time than cuBLAS, which is built for larger ones, and what follows a
 layer column by column is done before its result is stored. (What comes before one, the normalisation, was tried too
-and lost: see docs/performance.md.)
+and lost: see docs/performance-history.md.)
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Tiling:
 
 
 def tiling(weight: Weight, rows: int, *, pairs: bool) -> Tiling:
-    """Those that were fastest on an H200, for the matrices of 1.5B and 8B: docs/performance.md."""
+    """Those that were fastest on an H200, for the matrices of 1.5B and 8B: docs/performance-history.md."""
     width = weight.data.shape[1]
     few = rows <= 16
     if not pairs:
