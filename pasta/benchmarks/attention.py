@@ -1,19 +1,20 @@
-"""The fastest way to cut the attention of a step among programs: lanes, splits, warps, stages, beside what is built in.
+"""The fastest way to cut the attention of a step among programs, beside what is built in.
 
-python benchmarks/attention.py FILE [SECONDS]     (a CUDA device)
+python benchmarks/attention.py FILE [SECONDS]     (a CUDA device; compiles in several processes first)
 
-A line for each step: what the engine does now, and the best. Attention and what merges its splits take 336 of the 820
-microseconds of 32 threads of the 135M shape, and 151 of one thread's 610 (candidates-h200-3.json): most of what these
-cost more.
+A line for each step: what the engine does now, and the best of every way to choose lanes, splits, warps and stages. What
+is best alone need not be in a step, where other kernels run beside its end: `captured.py` tells.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
+import os
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -21,14 +22,21 @@ import torch
 from matrices import FILLS_CACHES, seconds
 from pasta.engine.cuda import attention
 from pasta.engine.cuda.beside import beside_in_a_step, can_launch_beside
+from pasta.engine.cuda.captures import power_of_two
 from pasta.engine.pool import BLOCK_SIZE
 
 # (query heads, key heads, their size)
-SHAPES = {"135m": (9, 3, 64), "qwen2.5-1.5b": (12, 2, 128), "llama-3-8b": (32, 8, 128)}
-STEPS = [(1, 32), (1, 4), (1, 1), (1, 16), (32, 1), (32, 4)]  # answers, and threads of each
+SHAPES = {"135m": (9, 3, 64), "llama-3-8b": (32, 8, 128), "qwen2.5-1.5b": (12, 2, 128)}
+STEPS = [
+    ("135m", 1, 32), ("llama-3-8b", 1, 32), ("qwen2.5-1.5b", 1, 4), ("135m", 1, 1), ("qwen2.5-1.5b", 1, 1),
+    ("llama-3-8b", 1, 1), ("135m", 1, 4), ("llama-3-8b", 1, 4), ("135m", 32, 2), ("llama-3-8b", 32, 2),
+    ("135m", 1, 16), ("llama-3-8b", 1, 16), ("qwen2.5-1.5b", 1, 8), ("qwen2.5-1.5b", 1, 2),
+]  # answers, and threads of each  # fmt: skip
 SLOTS = 1000  # of an answer
 WORDS = 8  # of a set of segments
 DEVICE = torch.device("cuda")
+COMPILERS = max(1, min(14, (os.cpu_count() or 2) - 1))
+COMPILING = 0.6  # of the time, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +48,18 @@ class Cut:
 
 
 NOW = Cut(attention.TILE_LANES, None, attention.WARPS, attention.STAGES)
-EVERY = itertools.product((16, 32, 64, 128), (None, 4, 8, 16, 32), (2, 4, 8), (2, 3))
-CUTS = sorted(
-    (cut for cut in itertools.starmap(Cut, EVERY) if cut != NOW),
-    key=lambda cut: sum(asdict(cut)[name] != value for name, value in asdict(NOW).items()),  # likely ones first
-)
+
+
+def cuts(threads: int) -> list[Cut]:
+    """Those worth a trial, what the engine does first. One row has as many lanes as its heads need."""
+    every = itertools.product((64, 32, 16) if threads > 1 else (64,), (None, 4, 8, 16, 32), (4, 2, 8))
+    found = [Cut(lanes, splits, warps, NOW.stages) for lanes, splits, warps in every]
+    return [NOW, *(cut for cut in found if cut != NOW)]
+
+
+def later(best: Cut) -> list[Cut]:
+    """The best of these, and the engine's own, with other stages."""
+    return [replace(cut, stages=stages) for cut in dict.fromkeys((best, NOW)) for stages in (2, 4)]
 
 
 class Step:
@@ -61,6 +76,7 @@ class Step:
             for answer in range(answers)
             for first in range(0, threads, most)
         ]
+        tiles += [(0, 0, 0, 0)] * (power_of_two(len(tiles)) - len(tiles))  # as the engine pads them
         beside = beside_in_a_step(rows, small=shape == "135m", eight_bits=False) if can_launch_beside(device) else 0
         self.attention = attention.Attention(
             rows, len(tiles), heads, kv_heads, size, block_size=BLOCK_SIZE, max_blocks=blocks, words=WORDS,
@@ -83,15 +99,33 @@ class Step:
         self.attention(self.query, pool[0], pool[1], self.out, self.size**-0.5)
 
 
+def compile_part(part: int) -> None:
+    """Into Triton's cache on disk, what each step may need, the first steps first."""
+    for shape, answers, threads in STEPS:
+        _, kv_heads, size = SHAPES[shape]
+        slots = answers * -(-SLOTS // BLOCK_SIZE) * BLOCK_SIZE
+        pool = torch.zeros(2, slots, kv_heads, size, device=DEVICE).bfloat16()
+        every = cuts(threads) + later(NOW)
+        for cut in every[part::COMPILERS]:
+            try:
+                Step(shape, answers, threads, cut).run(pool)
+            except Exception as error:  # more shared memory than there is
+                print(f"{shape}, {answers}x{threads}, {cut}: {error}", file=sys.stderr)
+
+
 def time_step(shape: str, answers: int, threads: int, until: float) -> list[dict[str, Any]]:
     """Microseconds by each cut that gives what the engine's own gives, the engine's own first."""
     _, kv_heads, size = SHAPES[shape]
     slots = answers * -(-SLOTS // BLOCK_SIZE) * BLOCK_SIZE
-    copies = min(400, max(4, round(FILLS_CACHES / (4 * slots * kv_heads * size))))
+    copies = min(100, max(4, round(FILLS_CACHES / (4 * slots * kv_heads * size))))
     pool = torch.randn(copies, 2, slots, kv_heads, size, device=DEVICE).bfloat16()
     expected: torch.Tensor | None = None
-    found = []
-    for cut in (NOW, *CUTS):
+    found: list[dict[str, Any]] = []
+    work = cuts(threads)
+    for turn, cut in enumerate(work):
+        if turn + 1 == len(cuts(threads)):
+            best = Cut(**{name: min(found, key=lambda each: float(each["us"]))[name] for name in asdict(NOW)})
+            work += later(best)
         if time.monotonic() > until:
             break
         try:
@@ -111,14 +145,22 @@ def time_step(shape: str, answers: int, threads: int, until: float) -> list[dict
 
 def main(file: str, limit: float) -> None:
     begun = time.monotonic()
+    spawn = multiprocessing.get_context("spawn")
+    compilers = [spawn.Process(target=compile_part, args=(part,)) for part in range(COMPILERS)]
+    for compiler in compilers:
+        compiler.start()
+    for compiler in compilers:
+        compiler.join(max(0.1, COMPILING * limit - (time.monotonic() - begun)))
+        compiler.kill()
     report: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "rows": []}
-    work = list(itertools.product(STEPS, SHAPES))
-    for done, ((answers, threads), shape) in enumerate(work):
+    print(f"{time.monotonic() - begun:.0f} s of compiling", flush=True)
+    for done, (shape, answers, threads) in enumerate(STEPS):
         left = limit - (time.monotonic() - begun)
-        found = time_step(shape, answers, threads, time.monotonic() + left / (len(work) - done))
+        found = time_step(shape, answers, threads, time.monotonic() + left / (len(STEPS) - done))
         report["rows"] += found
-        best = min(found, key=lambda each: float(each["us"]))
-        print(f"{shape} {answers}x{threads}: {found[0]['us']:.2f} us now, best {best}", flush=True)
+        best = min(found, key=lambda each: float(each["us"]), default=None)
+        told = f"{found[0]['us']:.2f} us now, best of {len(found)} {best}" if best else "no time"
+        print(f"{shape} {answers}x{threads}: {told}", flush=True)
         with open(file, "w", encoding="utf-8") as out:
             json.dump(report, out, indent=1)
 

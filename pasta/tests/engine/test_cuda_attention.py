@@ -20,7 +20,18 @@ pytestmark = [
 @pytest.mark.parametrize("dtype,bound", CASES)
 @pytest.mark.parametrize("heads,kv_heads,size", [(9, 3, 64), (32, 8, 128), (8, 8, 96), (4, 1, 256), (12, 2, 128)])
 @pytest.mark.parametrize(
-    "answers,threads,length", [(1, 1, 1), (1, 1, 1000), (1, 16, 700), (1, 40, 300), (7, 3, 150), (5, 1, 33), (1, 1, 64)]
+    "answers,threads,length",
+    [
+        (1, 1, 1),
+        (1, 1, 1000),
+        (1, 16, 700),
+        (1, 40, 300),
+        (7, 3, 150),
+        (5, 1, 33),
+        (1, 1, 64),
+        (1, 1, 2500),
+        (1, 2, 2500),  # more splits than are merged at once
+    ],
 )
 def test_attention(
     dtype: torch.dtype, bound: float, heads: int, kv_heads: int, size: int, answers: int, threads: int, length: int
