@@ -2,8 +2,8 @@
 
 python benchmarks/attention.py FILE [SECONDS]     (a CUDA device; compiles in several processes first)
 
-A line for each step: what the engine does now, and the best of every way to choose lanes, splits, warps and stages. What
-is best alone need not be in a step, where other kernels run beside its end: `captured.py` tells.
+A line for each step: what the engine does now, and the best of every way to choose lanes, splits, warps and stages.
+What is best alone need not be so in a step, where other kernels run beside its end: `captured.py` tells.
 """
 
 from __future__ import annotations
