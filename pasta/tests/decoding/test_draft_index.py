@@ -59,7 +59,7 @@ def test_guesses_are_how_something_went_on(seed: int) -> None:
         drafter.put(thread, token)
         texts[thread].append(token)
         for each, text in texts.items():
-            guess = drafter.draft(each, MAX_DRAFT, 0.0)
+            guess = drafter.draft(each, MAX_DRAFT, 0.0).tokens
             assert len(guess) <= MAX_DRAFT and 9 not in guess
             for length in range(1, len(guess) + 1):
                 assert occurs(text[-min(SIZES) :] + guess[:length], texts, text + guess)
@@ -82,14 +82,14 @@ def test_siblings_help_each_other() -> None:
         drafter.put(thread, 100)
     for token in (7, 8, 9, 10, 11):
         drafter.put(1, token)
-    assert drafter.draft(2, 8, 0.0) == [7, 8, 9, 10, 11]  # both began after the same two tokens
-    assert drafter.draft(2, 2, 0.0) == [7, 8]
-    assert drafter.draft(1, 8, 0.0) == []
+    assert drafter.draft(2, 8, 0.0).tokens == [7, 8, 9, 10, 11]  # both began after the same two tokens
+    assert drafter.draft(2, 2, 0.0).tokens == [7, 8]
+    assert drafter.draft(1, 8, 0.0).tokens == []
 
 
 def test_a_text_that_repeats_itself_is_followed_beyond_its_end() -> None:
     drafter = Drafter([5, 6, 5, 6, 5], ends=())
-    assert drafter.draft(0, 8, 0.0) == [6, 5, 6, 5, 6, 5, 6, 5]
+    assert drafter.draft(0, 8, 0.0).tokens == [6, 5, 6, 5, 6, 5, 6, 5]
 
 
 def test_odds_decide_how_far() -> None:
@@ -98,7 +98,7 @@ def test_odds_decide_how_far() -> None:
     drafter = Drafter(cycle + cycle[:3], ends=())
     lengths = []
     for token in cycle[3:] + cycle * 3:
-        lengths.append(len(drafter.draft(0, 8, 0.2)))
+        lengths.append(len(drafter.draft(0, 8, 0.2).tokens))
         drafter.put(0, token)
     assert lengths[0] < lengths[-1] == MAX_DRAFT
     rng = random.Random(0)
@@ -108,9 +108,9 @@ def test_odds_decide_how_far() -> None:
     assert shy < 1.5
     for token in cycle * (len(PRIOR) + 10):
         drafter.put(0, token)
-    assert len(drafter.draft(0, 8, 0.2)) == MAX_DRAFT
+    assert len(drafter.draft(0, 8, 0.2).tokens) == MAX_DRAFT
 
 
 def drafter_guess(drafter: Drafter, rng: random.Random) -> list[int]:
     drafter.put(0, rng.randrange(10, 13))
-    return drafter.draft(0, 8, 0.4)
+    return drafter.draft(0, 8, 0.4).tokens

@@ -29,7 +29,7 @@ def test_drafts_on_a_gpu(family: str) -> None:
     cpu = NativeEngine(copy.deepcopy(model), vocabulary, slots=8192)
     gpu = CudaEngine(model.cuda(), vocabulary, slots=8192)
     cpu.max_segments = gpu.max_segments
-    gpu.row_cost = 1e-6
+    gpu.row_cost, gpu.wait_cost = 1e-6, 0.0
     saved = 0
     for parallelism, temperature in itertools.product((0.0, 2.0, 6.0), (0.0, 0.4)):
         options = {"parallelism": parallelism, "temperature": temperature, "max_tokens": 160, "seed": 3}

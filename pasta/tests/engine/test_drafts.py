@@ -15,6 +15,7 @@ from pasta.core.params import SamplingParams
 from pasta.core.tree import threads_of
 from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate, generate_all, replay
+from pasta.decoding.drafts import Guess
 from pasta.decoding.prompts import make_request
 from pasta.decoding.results import Result
 from pasta.engine.cpu import CpuEngine
@@ -47,13 +48,13 @@ class Oracle:
         self._forks[parent] = number + 1
         self._paths[child] = (*self._paths[parent], number)
 
-    def draft(self, thread: int, most: int, least_odds: float) -> list[int]:
+    def draft(self, thread: int, most: int, least_odds: float) -> Guess:
         put = self._put.get(thread, 0)
         guess = list(itertools.takewhile(lambda t: t not in self._ends, self._ids.get(self._paths[thread], ())[put:]))
         guess = guess[: min(most, self._random.choice([0, 1, 2, 5]))]
         if guess and self._random.random() < 0.5:
             guess[self._random.randrange(len(guess))] = 65
-        return guess
+        return Guess(guess, [1.0] * len(guess))
 
 
 @pytest.fixture
@@ -251,6 +252,31 @@ def test_a_wrong_draft_leaves_nothing_behind() -> None:
         engine.close(main)
         chosen.append(tokens)
     assert chosen[0] == chosen[1]
+
+
+def test_guesses_must_be_worth_the_wait() -> None:
+    engine = make()
+    found = []
+    for engine.wait_cost in (0.0, 0.5, 1e9):
+        without, drafted = both(engine, parallelism=0.0, max_tokens=150)
+        found.append(steps(without) - steps(drafted))
+    assert found[0] > found[1] > found[2] == 0
+
+
+def test_what_is_decided_already_is_no_gain() -> None:
+    guess = Guess([5, 6, 7], [0.9, 0.5, 0.4])
+    assert guess.gain(0.1, 0) == pytest.approx(1.5)
+    assert guess.gain(0.1, 1) == pytest.approx(0.7)
+    assert guess.gain(0.1, 5) == 0
+
+
+def test_a_wait_costs_a_small_model_most() -> None:
+    from pasta.engine.cuda import costs
+
+    times = [costs.step_seconds(weights) for weights in (270_000_000, 3_000_000_000, 16_000_000_000)]
+    for cost in (costs.row_cost, costs.wait_cost):
+        found = [cost(step_s) for step_s in times]
+        assert found == sorted(found, reverse=True) and 0 < found[-1] < found[0] < 1
 
 
 def test_scripts_and_penalties_are_not_drafted() -> None:

@@ -20,6 +20,18 @@ PRIOR = (0.0, 0.25, 0.4, 0.5, 0.6, 0.6, 0.7, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)  #
 PRIOR_TOKENS = 5.0  # as if so many had shown it
 
 
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """How a thread may go on."""
+
+    tokens: list[int]
+    odds: list[float]  # of each, that it and all before it are right
+
+    def gain(self, cost: float, under_way: int) -> float:
+        """How many tokens it brings, where each costs so much, and the first of them are decided already."""
+        return sum(self.odds[under_way:]) - cost * len(self.odds[under_way:])
+
+
 @dataclass(slots=True)
 class Match:
     """A place where a thread's last tokens occurred before; `text[next]` is what came after them."""
@@ -100,13 +112,14 @@ class Drafter:
         self._texts[child] = self._texts[parent][-max(SIZES) :]
         self._matches[child] = None
 
-    def draft(self, thread: int, most: int, least_odds: float) -> list[int]:
+    def draft(self, thread: int, most: int, least_odds: float) -> Guess:
         """How the thread may go on: at most so many tokens, each with such odds that it and all before it are right."""
         match = self._matches[thread] or self._index.find(self._texts[thread])  # others may have gone on meanwhile
         self._matches[thread] = match
         out: list[int] = []
+        likely: list[float] = []
         if match is None:
-            return out
+            return Guess(out, likely)
         odds, own = 1.0, match.text is self._texts[thread]
         for step in range(min(most, MAX_DRAFT)):
             odds *= self._odds[match.length + step]
@@ -118,4 +131,5 @@ class Drafter:
             if token in self._ends:
                 break
             out.append(token)
-        return out
+            likely.append(odds)
+        return Guess(out, likely)

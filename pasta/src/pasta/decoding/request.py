@@ -14,7 +14,7 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.thread import Limits
 from pasta.core.tree import Tree, threads_of
-from pasta.decoding.drafts import Drafter
+from pasta.decoding.drafts import Drafter, Guess
 from pasta.decoding.events import StepOutput
 from pasta.decoding.program import Conductor, Program, Teller
 from pasta.decoding.results import Record, Result, build_result, spans
@@ -199,16 +199,22 @@ class RequestState:
         """Whether it guesses ahead at all."""
         return self._drafter is not None
 
-    def draft(self, least_odds: float) -> None:
-        """Guesses how its threads go on, as far as the odds are better than these."""
+    def guesses(self, least_odds: float) -> list[tuple[Put, Guess]]:
+        """How its threads may go on after their last tokens, as far as the odds are better than these."""
         if self._drafter is None or not self.handles:
-            return
+            return []
         left = self.request.params.max_tokens - self.interpreter.sampled
+        found = []
         for put in self._deciding:
-            position = self.interpreter.threads[put.thread].position
-            guess = self._drafter.draft(put.thread, min(left, self.engine.context - position), least_odds)
-            if guess:
-                self.engine.draft(self.handles[put.thread], position, guess)
+            room = self.engine.context - self.interpreter.threads[put.thread].position
+            guess = self._drafter.draft(put.thread, min(left, room), least_odds)
+            if guess.tokens:
+                found.append((put, guess))
+        return found
+
+    def draft(self, put: Put, guess: Guess) -> None:
+        """Has the next step check a guess."""
+        self.engine.draft(self.handles[put.thread], self.interpreter.threads[put.thread].position, guess.tokens)
 
     def _carry_out(self, command: Command, *, decode: bool = True) -> None:
         engine, handles = self.engine, self.handles

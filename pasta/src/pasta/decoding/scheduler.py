@@ -132,15 +132,21 @@ class Scheduler:
         return self.worth.decide(users, min(users, len(self._forking)))
 
     def _draft(self, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
-        """Lets requests guess ahead: a guess must be likelier than what its row costs, in tokens of the step."""
+        """Lets requests guess ahead: a guess must be likelier than what its row costs, in tokens of the step.
+
+        And all of them together must bring more than is lost where the next step waits for their outcome.
+        """
         drafting = [state for state in decoded if state.drafts and state in self.running]
         cost = self.engine.row_cost
         if not drafting or cost is None or (self.slowdown is not None and len(self.running) > 1):
             return
         rows = sum(len({thread for thread, _ in tokens}) for tokens in decoded.values())
         least_odds = cost * rows / (1 + cost * (rows - 1)) if rows else 0.0
-        for state in drafting:
-            state.draft(least_odds)
+        guesses = [(state, *guess) for state in drafting for guess in state.guesses(least_odds)]
+        gain = sum(guess.gain(least_odds, self.engine.under_way) for _, _, guess in guesses)
+        if gain > self.engine.wait_cost * rows:
+            for state, put, guess in guesses:
+                state.draft(put, guess)
 
     # -- places in the engine -----------------------------------------------------------------------------
 

@@ -80,6 +80,7 @@ class Engine(Protocol):
     max_segments: int  # of one answer: a fork makes two, a join or a rewrite makes one
     lockstep: bool  # whether a step decodes a token of every thread that wants one
     row_cost: float | None  # what one token more in a step adds to a step of one token; None: it checks no drafts
+    wait_cost: float  # what a step takes more where the one after it waits for its tokens, of a step of one token
     drafts: bool  # whether drafts pay here, for whoever does not say
     masks: bool  # whether it chooses under the masks of constraints; else its server is told what they ask for
     grammars: bool  # whether that server takes grammars, in which a value may end; else it is told schemas
@@ -87,6 +88,10 @@ class Engine(Protocol):
 
     @property
     def pool(self) -> Pool: ...
+
+    @property
+    def under_way(self) -> int:
+        """How many steps were launched and not read: tokens of each thread that are being decided."""
 
     def can_allocate(self, tokens: int, thread: Any = None) -> bool:
         """Whether there is room for so many more tokens of this thread's request; without a thread, of a new one."""
@@ -134,6 +139,7 @@ class Engine(Protocol):
         """A guess, after a token was fed with `expect`, of what the thread says next from this position on: no tags.
 
         The next step also decides after each of these, as long as they are what was decided. `feed` then finds them.
+        An engine that has launched that step already lets go of the guess, and waits for the step before it goes on.
         """
 
     def launch(self) -> None:

@@ -43,6 +43,7 @@ class NativeEngine:
     max_requests = UNLIMITED
     max_segments = UNLIMITED
     row_cost: float | None = 0.25
+    wait_cost = 0.0
     drafts = False
     masks = True
     grammars = False
@@ -169,6 +170,10 @@ class NativeEngine:
 
     def prefetch(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         """Nothing: this layout is here for comparison, plain rather than fast."""
+
+    @property
+    def under_way(self) -> int:
+        return 0
 
     def draft(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
         thread.request.guesses[thread] = (position, tokens)

@@ -76,6 +76,8 @@ class RemoteEngine:
     positions = Positions.parse("stitched")
     lockstep = False
     row_cost: float | None = None
+    wait_cost = 0.0
+    under_way = 0
     drafts = False
     masks = False
     grammars = False  # `connect` asks the server

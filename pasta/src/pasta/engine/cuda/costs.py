@@ -6,11 +6,12 @@ from transformers import PreTrainedModel
 
 GRAPH_ROWS = 256  # of a step, unless more threads decide
 MAX_PROMPT_ROWS = 1024  # of a step that prompts run in: every size more is more graphs to capture
-DRAFTED_S = 0.13e-3  # what a drafted token adds to a step, most of it the host's work
-LEAST_STEP_S = 0.8e-3  # that the smallest models take
+LEAST_STEP_S = 0.6e-3  # that the smallest models take
 BANDWIDTH = 3.5e12  # bytes a second at which larger ones are read, about
 HOST_S = 0.15e-3  # what the host does in a step, about
 HOST_ROW_S = 0.02e-3  # and for each of its rows
+ROW = 0.018  # of a step: what a row more takes on the device, about
+SEVERAL = 0.06  # of a step: what several rows take more than one, whose matrices are read in another way
 PASS_S = 8e-3  # what the host takes to launch the pass of a prompt, about
 OPERATIONS = 6e14  # a second, of products in 16 bits, about
 RISK = 0.1  # of a step: what it costs on the way that a fork comes a step later
@@ -23,6 +24,16 @@ def weight_bytes(model: PreTrainedModel) -> int:
 def step_seconds(weights: int) -> float:
     """A step of one thread, by the bytes of the weights."""
     return max(LEAST_STEP_S, weights / BANDWIDTH)
+
+
+def row_cost(step_s: float) -> float:
+    """What a drafted token adds to a step, in steps."""
+    return HOST_ROW_S / step_s + ROW
+
+
+def wait_cost(step_s: float) -> float:
+    """What a step takes more that checks guesses: the host's work is not done beside it, and it has several rows."""
+    return HOST_S / step_s + SEVERAL
 
 
 def pays_to_follow(rows: int, step_s: float) -> bool:

@@ -12,7 +12,7 @@ word of the host; one that forks or joins is told to the step after the next.
 from __future__ import annotations
 
 from collections import deque
-from typing import cast
+from collections.abc import Sequence
 
 import torch
 from transformers import PreTrainedModel
@@ -24,9 +24,9 @@ from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, Script
-from pasta.engine.batch import gather, share
+from pasta.engine.batch import gather
+from pasta.engine.cuda import costs
 from pasta.engine.cuda.captures import Captures, Launched
-from pasta.engine.cuda.costs import DRAFTED_S, GRAPH_ROWS, pays_to_follow, prompt_rows, step_seconds, weight_bytes
 from pasta.engine.cuda.families import FamilyDecoder
 from pasta.engine.cuda.flight import Flight
 from pasta.engine.cuda.following import Board, Follower, packed
@@ -34,7 +34,7 @@ from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.head import aligned_rows
 from pasta.engine.cuda.parameters import Parameters
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
-from pasta.engine.cuda.request import NOBODY, WORDS, CudaRequest, cuda_request, split
+from pasta.engine.cuda.request import LEAST_BACKLOG, NOBODY, WORDS, CudaRequest, cuda_request, shares, split
 from pasta.engine.fusing import is_other_family
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
@@ -47,7 +47,6 @@ from pasta.errors import UsageError
 
 MAX_REQUESTS = 4096
 MAX_BLOCKS = 2048  # of one request
-LEAST_BACKLOG = 64  # of a step's rows, for tokens that decide nothing
 TOPIC_START = int(Expect.TOPIC_START)
 
 
@@ -71,10 +70,10 @@ class CudaEngine(NativeEngine):
     ):
         super().__init__(model, vocabulary, name=name, slots=slots, context=context, calls=calls)
         device = model.device
-        weights = weight_bytes(model)
-        self._step_s = step_seconds(weights)
-        self.prompt_rows = prompt_rows(weights)
-        self.row_cost = DRAFTED_S / self._step_s
+        weights = costs.weight_bytes(model)
+        self._step_s = costs.step_seconds(weights)
+        self.prompt_rows = costs.prompt_rows(weights)
+        self.row_cost, self.wait_cost = costs.row_cost(self._step_s), costs.wait_cost(self._step_s)
         self.coarse = eight_bits is not None
         self.decoder: FusedDecoder | FamilyDecoder
         if is_other_family(model) and eight_bits is None:
@@ -113,6 +112,7 @@ class CudaEngine(NativeEngine):
         self._wrong: list[Follower] = []  # rows that followed, and whose threads put something else
         self._gone: list[tuple[CudaRequest, int]] = []  # their slots, which the next step hides
         self._hidden = True  # whether nobody sees what followed wrongly, as far as that is known
+        self._guessed = False  # whether somebody guesses, so that the next step waits for the tokens of this one
 
     def look_within(self, calls: tuple[Call, ...]) -> None:
         super().look_within(calls)
@@ -126,6 +126,10 @@ class CudaEngine(NativeEngine):
         self._prefiller.window, self._prefiller.slot_positions = window, self.slot_positions
         near = tuple(call.reach is not None and call.reach < self.context for call in calls)
         self._prefiller.near = self._captures.near = near
+
+    @property
+    def under_way(self) -> int:
+        return len(self._flights)
 
     @property
     def captured(self) -> int:
@@ -143,8 +147,7 @@ class CudaEngine(NativeEngine):
         if not self._free_indices:
             raise OutOfSlots(f"{MAX_REQUESTS} requests run already", hint="run fewer requests at once")
         scheme = params.positions if isinstance(params.positions, Positions) else self.positions
-        drafts = self.drafts if params.drafts is None else params.drafts
-        request = CudaRequest(self.pool, params, cache_salt, self._free_indices.pop(), scheme, drafts=drafts)
+        request = CudaRequest(self.pool, params, cache_salt, self._free_indices.pop(), scheme)
         self._parameters.tell(request.index, params)
         return request
 
@@ -168,6 +171,11 @@ class CudaEngine(NativeEngine):
         request = cuda_request(thread)
         request.constrained, request.goes_ahead = True, False  # a mask must know the token before it
 
+    def draft(self, thread: Handle, position: int, tokens: Sequence[int]) -> None:
+        self._guessed = True
+        if not self._flights:
+            super().draft(thread, position, tokens)
+
     def close(self, thread: Handle) -> None:
         request = cuda_request(thread)
         request.followers.clear()
@@ -177,26 +185,7 @@ class CudaEngine(NativeEngine):
         super().close(thread)
 
     def _shares(self, requests: list[Request]) -> list[int]:
-        """Prompts have a chunk to themselves.
-
-        What was fed behind them (the keys of an object, a request that is computed again) runs in the graph, with as
-        many rows as a prompt may have there.
-        """
-        backlogs = [len(request.tokens) - request.ran - len(request.deciding) for request in requests]
-        if sum(backlogs) <= LEAST_BACKLOG:
-            return backlogs
-        prompts = [request.prompt_backlog for request in requests]
-        shares = share(self.chunk, prompts)
-        deciding = sum(len(request.deciding) for request in requests)
-        room = max(LEAST_BACKLOG, max(GRAPH_ROWS, self.prompt_rows) - deciding)
-        rest = [
-            backlog - prompt if done == prompt else 0
-            for backlog, prompt, done in zip(backlogs, prompts, shares, strict=True)
-        ]
-        return [  # what follows a row of the step before cannot be left for later
-            backlog if cast(CudaRequest, request).followers else done + more
-            for request, backlog, done, more in zip(requests, backlogs, shares, share(room, rest), strict=True)
-        ]
+        return shares(requests, self.chunk, max(costs.GRAPH_ROWS, self.prompt_rows))
 
     # -- steps -----------------------------------------------------------------------------------------
 
@@ -207,7 +196,8 @@ class CudaEngine(NativeEngine):
         self._hide_wrong()
         if not self._flights:
             self._begin()
-        if len(self._flights) == 1 and self._may_follow(self._flights[0]):
+        guessed, self._guessed = self._guessed, False
+        if len(self._flights) == 1 and not guessed and self._may_follow(self._flights[0]):
             self._begin(self._flights[0])
 
     @torch.inference_mode()
@@ -301,7 +291,7 @@ class CudaEngine(NativeEngine):
             return False
         if any(request.backlog > LEAST_BACKLOG for request in flight.requests):  # the next step may not hold it all
             return False
-        if pays_to_follow(len(flight.batch.rows), self._step_s):
+        if costs.pays_to_follow(len(flight.batch.rows), self._step_s):
             return True
         return not any(request.topics for request in flight.requests)
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import cast
 
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
 from pasta.engine.base import Script, uniform
+from pasta.engine.batch import share
 from pasta.engine.cuda.following import Follower
 from pasta.engine.cuda.parameters import Level, level_of
 from pasta.engine.pool import KvPool
 from pasta.engine.request import Chunk, Handle, Request, Row
 
+LEAST_BACKLOG = 64  # of a step's rows, for tokens that decide nothing
 WORDS = 16  # of 32 bits: the segments that an answer may have
 NOBODY = 32 * WORDS - 1  # the segment of what nobody sees
 
@@ -28,14 +31,12 @@ class CudaRequest(Request):
         cache_salt: str | None,
         index: int,
         scheme: Positions,
-        *,
-        drafts: bool,
     ):
         super().__init__(pool, params, cache_salt)
         self.scheme = scheme
-        # A draft needs the token before it, a penalty all of them, and log probabilities the logits.
+        # A penalty needs all tokens before, and log probabilities the logits.
         plain = params.repetition_penalty == 1 and params.logprobs is None and not scheme.stitched
-        self.goes_ahead = plain and not drafts and level_of(params) != Level.OUTSIDE  # whether rows may follow
+        self.goes_ahead = plain and level_of(params) != Level.OUTSIDE  # whether rows may follow
         self.followers: dict[Handle, Follower] = {}  # those that may still be put
         self.topics: dict[Handle, int] = {}  # by thread that writes a topic: how many tokens that has so far
         self.script: Script | None = None  # what its threads choose, where a response is replayed
@@ -96,6 +97,27 @@ class CudaRequest(Request):
             words = b"".join([known[segment] for segment in segments])
             self._ran = (segments, words)
         return words
+
+
+def shares(requests: Sequence[Request], chunk: int, rows: int) -> list[int]:
+    """How many tokens that decide nothing the next step runs of each request. Prompts have a chunk to themselves.
+
+    What was fed behind them (the keys of an object, a request that is computed again) runs in the graph, which has so
+    many rows.
+    """
+    backlogs = [len(request.tokens) - request.ran - len(request.deciding) for request in requests]
+    if sum(backlogs) <= LEAST_BACKLOG:
+        return backlogs
+    prompts = [request.prompt_backlog for request in requests]
+    done = share(chunk, prompts)
+    room = max(LEAST_BACKLOG, rows - sum(len(request.deciding) for request in requests))
+    rest = [
+        backlog - prompt if run == prompt else 0 for backlog, prompt, run in zip(backlogs, prompts, done, strict=True)
+    ]
+    return [  # what follows a row of the step before cannot be left for later
+        backlog if cast(CudaRequest, request).followers else run + more
+        for request, backlog, run, more in zip(requests, backlogs, done, share(room, rest), strict=True)
+    ]
 
 
 def split(chunks: Sequence[Chunk], rows: int) -> tuple[list[Chunk], list[Chunk]]:

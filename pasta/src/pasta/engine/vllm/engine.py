@@ -88,6 +88,8 @@ class VllmEngine:
 
     lockstep = False  # the workers' interpreters give the turns
     row_cost: float | None = None
+    wait_cost = 0.0
+    under_way = 0
     masks = True
     grammars = False
     drafts = False
