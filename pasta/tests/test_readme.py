@@ -101,22 +101,22 @@ def test_figures_are_those_of_their_reports() -> None:
     """The README's tables, cell by cell, against the JSON that they name."""
     readme = (ROOT / "README.md").read_text("utf-8")
     results = ROOT / "pasta" / "benchmarks" / "results"
-    gpu = json.loads((results / "table-h200-3.json").read_text())["rows"]
-    vllm = json.loads((results / "vllm-h200.json").read_text())
-    inside = json.loads((results / "inside-vllm-h200-4.json").read_text())
+    gpu, before = (json.loads((results / f"table-h200-{run}.json").read_text())["rows"] for run in (4, 3))
+    vllm = json.loads((results / "vllm-h200-2.json").read_text())["step_ms"]
+    prompt = json.loads((results / "vllm-h200.json").read_text())["prompt_ms"]
     models = json.loads((results / "eval-default.json").read_text())["models"]
     cells = []
-    for shape, name in (("8B", "shape llama-3-8b"), ("135M", "the default model")):
+    for shape, name in (("8B", "llama3-8b"), ("135M", "smollm2-135m")):
         step, sampled = gpu[f"{shape} answer"], gpu[f"{shape} sampled answer"]["of greedy"]
-        stock = vllm["step_ms"] if shape == "8B" else inside[name]["vLLM by itself"]["step_ms"]
+        many = [f"{each[f'{shape} 32 answers']['tokens_per_s']:,}" for each in (gpu, before)]
         cells += [
-            *(" / ".join(f"{each[threads]:.2f}" for threads in ("1", "4", "16", "32")) for each in (step, stock)),
+            *(" / ".join(f"{each[threads]:.2f}" for threads in ("1", "4", "16", "32")) for each in (step, vllm[name])),
             f"{sampled['1']:.2f} / {sampled['32']:.2f}",
             f"| {gpu[f'{shape} replays']['share']:.2f} |",
-            f"| {gpu[f'{shape} 32 answers']['tokens_per_s']:,} |",
+            f"| {'; '.join(many)} |",
         ]
     cells += [f"| {gpu['8B fp8']['1']:.2f} |"]
-    cells += [f"| {gpu['8B prompt']['8000']:.1f}; {vllm['prompt_ms']['8000']:.1f} |"]
+    cells += [f"| {gpu['8B prompt']['8000']:.1f}; {prompt['8000']:.1f} |"]
     cpu = json.loads((results / "cpu-xeon.json").read_text())
     cells += [f"| {cpu['baseline']['speedup']:.2f} |"]
     for weights in ("float32", "int8"):
