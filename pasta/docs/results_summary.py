@@ -81,7 +81,7 @@ def timed(first: Figures, again: Figures) -> str:
             rows.append([ASKED_OF[task], asked_for, *cells])
     clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in (first, again)]
     rows.append([CHAT, str(CHAT_SPEED), *(f"{interval(clock)} ({clock['prompts']})" for clock in clocks)])
-    return table([HEAD, "asked for", "first timed (prompts)", "engine of today (prompts)"], rows)
+    return table([HEAD, "asked for", "first timed (prompts)", "a later engine (prompts)"], rows)
 
 
 HEAD, CHAT = "one prompt asks for", "a chat (AlpacaEval)"
