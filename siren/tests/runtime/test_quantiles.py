@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import pytest
 from scipy import stats
@@ -19,14 +20,59 @@ def test_a_quantile_is_found_in_few_steps(q: float) -> None:
         asked.append(x)
         return 0.3 * stats.gamma.cdf(x, 2.5, scale=2) + 0.7 * stats.norm.cdf(x, 8, 1)
 
-    found = _invert(cdf, q, 6.0, discrete=False)
+    found = _invert(cdf, q, 6.0, 3.0, discrete=False)
     assert cdf(found) == pytest.approx(q, rel=1e-8)
     assert len(asked) < 40
 
 
 def test_a_gap_ends_on_its_left() -> None:
     """Half of the particles know that it is 1, half that it is 3."""
-    assert _invert(lambda x: 0.5 * (x >= 1) + 0.5 * (x >= 3), 0.5, 2.0, discrete=False) == pytest.approx(1)
+
+    def cdf(x: float) -> float:
+        return 0.5 * (x >= 1) + 0.5 * (x >= 3)
+
+    assert _invert(cdf, 0.5, 2.0, 1.0, discrete=False) == pytest.approx(1)
+    assert _invert(cdf, 0.5, 2.0, 1.0, discrete=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("distribution", "exact"),
+    [
+        (
+            "gaussian(1700000000, 0.0001)",
+            stats.norm(1_700_000_000, 0.01),
+        ),  # a date
+        ("gaussian(0, 1e-40)", stats.norm(0, 1e-20)),
+        ("gamma(2, 2e18)", stats.gamma(2, scale=5e-19)),
+        ("lognormal(0, 100)", stats.lognorm(10)),
+    ],
+)
+def test_a_quantile_is_right_whatever_the_scale(distribution: str, exact: Any) -> None:
+    """The search goes by the spread: not by the size of the mean, nor by a fixed length."""
+    x = siren.run(f"let x <- {distribution} in x", particles=3, seed=1)["x"]
+    for q in (0.05, 0.5, 0.95):
+        assert exact.cdf(x.quantile(q)) == pytest.approx(q, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "exact"),
+    [
+        ("binomial(10, 0.3)", stats.binom(10, 0.3)),
+        ("binomial(4, 1)", stats.binom(4, 1)),
+        ("binomial(1e12, 1e-12)", stats.poisson(1)),  # to twelve digits
+        ("beta_binomial(1000000, 1, 1)", stats.betabinom(10**6, 1, 1)),
+        ("negative_binomial(0.01, 1e-9)", stats.nbinom(0.01, 1e-9)),
+    ],
+)
+def test_quantiles_of_counts_are_whole(distribution: str, exact: Any) -> None:
+    n = siren.run(f"let n <- {distribution} in n", particles=3, seed=1)["n"]
+    assert [n.quantile(q) for q in (0.05, 0.5, 0.95)] == [exact.ppf(q) for q in (0.05, 0.5, 0.95)]
+
+
+def test_a_small_number_is_not_shown_as_nothing() -> None:
+    k, constant = siren.run("let k <- poisson(3) in (k / 100000000, 0.000000001)", particles=3)
+    assert [k.quantile(q) for q in (0.05, 0.5, 0.95)] == pytest.approx([1e-8, 3e-8, 6e-8])
+    assert constant.quantile(0.5) == 1e-9
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,11 @@ class Binomial(Count):
         return p[0] * p[1] * (1 - p[1])
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
-        k = np.floor(np.minimum(x, p[0]))
-        return np.where(k < 0, 0.0, special.bdtr(np.maximum(k, 0), np.asarray(p[0], dtype=int), p[1]))
+        # Not SciPy's `bdtr`, which takes n for a small integer: it has no answer from 2**31 on.
+        k = np.floor(x)
+        trials = np.maximum(np.subtract(p[0], k), 1.0)
+        below = special.betaincc(np.maximum(k, 0) + 1, trials, p[1])
+        return np.where(k < 0, 0.0, np.where(k >= p[0], 1.0, below))
 
 
 class NegativeBinomial(Count):

@@ -19,8 +19,12 @@ Kind = Literal["number", "bool"]
 Rng = np.random.Generator
 # Quantiles without a distribution function come from this many draws, at least one per particle.
 DRAWS = 20_000
-# A quantile this close to 0 is 0: the halving that finds it goes no further.
+# A quantile this close to 0, in units of the spread if that is below 1, is 0: the search goes no further.
 _NOTHING = 1e-16
+# As near as the search can be told to go: four units in the last place.
+_NEAR = 4 * float(np.finfo(float).eps)
+# Those that are spread over hundreds of orders of magnitude take some hundreds of steps.
+_STEPS = 5000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +99,7 @@ class Estimate:
                 return average(cdf(x), self._weights)
 
             if not (math.isnan(self.mean) and math.isnan(below(0.0))):  # as of `x + 0 / 0`
-                return _invert(below, q, self.mean, self._posterior.discrete)
+                return _invert(below, q, self.mean, self.sd, self._posterior.discrete)
         lanes = np.arange(len(self._weights))
         repeats = max(1, DRAWS // len(lanes))
         rng = np.random.default_rng(0)
@@ -117,10 +121,13 @@ def average(values: Any, weights: Array) -> float:
     return total if math.isfinite(total) else float(np.sum(np.where(weights > 0, values, 0.0) * weights))
 
 
-def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: bool) -> float:
-    """The smallest x with cdf(x) >= q, by doubling a bracket and halving it; infinite if there is none."""
+def _invert(cdf: Callable[[float], float], q: float, start: float, spread: float, discrete: bool) -> float:
+    """The smallest x with cdf(x) >= q, by doubling a bracket and closing it; infinite if there is none."""
     start = start if np.isfinite(start) else 0.0
-    width = step = max(1e-3, abs(start) * 1e-3)
+    if spread == 0 and discrete and cdf(start) >= q:
+        return start
+    step = spread if 0 < spread < math.inf else max(1e-3, abs(start) * 1e-3)
+    width = step = max(step, abs(start) * _NEAR)
     while cdf(start - width) >= q and width < 1e300:
         width *= 2
     if width >= 1e300:
@@ -132,24 +139,33 @@ def _invert(cdf: Callable[[float], float], q: float, start: float, discrete: boo
     if width >= 1e300:
         return math.inf
     high = start + width
-    if not discrete:
-        from scipy import optimize  # costs time to import
-
-        # Superlinear, which counts when the function is a mean over many particles. Where it is flat at q,
-        # the left end is meant: q itself counts as above.
-        high = optimize.brentq(lambda x: cdf(x) - q or _NOTHING, low, high, xtol=_NOTHING, rtol=1e-10)
-        return high if abs(high) > _NOTHING else 0.0
-    while high - low > max(_NOTHING, 1e-10 * max(abs(low), abs(high))):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
-        if cdf(middle) >= q:
-            high = middle
-        else:
-            low = middle
+    nothing = _NOTHING * min(1.0, step)
     if discrete:
-        return float(np.round(high, 6))
-    return high if abs(high) > _NOTHING else 0.0
+        return _jump(cdf, q, low, high, nothing)
+    from scipy import optimize  # costs time to import
+
+    # Superlinear, which counts when the function is a mean over many particles. Where it is flat at q,
+    # the left end is meant: q itself counts as above. To the last digits, since a mean may be far from 0
+    # beside the spread, as dates are.
+    root = optimize.brentq(
+        lambda x: cdf(x) - q or _NOTHING, low, high, xtol=nothing, rtol=_NEAR, maxiter=_STEPS
+    )
+    return root if abs(root) > nothing else 0.0
+
+
+def _jump(cdf: Callable[[float], float], q: float, low: float, high: float, nothing: float) -> float:
+    """Where a staircase passes q, between low and high: mostly at a whole number, which is tried first."""
+    while low < (middle := 0.5 * (low + high)) < high:
+        whole = math.floor(high)
+        if high - low < 1 and low < whole < high:
+            middle = float(whole)
+        if cdf(middle) < q:
+            low = middle
+            continue
+        high = middle
+        if cdf(math.nextafter(high, -math.inf)) < q or (high == 0 and low > -nothing):
+            break
+    return high
 
 
 def _weighted_quantile(values: Array, weights: Array, q: float) -> float:
