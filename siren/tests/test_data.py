@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from typer import BadParameter
 
+import siren
 from siren.cli.arguments import read_data
 from siren.data import read_axis, read_csv, read_target, stream_rows, warning_about
 from siren.errors import DataError
@@ -141,3 +142,30 @@ def test_an_axis_keeps_dates(tmp_path) -> None:
     path.write_text("when,t\n2024-03-01,1\n2024-03-02,2\n", encoding="utf-8")
     assert [day.day for day in read_axis(f"{path}:when")] == [1, 2]
     assert read_axis(f"{path}:t") == [1.0, 2.0] and read_axis(None) is None
+
+
+def test_a_comma_too_many_is_found_where_it_stands(tmp_path) -> None:
+    """Or what follows it would be read as another column. At the end of a line it does no harm."""
+    path = tmp_path / "long.csv"
+    path.write_text("t,y\n1,2,\n2,3,5\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"long\.csv:3: 3 cells in this row, but the header names 2 columns"):
+        read_csv(path)
+    with pytest.raises(DataError, match=r"<stdin>:3: 3 cells in this row"):
+        list(stream_rows(["t,y\n", "1,2,\n", "2,3,5\n"]))
+    assert list(stream_rows(["1,2\n", "2,3,5\n"])) == [[1, 2], [2, 3, 5]]  # no names, so none is wrong
+
+
+def test_a_name_of_two_columns_is_not_one_of_them(tmp_path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("t,y,y\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"twice\.csv has two columns `y`"):
+        read_target(f"{path}:y")
+    text = f'let row = List.hd(File.read("{path}")) in '
+    with pytest.raises(DataError, match="this row has two columns `y`"):
+        siren.run(text + "row.y")
+    assert siren.run(text + "[row.t, row[2]]")[0].mean.tolist() == [1, 3]
+
+
+def test_an_axis_needs_a_column() -> None:
+    with pytest.raises(DataError, match=r"`t\.csv` names no column"):
+        read_axis("t.csv")

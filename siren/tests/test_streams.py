@@ -134,3 +134,31 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     first = run(ROWS[:4], "--save", str(tmp_path / "s"))
     second = run(ROWS[4:6], "--resume", str(tmp_path / "s"))
     assert first + second == whole
+
+
+def test_a_stream_goes_on_as_it_began(tmp_path: Path) -> None:
+    """An option that says otherwise would be of no effect, and is refused."""
+    program = tmp_path / "p.si"
+    program.write_text(PROGRAM.replace("start", "0"), encoding="utf-8")
+    siren.Stream(program, particles=20, seed=1, ess=0.5).save(tmp_path / "s")
+    command = [
+        sys.executable,
+        "-m",
+        "siren",
+        "run",
+        str(program),
+        "--stream",
+        "--resume",
+        str(tmp_path / "s"),
+    ]
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *more], input="1\n", capture_output=True, text=True, check=False)
+
+    assert run("--particles", "20", "--seed", "1", "--ess", "0.5").returncode == 0
+    done = run("--particles", "5000")
+    assert done.returncode == 1 and "was saved with --particles 20, not 5000" in done.stderr
+    done = run("--plan", "x=sample")
+    assert done.returncode == 1 and "was saved with --plan left out, not x=sample" in done.stderr
+    done = run("--method", "bp")
+    assert done.returncode == 1 and "was saved with --method ssi, not bp" in done.stderr

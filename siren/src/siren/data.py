@@ -39,6 +39,8 @@ class Table:
         if name not in self.names:
             hint = did_you_mean(name, self.names) or f"the columns are: {', '.join(self.names)}"
             raise DataError(f"{path} has no column `{name}`", hint=hint)
+        if self.names.count(name) > 1:
+            raise twice(str(path), name)
         index = self.names.index(name)
         short = next((number for number, row in enumerate(self.rows, start=1) if len(row) <= index), None)
         if short is not None:
@@ -58,6 +60,7 @@ def read_table(path: str | Path) -> Table:
         kinds.learn(row)
     for (number, cells), row in zip(lines[1:], rows, strict=True):
         kinds.require(number, cells, row)
+        _require_names(f"{path}:{number}", row, names)
     return Table(names, rows)
 
 
@@ -85,7 +88,9 @@ def read_axis(target: str | None) -> list[datetime] | Row | None:
     """`FILE:column` as what a picture runs along; dates stay dates."""
     if target is None:
         return None
-    path, _, column = target.rpartition(":")
+    path, colon, column = target.rpartition(":")
+    if not colon:
+        raise DataError(f"`{target}` names no column", hint=f"write {target}:column")
     table = read_table(path)
     numbers = table.column(column, path)
     index = table.names.index(column)
@@ -112,6 +117,8 @@ def stream_rows(lines: Iterable[str], name: str = "<stdin>") -> Iterator[Row]:
         first = False
         kinds.learn(row)
         kinds.require(number, cells, row)
+        if names is not None:
+            _require_names(f"{name}:{number}", row, names)
         yield row if names is None else NamedRow(row, names)
 
 
@@ -149,6 +156,21 @@ class _Kinds:
                     f"{self.path}:{number}: column {index + 1} is not a number: {cells[index].strip()!r}",
                     hint="leave a cell empty, or write NA, where the value is missing",
                 )
+
+
+def twice(where: str, name: str) -> DataError:
+    """Two columns of one name: which is meant cannot be known."""
+    hint = "rename one of them, or take the cell by its place: `row[0]`"
+    return DataError(f"{where} has two columns `{name}`", hint=hint)
+
+
+def _require_names(place: str, row: Row, names: tuple[str, ...]) -> None:
+    """A comma too many shifts what follows to the wrong column. One at the end of a line does no harm."""
+    if not all(is_missing(cell) for cell in row[len(names) :]):
+        raise DataError(
+            f"{place}: {len(row)} cells in this row, but the header names {len(names)} columns",
+            hint="put a cell that holds a comma in quotes, or name the other columns in the first line",
+        )
 
 
 def _is_number(cell: Cell) -> bool:

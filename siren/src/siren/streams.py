@@ -65,6 +65,21 @@ class Stream:
         """How many rows have been read, those before it was saved included."""
         return self._online.count
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """How it runs, by the names of the parameters. Taken up again, it runs as it began."""
+        session = self._online.session
+        population = session.population
+        return {
+            "particles": session.particles,
+            "method": session.engine.method,
+            "seed": session.seed,
+            "resample": population.scheme,
+            "ess": population.threshold,
+            "plan": dict(session.plan or {}),
+            "mean": session.mean,
+        }
+
     def push(self, row: Row) -> Result:
         """The result with one more row."""
         try:

@@ -104,3 +104,36 @@ def test_a_python_function():
         siren.run("wrap(1, 2)")
     with pytest.raises(ValueError, match="is a function of the language"):
         register(wrap, "exp")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("let x <- delta([1, 2]) in x[0] + List.hd(x)", 2),
+        ("let x <- delta((1, 2)) in let (a, b) = x in b - a", 1),
+        ("let x <- delta({a = 3}) in x.a", 3),
+        ("let x <- delta(fun y -> y + 1) in x(4)", 5),
+    ],
+)
+def test_a_delta_of_anything_is_that(text: str, value: float) -> None:
+    [output] = siren.run(text, particles=2)
+    assert (output.mean, output.sd) == (value, 0)
+
+
+def test_a_delta_that_is_sampled_draws_what_is_in_it() -> None:
+    text = "let z <- gaussian(0, 1) in let sample x <- delta([z, 2]) in x"
+    assert siren.run(text, particles=2).plan == {"z": "sample"}
+    with pytest.raises(siren.PlanError):
+        siren.run(text, plan={"z": "symbolic"})
+    assert not analyze(parse(text), "ssi", {"z": "symbolic"}).satisfiable
+
+
+def test_a_delta_that_is_observed_is_of_a_number() -> None:
+    with pytest.raises(RunError, match="observe expects the delta of a number, not of a list"):
+        siren.run("let () = observe(delta([1, 2]), [1, 2]) in 1")
+
+
+def test_a_uniform_int_of_too_many_values_is_refused() -> None:
+    """Each of them would have a probability of its own in memory."""
+    with pytest.raises(RunError, match=r"has 2,000,000,001 values, more than 1,000,000"):
+        siren.run("let x <- uniform_int(-1e9, 1e9) in x", particles=2)

@@ -97,3 +97,9 @@ def test_what_is_divided_by_zero_is_infinite_or_no_number(expr: str, expected: l
         [[(_, leaf)]] = [list(output.leaves()) for output in result]
         found = [leaf.quantile(q) for q in (0.05, 0.2, 0.96)]
     assert found == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("distribution", ["exponential(1e-300)", "gamma(2, 1e-200)"])
+def test_a_spread_too_wide_for_a_number_is_infinite(distribution: str) -> None:
+    x = siren.run(f"let x <- {distribution} in x", particles=3)["x"]
+    assert math.isinf(x.sd) and math.isfinite(x.quantile(0.5))

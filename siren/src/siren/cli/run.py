@@ -148,6 +148,9 @@ def run(
         online = Stream.resume(resume) if resume else Stream(program, mean=mean.value, **options)
         if resume and online.program != program:
             raise SirenError(f"{resume} was saved by another program than {file}")
+        if resume:
+            named = None if method is Method.ssi else method.value
+            _require_same(resume, {**given, "seed": seed, "plan": chosen, "method": named}, online.options)
         try:
             show_stream(map(online.push, standard_input()), as_json, online.rows)
         finally:  # an interruption is an end of the rows, too
@@ -166,6 +169,23 @@ def run(
     else:
         show_result(result, rows)
     _write_extras(result, file, plot, drawn, record, recorder)
+
+
+def _require_same(resume: Path, given: dict[str, Any], saved: dict[str, Any]) -> None:
+    """A stream goes on as it began: an option that says otherwise would be of no effect."""
+    for name, value in given.items():
+        if value is not None and value != saved[name]:
+            raise SirenError(
+                f"{resume} was saved with --{name} {_shown(saved[name])}, not {_shown(value)}",
+                hint=f"leave --{name} out, or begin a new stream without --resume",
+            )
+
+
+def _shown(value: Any) -> str:
+    """An option's value as it is written on the command line."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={annotation}" for name, annotation in value.items()) or "left out"
+    return "left out" if value is None else str(value)
 
 
 def _write_extras(

@@ -83,7 +83,7 @@ class NegativeBinomial(Count):
         return p[0] * (1 - p[1]) / p[1]
 
     def variance(self, *p: Numbers) -> Numbers:
-        return p[0] * (1 - p[1]) / (p[1] * p[1])
+        return p[0] * (1 - p[1]) / p[1] / p[1]
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         k = np.floor(x)

@@ -14,6 +14,9 @@ from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Expr
 from siren.symbolic.lanes import Array
 
+# Every outcome has a probability of its own, in memory and in each step.
+_MOST = 1_000_000
+
 
 class Bernoulli(Distribution):
     name = "bernoulli"
@@ -133,6 +136,11 @@ class UniformInt(Distribution):
         count = high - low + 1
         if count < 1:
             raise RunError(f"uniform_int from {low} to {high} has no values")
+        if count > _MOST:
+            raise RunError(
+                f"uniform_int from {low} to {high} has {count:,} values, more than {_MOST:,}",
+                hint=f"draw it from a line: `let x <- uniform({low}, {high + 1}) in floor(x)`",
+            )
         return Dist(CATEGORICAL, (float(low), *([1.0 / count] * count)))
 
 

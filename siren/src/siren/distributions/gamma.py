@@ -80,7 +80,7 @@ class Gamma(Distribution):
         return p[0] / p[1]
 
     def variance(self, *p: Numbers) -> Numbers:
-        return p[0] / (p[1] * p[1])
+        return p[0] / p[1] / p[1]  # the square of a small rate may be 0
 
     def moment(self, exponent: int, *p: Numbers) -> Numbers:
         shape, rate = np.asarray(p[0], dtype=float), np.asarray(p[1], dtype=float)

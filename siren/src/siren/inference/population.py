@@ -112,6 +112,10 @@ class Population:
         self._record(None, np.zeros(size), float(size))
 
     @property
+    def threshold(self) -> float | None:
+        return self._threshold
+
+    @property
     def always(self) -> bool:
         """Whether every `resample()` resamples."""
         return self._threshold is None

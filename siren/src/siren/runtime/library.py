@@ -92,7 +92,7 @@ def distribution(name: str, arguments: list[Value]) -> Dist:
     form = family.form(len(arguments))
     assert form is not None, "the check has counted the arguments"
     for parameter, argument in zip(form, arguments, strict=True):
-        if parameter.kind != "number" and type(argument) is Cons:
+        if parameter.kind in ("list", "matrix") and type(argument) is Cons:
             argument = _python(argument)
         elif not isinstance(argument, EXPRESSIONS) and parameter.kind != "anything":
             wanted = "a number" if parameter.kind == "number" else "a list"

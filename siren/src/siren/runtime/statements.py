@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
+from siren.distributions.finite import DELTA
 from siren.errors import RunError, SirenError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.runtime import library, ragged
 from siren.runtime.loops import Env
-from siren.runtime.values import EXPRESSIONS, Cons, Ragged, Value, describe, list_of
+from siren.runtime.values import EXPRESSIONS, Cons, Ragged, Record, Value, describe, list_of
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Expr, Scalar, components
 from siren.syntax import ast
@@ -54,11 +55,18 @@ class Statements:
             site = self._sites[id(node)] = Site(f"the assumption of `{node.name}`", node.distribution.span)
         self.engine.site = site
         annotation = self._plan.get(node.name, node.annotation)
+        if dist.family is DELTA and not isinstance(dist.params[0], EXPRESSIONS):
+            constant: Value = dist.params[0]  # a list, a tuple, ...: whatever it is
+            return self._drawn(constant) if annotation == "sample" else constant
         drawn = self.engine.assume(node.name, annotation, dist, node.name_span)
         return list_of(list(drawn)) if type(drawn) is tuple else drawn
 
     def _observe(self, node: ast.Observe, env: Env) -> Value:
         dist = self._distribution(node.distribution, env)
+        if dist.family is DELTA and not isinstance(dist.params[0], EXPRESSIONS):
+            raise RunError(
+                f"observe expects the delta of a number, not of {describe(dist.params[0])}", node.span
+            )
         value = self.eval(node.value, env)
         if dist.size:
             value = self._vector(value, dist.size, node.span)
@@ -81,6 +89,16 @@ class Statements:
             site = self._sites[id(node), there] = Site("this observation", node.span, tuple(names))
         self.engine.site = site
         self.engine.observe(dist.fresh(self.graph.scope), value)
+
+    def _drawn(self, value: Value) -> Value:
+        """The value with every number in it drawn."""
+        if isinstance(value, EXPRESSIONS):
+            return self.engine.value(self._now(value))
+        if type(value) is Cons:
+            return list_of([self._drawn(item) for item in value], value.names)
+        if type(value) is tuple:
+            return tuple([self._drawn(part) for part in value])
+        return value.mapped(self._drawn) if isinstance(value, Record) else value
 
     def _definite(self, value: Value, size: int = 0) -> Value:
         """The value where a vector or matrix is asked for. Lists are known here, but not to the analysis."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from siren.data import twice
 from siren.errors import RunError, did_you_mean
 from siren.symbolic.algebra import add
 from siren.symbolic.expr import Column, Expr, Op, Poly, Scalar
@@ -148,6 +149,8 @@ def field(value: Value, name: str) -> Value:
         raise RunError(f"this {what} has no `{name}`", hint=hint)
     if type(value) is Record:
         return value.parts[name]
+    if names.count(name) > 1:
+        raise twice("this row", name)
     place = names.index(name)
     if place >= value.length:
         raise RunError(f"this row is too short to have `{name}`: it has {value.length} cells")
