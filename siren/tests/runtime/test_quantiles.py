@@ -69,6 +69,11 @@ def test_quantiles_of_counts_are_whole(distribution: str, exact: Any) -> None:
     assert [n.quantile(q) for q in (0.05, 0.5, 0.95)] == [exact.ppf(q) for q in (0.05, 0.5, 0.95)]
 
 
+@pytest.mark.parametrize("distribution", ["gaussian(0, 7)", "student_t(0, 1, 3)", "uniform(-1, 1)"])
+def test_the_middle_of_what_lies_around_0_is_0(distribution: str) -> None:
+    assert siren.run(f"let x <- {distribution} in x", particles=9, seed=1)["x"].quantile(0.5) == 0
+
+
 def test_a_small_number_is_not_shown_as_nothing() -> None:
     k, constant = siren.run("let k <- poisson(3) in (k / 100000000, 0.000000001)", particles=3)
     assert [k.quantile(q) for q in (0.05, 0.5, 0.95)] == pytest.approx([1e-8, 3e-8, 6e-8])

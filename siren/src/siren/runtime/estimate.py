@@ -150,7 +150,9 @@ def _invert(cdf: Callable[[float], float], q: float, start: float, spread: float
     root = optimize.brentq(
         lambda x: cdf(x) - q or _NOTHING, low, high, xtol=nothing, rtol=_NEAR, maxiter=_STEPS
     )
-    return root if abs(root) > nothing else 0.0
+    if abs(root) <= nothing or (abs(root) < 1e-12 * step and abs(cdf(0.0) - q) < _NEAR):
+        return 0.0
+    return root
 
 
 def _jump(cdf: Callable[[float], float], q: float, low: float, high: float, nothing: float) -> float:
