@@ -147,7 +147,7 @@ def _invert(cdf: Callable[[float], float], q: float, start: float, spread: float
     # Superlinear, which counts when the function is a mean over many particles. Where it is flat at q,
     # the left end is meant: q itself counts as above. To the last digits, since a mean may be far from 0
     # beside the spread, as dates are.
-    root = optimize.brentq(
+    root: float = optimize.brentq(
         lambda x: cdf(x) - q or _NOTHING, low, high, xtol=nothing, rtol=_NEAR, maxiter=_STEPS
     )
     if abs(root) <= nothing or (abs(root) < 1e-12 * step and abs(cdf(0.0) - q) < _NEAR):
