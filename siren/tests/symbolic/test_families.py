@@ -105,3 +105,22 @@ def test_draws(name: str) -> None:
 )
 def test_wrong_parameters(family: f.Distribution, params: tuple, words: str) -> None:
     assert words in str(trouble(family, params))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "mean", "variance"),
+    [
+        ((0.0, 1.0, 1000.0, np.inf), 1000 + 1e-3 - 2e-9, 1e-6 - 6e-12),
+        ((0.0, 1.0, -np.inf, -1000.0), -1000 - 1e-3 + 2e-9, 1e-6 - 6e-12),
+        ((5.0, 4.0, 200_005.0, 1e12), 200_005 + 2e-5, 4e-10),
+        ((0.0, 1e12, 0.0, 1.0), 0.5, 1 / 12),  # flat between the ends
+        ((0.0, 1e12, -1.0, 3.0), 1.0, 16 / 12),
+    ],
+)
+def test_a_truncated_gaussian_that_is_far_out_or_narrow(parameters, mean, variance) -> None:
+    """The difference of two hazards has no digits left there."""
+    family = f.TRUNCATED_GAUSSIAN
+    assert family.variance(*parameters) == pytest.approx(variance, rel=1e-8)
+    assert abs(family.mean(*parameters) - mean) < 1e-5 * variance**0.5
+    both = [np.array([number, other]) for number, other in zip(parameters, (1.0, 4.0, 0.0, 2.0), strict=True)]
+    assert family.variance(*both)[1] == pytest.approx(stats.truncnorm(-0.5, 0.5, 1.0, 2.0).var())

@@ -13,6 +13,11 @@ from siren.distributions.bounds import EXTENDED, POSITIVE_REAL, Numbers
 from siren.symbolic.lanes import Array
 
 _LOG_2PI = math.log(2 * math.pi)
+# From so many standard deviations on an interval is far out.
+_FAR = 20.0
+# Places between 0 and 1 at which a smooth function is summed, and what each counts.
+_NODES, _SHARES = np.polynomial.legendre.leggauss(40)
+_NODES = 0.5 * (_NODES + 1)
 
 
 class TruncatedGaussian(Distribution):
@@ -51,11 +56,19 @@ class TruncatedGaussian(Distribution):
         return -0.5 * (off * off / p[1] + np.log(p[1]) + _LOG_2PI) - _log_mass(*p)
 
     def mean(self, *p: Numbers) -> Numbers:
-        return (p[0] + np.sqrt(p[1]) * _hazards(*p)[0])[()]
+        plain = p[0] + np.sqrt(p[1]) * _hazards(*p)[0]
+        hidden = _is_hidden(*p)
+        if not np.any(hidden):
+            return plain[()]
+        _, _, sign = _lower_half(*p)
+        edge = np.where(sign < 0, p[2], p[3])
+        return np.where(hidden, edge - sign * np.sqrt(p[1]) * _beyond(*p)[0], plain)[()]
 
     def variance(self, *p: Numbers) -> Numbers:
         first, second = _hazards(*p)
-        return np.maximum(p[1] * (1 + second - first * first), 0.0)[()]
+        plain = np.maximum(p[1] * (1 + second - first * first), 0.0)
+        hidden = _is_hidden(*p)
+        return np.where(hidden, p[1] * _beyond(*p)[1], plain)[()] if np.any(hidden) else plain[()]
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         inside = np.clip(x, p[2], p[3])
@@ -91,6 +104,25 @@ def _hazards(*p: Numbers) -> tuple[Any, Any]:
     with np.errstate(invalid="ignore"):
         edges = np.where(np.isfinite(a), a * at_a, 0.0) - np.where(np.isfinite(b), b * at_b, 0.0)
     return at_a - at_b, edges
+
+
+def _is_hidden(*p: Numbers) -> Any:
+    """Far out, or narrow: where the differences of hazards have few digits left."""
+    a, b, _ = _lower_half(*p)
+    return (b < -_FAR) | (b - a < 1)
+
+
+def _beyond(*p: Numbers) -> tuple[Any, Any]:
+    """Mean and variance of the standardised distance t from the end that is nearer to the middle, where that
+    is hidden: the density is as exp(-rate t - t^2 / 2), summed as far as it is worth it."""
+    a, b, _ = _lower_half(*p)
+    rate = np.maximum(-b, -1.0)[..., None]
+    reach = np.minimum((b - a)[..., None], np.where(rate > _FAR, 40 / np.maximum(rate, 1.0), 1.0))
+    t = reach * _NODES
+    weights = np.exp(-rate * t - 0.5 * t * t) * _SHARES
+    weights /= weights.sum(-1, keepdims=True)
+    mean = (weights * t).sum(-1)
+    return mean, (weights * np.square(t - mean[..., None])).sum(-1)
 
 
 TRUNCATED_GAUSSIAN = TruncatedGaussian()
