@@ -71,7 +71,7 @@ def read_yaml(path: str) -> dict[str, Any]:
         values = yaml.safe_load(Path(path).read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if values is None:
         return {}

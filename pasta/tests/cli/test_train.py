@@ -140,6 +140,12 @@ def test_passes_over_the_data_are_more_than_none(epochs: float) -> None:
         SftConfig(data="x", output="y", epochs=epochs)
 
 
+def test_settings_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "sft.yaml").write_bytes(b"\x99\x00\xff")
+    with pytest.raises(UsageError, match=r"sft\.yaml is not YAML: 'utf-8' codec can't decode byte 0x99"):
+        SftConfig.from_flags({}, str(tmp_path / "sft.yaml"))
+
+
 def test_unknown_settings_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="did you mean learning_rate"):
         SftConfig.from_mapping({"data": "x", "output": "y", "learning_rat": 1})

@@ -67,7 +67,7 @@ def test_contestants(text: str, expected: Contestant) -> None:
     assert str(expected) == text
 
 
-@pytest.mark.parametrize("text", ["sft", "=x", "a/b=m", "x=m@fast", "x=m@parallelism:much"])
+@pytest.mark.parametrize("text", ["sft", "=x", "a/b=m", "x=m@fast", "x=m@parallelism:much", "x=m@parallelism:nan"])
 def test_contestants_that_cannot_be_meant(text: str) -> None:
     with pytest.raises(UsageError, match="--model"):
         Contestant.parse(text)

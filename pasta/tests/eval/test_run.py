@@ -169,6 +169,62 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "no model was given" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "option", ["--limit=-1", "--max-tokens=0", "--minutes=-1", "--minutes=nan", "--minutes=inf", "--batch=0"]
+)
+def test_numbers_that_cannot_be_meant_begin_no_folder(
+    tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, _, value = option.partition("=")
+    assert main(["answers", str(tmp_path / "new"), "--model", "a=m", "--prompts", "arithmetic", option]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {name} is {value}") and "or more" in told and told.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(
+    tmp_path: Path, models: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    assert main(["answers", str(taken), "--model", f"a={models['plain']}", "--prompts", "arithmetic", *SMALL]) == 2
+    assert f"error: cannot make the folder {taken}: File exists" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_text_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.jsonl").write_bytes(b"\x99\x00\xff")
+    assert main(["answers", str(tmp_path), "--model", "a=m", "--prompts", str(tmp_path / "p.jsonl")]) == 1
+    assert f"error: cannot read {tmp_path / 'p.jsonl'}: 'utf-8' codec" in capsys.readouterr().err
+
+
+def test_rows_without_syncs_that_cannot_be_written_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.jsonl").write_text('{"response": "Tea."}\n', "utf-8")
+    target = tmp_path / "nowhere" / "out.jsonl"
+    assert main(["without-syncs", str(tmp_path / "in.jsonl"), str(target)]) == 2
+    assert f"error: cannot write {target}: No such file or directory" in capsys.readouterr().err
+
+
+def test_names_that_a_folder_has_not_are_told(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--prompts", f"lakes={prompts}", "--limit", "1")
+    stage("answers", tmp_path, *who, *SMALL)
+    capsys.readouterr()
+    (tmp_path / "no-judge").write_text("{}")
+    for arguments, told in (
+        (("report", "--prompts", "seas"), f"--prompts seas: not in {tmp_path} (it has lakes)"),
+        (("report", "--judge", "ann"), f"--judge ann: not in {tmp_path} (it has none)"),
+        (("concurrency", "--users", "2,0"), "--users 2,0: expected 1 or more each"),
+    ):
+        name, *options = arguments
+        assert main([name, str(tmp_path), *options]) == 2
+        assert capsys.readouterr().err == f"error: {told}\n"
+    assert main(["judge", str(tmp_path), "--judge", f"features:{tmp_path / 'no-judge'}"]) == 1
+    assert "judges" not in RunFolder(tmp_path).record
+
+
 def test_a_stage_without_its_folder_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["answers"])

@@ -53,6 +53,12 @@ def test_a_folder_with_a_judge_is_left_alone(trained, data, base):
     assert (out / "judge.json").read_bytes() == before
 
 
+def test_an_output_that_is_a_file_is_named(tmp_path, data, base):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UsageError, match=f"cannot make the folder {tmp_path / 'taken'}: File exists"):
+        train_judge(JudgeConfig(data=data, out=str(tmp_path / "taken"), model=base, reference="teacher"))
+
+
 def test_each_prompt_is_scored_by_the_model_that_was_not_trained_on_it(trained, data):
     out, _ = trained
     judge = FoldedReward.read(out, device="cpu")

@@ -60,7 +60,10 @@ def write_rows(target: str, rows: Iterable[Row]) -> None:
     """Writes all rows at once: the target is either what it was before, or complete."""
     path = Path(target)
     if is_json_lines(target):
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        except OSError as error:
+            raise UsageError(f"cannot write {target}: {error.strerror}", "name a file in another folder") from None
         os.close(handle)
         try:
             with open_text(Path(partial), "wt", like=target) as out:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pasta.errors import UsageError
+from pasta.core.params import SamplingParams
+from pasta.errors import PastaError, UsageError
 
 METHODS = ("parallel", "sequential", "plain", "skeleton", "separate")
 DIAL = "parallelism:"
@@ -40,9 +41,14 @@ class Contestant:
             return cls(name, rest)
         if method.startswith(DIAL):
             try:
-                return cls(name, model, "parallel", float(method.removeprefix(DIAL)))
+                bias = float(method.removeprefix(DIAL))
             except ValueError:
                 raise UsageError(f"--model {text}: {method} is not {DIAL}NUMBER") from None
+            try:
+                SamplingParams(parallelism=bias)
+            except PastaError as error:
+                raise UsageError(f"--model {text}: {error}") from None
+            return cls(name, model, "parallel", bias)
         if method not in METHODS:
             raise UsageError(f"--model {text}: unknown method {method!r}", hint=f"use {', '.join(METHODS)}, {DIAL}B")
         return cls(name, model, method)

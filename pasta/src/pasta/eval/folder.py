@@ -108,7 +108,11 @@ class RunFolder:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
         """The record, to be changed by one process at a time: several may fill a folder beside each other."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = f"cannot make the folder {self.path}: {error.strerror}"
+            raise UsageError(why, "name one that can be written to") from None
         with FileLock(self.path / ".lock"):
             record = self.record
             yield record

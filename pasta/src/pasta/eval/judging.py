@@ -41,6 +41,7 @@ def run_judging(
             raise UsageError(f"no model {model} took part", hint=f"name one of {', '.join(taking_part)}")
     if not reference:
         raise UsageError(f"{against} has no answers on {questions}", hint="run: pasta eval answers")
+    judge = open_judge(spec)  # one that cannot be opened leaves the name free
     folder.remember_judge(name, {"judge": spec, "against": against})
     own = Lineage.of(spec)
     for contestant in folder.contestants():
@@ -49,7 +50,6 @@ def run_judging(
             say(f"warning: stage two of {contestant.name} was scored by {scorer}, and {reason}: no witness for it")
     answers = {model: folder.answers(questions, model) for model in chosen}
     done = {model: folder.judged(name, questions, model) for model in chosen}
-    judge = open_judge(spec)
     ids = list(reference)[:limit] if limit else list(reference)
     begun = time.monotonic()
     for start in range(0, len(ids), CHUNK):

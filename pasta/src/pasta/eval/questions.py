@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import lzma
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -97,7 +99,9 @@ def read_questions(source: str) -> list[Question]:
 def _rows(source: str) -> Iterable[Mapping[str, Any]]:
     path = Path(source)
     if path.is_file():
-        with open_text(path, "rt") as file:
+        listed = False
+        unreadable = (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError)  # `read_rows` says so
+        with contextlib.suppress(*unreadable), open_text(path, "rt") as file:
             listed = file.read(64).lstrip().startswith("[")
         if listed:
             with open_text(path, "rt") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ TASK_HELP = (
     "several: 2 to 6 problems; gather: and then what needs all of them; chain: the second needs the first's answer; "
     "plain: one by one"
 )
+LEAST = {"limit": 0, "max_tokens": 1, "minutes": 0, "batch": 1, "parts": 1, "responses": 0}
 PROMPTS_HELP = "AlpacaEval, MT-bench, Vicuna, any JSON (lines) of prompts; or: constraints, arithmetic"
 
 
@@ -41,11 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(given)
+    check_least(options)
     rows = options.stage(options)
     if "dir" in options:
         RunFolder(options.dir).remember_command([PROGRAM, *given])
     if rows:
         print(json.dumps(rows, ensure_ascii=False) if options.json else table(rows))
+
+
+def check_least(options: argparse.Namespace) -> None:
+    """What can be refused before a folder is begun: later calls would have to go on with it."""
+    for name, least in LEAST.items():
+        value = getattr(options, name, None)
+        if value is not None and not least <= value < math.inf:
+            raise UsageError(f"--{name.replace('_', '-')} is {value}, expected {least} or more")
 
 
 def say(text: str) -> None:
@@ -100,6 +111,8 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
         users = [int(number) for number in options.users.split(",")]
     except ValueError:
         raise UsageError(f"--users {options.users}: expected numbers with commas between") from None
+    if min(users) < 1:
+        raise UsageError(f"--users {options.users}: expected 1 or more each")
     run_concurrency(
         folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, users=users,
         least=options.limit, decoding=decoding(options, folder),
@@ -123,6 +136,11 @@ def report(options: argparse.Namespace) -> Any:
     from pasta.eval.report import make_report
 
     folder = RunFolder(options.dir)
+    record = folder.require()
+    for option, given, kind in (("prompts", options.prompts, "prompts"), ("judge", options.judge, "judges")):
+        known = record.get(kind, {})
+        if given is not None and given not in known:
+            raise UsageError(f"--{option} {given}: not in {folder.path}", f"it has {', '.join(known) or 'none'}")
     summary, rows = make_report(
         folder, against=options.against, questions=options.prompts, judge=options.judge, shown=options.responses
     )

@@ -37,7 +37,10 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     out = Path(config.out)
     if (out / RECORD).exists():
         raise UsageError(f"the output {out} holds a judge already", "name a new folder")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {out}: {error.strerror}", "name one that can be written to") from None
     contests = part_of(read_contests(config.data, config.reference, config.limit), config.part)
     if len(contests) < 2 * config.folds:
         raise UsageError(f"{config.data} has {len(contests)} prompts, expected {2 * config.folds} or more")
