@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import siren
 from siren.runtime import run
 from siren.syntax.parser import parse
 
@@ -202,3 +203,15 @@ def test_stick_breaking_and_exponential(method: str) -> None:
     tolerance = 1e-12 if method != "bp" else 0.05
     assert result.value[0].mean == pytest.approx(1 / 4, abs=tolerance)
     assert result.value[1].mean == pytest.approx(3.5 / 2.3, abs=tolerance)
+
+
+def test_the_spread_of_a_difference_is_right_for_numbers_far_from_0() -> None:
+    """As of two dates, whose squares have no digits left for a second."""
+    text = """
+    let x <- gaussian(1.7e9, 1) in
+    let y <- gaussian(1.7e9, 1) in
+    let z <- gaussian(x, 4) in
+    [x - y, z - x, y - z + 3]
+    """
+    result = siren.run(text, particles=3, seed=1)
+    assert result[0].sd == pytest.approx([2**0.5, 2, 6**0.5])

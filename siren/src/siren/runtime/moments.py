@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from siren.symbolic.algebra import add, mul, power, substitute
+from siren.distributions.gaussian import GAUSSIAN
+from siren.symbolic.algebra import add, mul, power, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     NUMBERS,
@@ -16,6 +17,7 @@ from siren.symbolic.expr import (
     Variable,
     generation,
     lift,
+    of,
     polynomial,
     raw,
     variables,
@@ -32,6 +34,24 @@ def expectation(expr: Expr, chain: list[tuple[Variable, Dist]]) -> Expr | None:
             return None
         result = _average(result, variable, dist)
     return result if isinstance(result, NUMBERS) else None
+
+
+def variance(expr: Expr, mean: Expr, chain: list[tuple[Variable, Dist]]) -> Expr | None:
+    """E[(expr - mean) ** 2], with every gaussian taken from its own mean: of numbers that are large beside
+    their spread, as dates are, the difference of two squares would have no digits left."""
+    if type(expr) is Op and expr.name in _TRUTHS:  # its own square
+        return mul(mean, sub(1.0, mean))
+    shifts: dict[Variable, Expr] = {}
+    centred: list[tuple[Variable, Dist]] = []
+    for variable, dist in chain:
+        moved = dist.substitute(shifts)
+        centre = expectation(moved.params[0], centred) if dist.family is GAUSSIAN else None
+        if centre is not None:
+            shifts[variable] = add(of(variable), centre)
+            moved = Dist(GAUSSIAN, (sub(moved.params[0], centre), moved.params[1]))
+        centred.append((variable, moved))
+    off = sub(substitute(expr, shifts), mean)
+    return expectation(power(off, 2), centred)
 
 
 def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
@@ -104,7 +124,3 @@ def _is(expr: Expr, variable: Variable) -> bool:
 
 
 _TRUTHS = frozenset({"lt", "le", "eq", "and", "or", "not"})
-
-
-def squared(expr: Expr) -> Expr:
-    return expr if type(expr) is Op and expr.name in _TRUTHS else power(expr, 2)

@@ -18,7 +18,7 @@ from siren.inference.engine import Engine
 from siren.inference.node import Node
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
 from siren.runtime.joint import Joint
-from siren.runtime.moments import expectation, squared
+from siren.runtime.moments import expectation, variance
 from siren.runtime.numbers import Leaf, Numbers, fill
 from siren.runtime.values import Value
 from siren.symbolic.algebra import add, affine, linear, mul, operation, sub, substitute
@@ -167,16 +167,16 @@ class Summary:
         parts = affine(expr, variable)
         if parts is not None:
             return _of_affine(raw(mean), dist.family, dist.numbers(), raw(parts[0]), raw(parts[1]))
-        square = expectation(squared(expr), chain)
-        if square is None:
+        spread = variance(expr, mean, chain)
+        if spread is None:
             return None
-        second = raw(square)
+        square = np.maximum(raw(spread), 0.0)
         family, numbers = dist.family, dist.numbers()
 
         def draw(lanes: Array, rng: Rng) -> Array:
             return _evaluate(expr, {variable: _draw(family, numbers, lanes, rng)}, lanes)
 
-        return Posterior(raw(mean), lambda: np.maximum(second - np.square(raw(mean)), 0.0), draw)
+        return Posterior(raw(mean), lambda: square, draw)
 
     def _of_component(self, expr: Expr, vector: Variable, dist: Dist) -> Posterior | None:
         """A weighted sum of the components of a vector."""
@@ -197,11 +197,11 @@ class Summary:
         if chain is None or mean is None:
             return self._sampled(expr)
         sampled = self._sampled(expr, raw(mean))
-        square = expectation(squared(expr), chain) if type(expr) is Poly and len(expr.terms) <= 8 else None
-        if square is None:
+        spread = variance(expr, mean, chain) if type(expr) is Poly and len(expr.terms) <= 8 else None
+        if spread is None:
             return sampled
-        variance = np.maximum(raw(square) - np.square(raw(mean)), 0.0)
-        return replace(sampled, variance=lambda: variance)
+        square = np.maximum(raw(spread), 0.0)
+        return replace(sampled, variance=lambda: square)
 
     def _sampled(self, expr: Expr, mean: Any = None) -> Posterior:
         """By drawing the variables jointly, on a copy of the graph; `mean` is the exact one, if known."""
