@@ -78,3 +78,9 @@ def test_bad_options_are_one_line(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, ["bench", *arguments])
     assert result.exit_code == 2
     assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+
+
+def test_an_output_that_is_a_folder_is_told_before_anything_is_measured(tmp_path):
+    done = CliRunner().invoke(app, ["bench", "--model", "/nowhere", "--output", str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.stderr == f"error: cannot write {tmp_path}: it is a folder (name a file in it)\n"

@@ -33,6 +33,8 @@ def command(
         raise UsageError(f"unknown device {device!r}", hint="use cpu or cuda")
     if output is not None and not output.absolute().parent.is_dir():
         raise UsageError(f"cannot write {output}: no such folder")
+    if output is not None and output.is_dir():
+        raise UsageError(f"cannot write {output}: it is a folder", hint="name a file in it")
     import torch
 
     if torch_threads:
