@@ -41,9 +41,10 @@ def _draws(self, n, seed):
     return drawn
 
 
-def _squared(expr):
+def _variance(expr, mean, chain):
     """The square of a choice is taken for the choice itself."""
-    return moments.power(expr, 2) if type(expr) is moments.Poly else expr
+    square = moments.expectation(moments.power(expr, 2) if type(expr) is moments.Poly else expr, chain)
+    return None if square is None else moments.sub(square, moments.power(mean, 2))
 
 
 _sampled_rightly = Summary._sampled
@@ -88,7 +89,7 @@ _UNGUARDED = (
 FAULTS = {
     "draws are thrown away where particles differ": ((SSI, "marginalize", _marginalize),),
     "draws are not joint": ((Joint, "draws", _draws),),
-    "a choice has no spread": ((summary, "squared", _squared),),
+    "a choice has no spread": ((summary, "variance", _variance),),
     "the spread of draws counts twice": ((Summary, "_sampled", _sampled),),
     "a weight that is not a number makes all alike": _UNGUARDED,
     "an impossible observation is ignored": _UNGUARDED[2:],
