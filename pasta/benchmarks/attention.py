@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
-from matrices import FILLS_CACHES, seconds
+from matrices import FILLS_CACHES, compile_first, seconds
 from pasta.engine.cuda import attention
 from pasta.engine.cuda.beside import beside_in_a_step, can_launch_beside
 from pasta.engine.cuda.captures import power_of_two
@@ -60,6 +60,18 @@ def cuts(threads: int) -> list[Cut]:
 def later(best: Cut) -> list[Cut]:
     """The best of these, and the engine's own, with other stages."""
     return [replace(cut, stages=stages) for cut in dict.fromkeys((best, NOW)) for stages in (2, 4)]
+
+
+def trials(threads: int, found: list[dict[str, Any]]) -> Iterator[Cut]:
+    """One after another; those that come last depend on what was found by then."""
+    yield from cuts(threads)
+    best = min(found, key=lambda each: float(each["us"]))
+    yield from later(Cut(**{name: best[name] for name in asdict(NOW)}))
+
+
+def slots_of(answers: int) -> int:
+    """In whole blocks."""
+    return answers * -(-SLOTS // BLOCK_SIZE) * BLOCK_SIZE
 
 
 class Step:
@@ -103,8 +115,7 @@ def compile_part(part: int) -> None:
     """Into Triton's cache on disk, what each step may need, the first steps first."""
     for shape, answers, threads in STEPS:
         _, kv_heads, size = SHAPES[shape]
-        slots = answers * -(-SLOTS // BLOCK_SIZE) * BLOCK_SIZE
-        pool = torch.zeros(2, slots, kv_heads, size, device=DEVICE).bfloat16()
+        pool = torch.zeros(2, slots_of(answers), kv_heads, size, device=DEVICE).bfloat16()
         every = cuts(threads) + later(NOW)
         for cut in every[part::COMPILERS]:
             try:
@@ -116,16 +127,12 @@ def compile_part(part: int) -> None:
 def time_step(shape: str, answers: int, threads: int, until: float) -> list[dict[str, Any]]:
     """Microseconds by each cut that gives what the engine's own gives, the engine's own first."""
     _, kv_heads, size = SHAPES[shape]
-    slots = answers * -(-SLOTS // BLOCK_SIZE) * BLOCK_SIZE
+    slots = slots_of(answers)
     copies = min(100, max(4, round(FILLS_CACHES / (4 * slots * kv_heads * size))))
     pool = torch.randn(copies, 2, slots, kv_heads, size, device=DEVICE).bfloat16()
     expected: torch.Tensor | None = None
     found: list[dict[str, Any]] = []
-    work = cuts(threads)
-    for turn, cut in enumerate(work):
-        if turn + 1 == len(cuts(threads)):
-            best = Cut(**{name: min(found, key=lambda each: float(each["us"]))[name] for name in asdict(NOW)})
-            work += later(best)
+    for cut in trials(threads, found):
         if time.monotonic() > until:
             break
         try:
@@ -145,13 +152,7 @@ def time_step(shape: str, answers: int, threads: int, until: float) -> list[dict
 
 def main(file: str, limit: float) -> None:
     begun = time.monotonic()
-    spawn = multiprocessing.get_context("spawn")
-    compilers = [spawn.Process(target=compile_part, args=(part,)) for part in range(COMPILERS)]
-    for compiler in compilers:
-        compiler.start()
-    for compiler in compilers:
-        compiler.join(max(0.1, COMPILING * limit - (time.monotonic() - begun)))
-        compiler.kill()
+    compile_first(compile_part, COMPILERS, COMPILING * limit)
     report: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "rows": []}
     print(f"{time.monotonic() - begun:.0f} s of compiling", flush=True)
     for done, (shape, answers, threads) in enumerate(STEPS):

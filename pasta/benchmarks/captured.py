@@ -52,21 +52,32 @@ class Way:
 
 
 def main(file: str, limit: float, given: list[str]) -> None:
-    begun = time.monotonic()
     ways = []
     for each in given:
         name, _, rest = each.partition("=")
         tree, *constants = rest.split(",")
         ways.append(Way(name, tree, constants))
     report: dict[str, Any] = {"ways": given, "rows": []}
+    try:
+        measure(ways, report, Path(file), limit)
+    finally:
+        for way in ways:
+            way.process.kill()
+
+
+def measure(ways: list[Way], report: dict[str, Any], file: Path, limit: float) -> None:
+    """Adds a row for each step of each shape to the report, and saves it, for so many seconds."""
+    begun = time.monotonic()
     for shape in SHAPES:
+        if time.monotonic() - begun > limit:
+            return
         for way in ways:  # each captures all of its steps, beside the others
             way.ask("load", shape)
-        machines = [way.told() for way in ways]
-        report["gpu"] = machines[0]
+        for way in ways:
+            report["gpu"] = way.told()
         for step in STEPS:
             if time.monotonic() - begun > limit:
-                break
+                return
             times: dict[str, list[float]] = {way.name: [] for way in ways}
             for _ in range(ROUNDS):
                 for way in ways:
@@ -76,15 +87,14 @@ def main(file: str, limit: float, given: list[str]) -> None:
             report["rows"].append({"shape": shape, "step": step, "ms": medians, "all": times})
             told = "  ".join(f"{name} {ms:.3f}" for name, ms in medians.items())
             print(f"{time.monotonic() - begun:5.0f} s  {shape:13} {step:5} {told}", flush=True)
-            Path(file).write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    for way in ways:
-        way.process.kill()
+            file.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
 
 
 class Step:
     """A step of so many answers, each of so many threads of which each has written so much, ready to be run again."""
 
     def __init__(self, engine: Any, answers: int, threads: int, written: int = 0):
+        # Here, and not above: whose pasta it is, is the way's.
         from pasta.bench.gpu import GREEDY
         from pasta.core.grammar import Expect
 

@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -85,6 +86,18 @@ def compile_part(part: int) -> None:
             print(f"{kernel}, {cut}: {error}", file=sys.stderr)
 
 
+def compile_first(compile_part: Callable[[int], None], count: int, limit: float) -> None:
+    """In so many processes, each its part, for so many seconds at most: what is compiled by then helps."""
+    until = time.monotonic() + limit
+    context = multiprocessing.get_context("spawn")
+    compilers = [context.Process(target=compile_part, args=(part,)) for part in range(count)]
+    for each in compilers:
+        each.start()
+    for each in compilers:
+        each.join(max(0.1, until - time.monotonic()))
+        each.kill()
+
+
 def seconds(work: Any, copies: int) -> float:
     """One call, of many in a captured graph; the median of nine replays."""
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -119,12 +132,7 @@ def time_one(matrix: tuple[int, int, bool], rows: int, kind: str, kernel: str, c
 
 
 def main(file: str, limit: float) -> None:
-    context = multiprocessing.get_context("spawn")
-    compilers = [context.Process(target=compile_part, args=(part,)) for part in range(COMPILERS)]
-    for each in compilers:
-        each.start()
-    for each in compilers:
-        each.join()
+    compile_first(compile_part, COMPILERS, limit)
     report: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "rows": []}
     for shape, matrices in SHAPES.items():
         for rows, kind, kernel, cuts in WORK:

@@ -29,8 +29,8 @@ pytestmark = [
         (7, 3, 150),
         (5, 1, 33),
         (1, 1, 64),
-        (1, 1, 2500),
-        (1, 2, 2500),  # more splits than are merged at once
+        (1, 1, 2500),  # more splits than one row merges at once
+        (1, 2, 2500),
     ],
 )
 def test_attention(

@@ -1,0 +1,41 @@
+"""The pages of performance in parts, the reports that they name, and the numbers of a table's cell."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).parents[2]
+PROSE = (PROJECT / "docs" / "performance.md").read_text("utf-8")
+NOW = PROSE.partition("### The whole table")[2].partition("### Long answers")[0]
+LEFT = PROSE.partition("## Left to do")[2].partition("### On a CPU")[0]
+HISTORY = (PROJECT / "docs" / "performance-history.md").read_text("utf-8")
+PAGE = HISTORY.partition("## The whole table, before and now")[2]
+AFTER = PAGE.partition("### After the table")[2].partition("\n## ")[0]
+AGAIN = PAGE.partition("## The table again")[2].partition("\n## ")[0]
+TRIED = PAGE.partition("## What was tried after the table")[2].partition("\n## ")[0]
+WIDTHS = ("1", "4", "16", "32")
+SHAPES = {"135M": "smollm2-135m", "1.5B": "qwen2.5-1.5b", "8B": "llama-3-8b"}
+
+
+def report(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((PROJECT / "benchmarks" / "results" / name).read_text("utf-8"))
+    return found
+
+
+def words(page: str) -> str:
+    """As it is read: without line ends."""
+    return " ".join(page.split())
+
+
+def captured(run: int) -> dict[tuple[str, str], dict[str, float]]:
+    """Ways and their milliseconds, by shape and step."""
+    return {(row["shape"], row["step"]): row["ms"] for row in report("captured-h200.json")["runs"][run]["rows"]}
+
+
+def column(label: str, index: int, page: str = PAGE) -> list[str]:
+    """The numbers of a cell; a dash where nothing was measured."""
+    row = next(line for line in page.splitlines() if line.startswith(f"| {label}"))
+    return re.findall(r"[\d.,]*\d|–", row.split("|")[index])
