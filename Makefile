@@ -14,7 +14,7 @@ ARGS ?=
 
 PASTA := .venv/pasta
 SIREN := .venv/siren
-BESIDE := tests/serve tests/structured tests/eval tests/judge tests/train tests/models tests/data tests/cli# of PASTA: they follow Siren's, so that both halves take as long
+BESIDE := tests/structured tests/eval tests/judge tests/train tests/models tests/data tests/cli# of PASTA: they follow Siren's, so that both halves take as long
 # Siren is a project of its own; what concerns it runs only where its folder is.
 HAS_SIREN := $(wildcard siren/pyproject.toml)
 SIREN_READY := $(if $(HAS_SIREN),$(SIREN)/.ready)
