@@ -212,6 +212,15 @@ def test_a_model_answers_in_every_mode(
     assert sets["two"]["modes"]["after"]["over_sequential"]["value"] == 0, "the same contexts, the same answers"
 
 
+@pytest.mark.parametrize("step", ["run", "speed", "report --output"])
+def test_what_is_read_is_not_written_over(step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_text("{}\n")
+    assert main([*step.split(), str(path), str(path)]) == 2
+    assert f"{path} and {path} are the same file" in capsys.readouterr().err
+    assert path.read_text() == "{}\n"
+
+
 def test_items_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "items.jsonl").write_text('{"prompt": "?"}\n', "utf-8")
     for name in ("items.jsonl", "missing.jsonl"):

@@ -123,6 +123,8 @@ def test_lines_are_scored(trained, tmp_path):
     good, none = read_rows(str(tmp_path / "out.jsonl"))
     assert good["id"] == 7 and good["probability"] > 0.5 and good["reward"] > none["reward"]
     assert "probability" not in none
+    with pytest.raises(UsageError, match="are the same file"):
+        score_file(str(out), str(tmp_path / "in.jsonl"), str(tmp_path / "in.jsonl"), "cpu")
     (tmp_path / "bad.jsonl").write_text('{"prompt": "New?"}\n')
     with pytest.raises(UsageError, match="no answer"):
         score_file(str(out), str(tmp_path / "bad.jsonl"), str(tmp_path / "out.jsonl"), "cpu")

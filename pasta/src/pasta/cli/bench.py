@@ -14,6 +14,7 @@ from rich.console import Console
 from pasta.cli.options import AsJson
 from pasta.cli.running import patiently, write_json
 from pasta.errors import PastaError, UsageError
+from pasta.outputs import check_apart
 
 
 def command(
@@ -35,6 +36,8 @@ def command(
         raise UsageError(f"cannot write {output}: no such folder")
     if output is not None and output.is_dir():
         raise UsageError(f"cannot write {output}: it is a folder", hint="name a file in it")
+    if output is not None:
+        check_apart(output, [model])
     import torch
 
     if torch_threads:

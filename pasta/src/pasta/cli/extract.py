@@ -88,6 +88,9 @@ def command(
     Any model can do it: the schema says which parts there are, and every value is held to its type. In a terminal the
     fields fill in while you watch; into a pipe goes the JSON alone, on one line.
     """
+    from pasta.outputs import check_apart
+    from pasta.trace import check_writable
+
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
         "max_thread_tokens": max_value_tokens,
@@ -98,7 +101,10 @@ def command(
     told = read_text(text, file, schema)
     waits = read_after(after or [])
     read = read_schema(schema)
-    check_options(read, mode, waits, at_limit, options, context, trace)
+    check_options(read, mode, waits, at_limit, options, context)
+    if trace is not None:
+        check_writable(trace)
+        check_apart(trace, [schema, file, model, base])
     engine: Engine
     if engine_url is None:
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
@@ -178,21 +184,17 @@ def check_options(
     at_limit: str,
     options: dict[str, Any],
     context: int | None,
-    trace: str | None,
 ) -> None:
     """What can be refused before a model is loaded."""
     from pasta.core.params import SamplingParams
     from pasta.structured.planner import compile_schema
     from pasta.structured.request import check_at_limit
-    from pasta.trace import check_writable
 
     if context is not None:
         check_least(context=context)
     SamplingParams(**options)
     compile_schema(schema, mode=mode, after=after)
     check_at_limit(at_limit)
-    if trace is not None:
-        check_writable(trace)
 
 
 # -- what is shown ---------------------------------------------------------------------------------------------

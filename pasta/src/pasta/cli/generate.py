@@ -76,6 +76,9 @@ def command(
 
     In a terminal the threads fill side by side; into a pipe goes the answer alone.
     """
+    from pasta.outputs import check_apart
+    from pasta.trace import check_writable
+
     question = read_prompt(prompt)
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
@@ -93,7 +96,10 @@ def command(
         "drafts": drafts,
         "positions": positions,
     }
-    check_options(question, options, context, trace)
+    check_options(question, options, context)
+    if trace is not None:
+        check_writable(trace)
+        check_apart(trace, [model, base])
     engine: Engine
     if engine_url is None:
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
@@ -120,18 +126,15 @@ def command(
         write_trace(trace, [answer.result], engine.vocabulary)
 
 
-def check_options(question: str, options: dict[str, Any], context: int | None, trace: str | None) -> None:
+def check_options(question: str, options: dict[str, Any], context: int | None) -> None:
     """What can be refused before a model is loaded."""
     from pasta.core.params import SamplingParams
-    from pasta.trace import check_writable
 
     if not question.strip():
         raise UsageError("the prompt is empty", "pass a question")
     if context is not None:
         check_least(context=context)
     SamplingParams(**options)
-    if trace is not None:
-        check_writable(trace)
 
 
 def show(answer: Stream) -> None:

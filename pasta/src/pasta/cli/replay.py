@@ -82,6 +82,7 @@ def command(
     once with one thread at a time, in the same engine. Each way runs twice, and the second run counts.
     """
     from pasta.core.positions import Positions
+    from pasta.outputs import check_apart
     from pasta.trace import check_writable, write_trace
 
     recording = read_file(file)
@@ -89,6 +90,7 @@ def command(
     scheme = Positions.parse(positions) if positions is not None else None
     if trace is not None:
         check_writable(trace)
+        check_apart(trace, [file, model, base])
     if prompt is not None and not check_text(prompt, "prompt").strip():
         raise UsageError("the prompt is empty", "pass a question, or leave the option out")
     engine = load_engine(model, base=base, device=device, dtype=dtype, context=context, tags=True)

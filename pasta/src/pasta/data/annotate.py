@@ -23,6 +23,7 @@ from pasta.data.structure import is_told
 from pasta.data.worth import sort_of, worth_learning
 from pasta.errors import PastaError, UsageError
 from pasta.lang import Response, Text, plain, statistics
+from pasta.outputs import check_apart
 
 SYNC_EVERY_S = 1.0
 MIN_PARALLELISM = 1.3  # tokens for each on the critical path: less is not worth a promise
@@ -120,8 +121,8 @@ def check_names(source: str, target: str) -> None:
     Raises:
         UsageError: The source does not exist, or the target is the source, of no known form, or something else already.
     """
-    if source == target:
-        raise UsageError("IN and OUT are the same file", "choose another output")
+    for written in (target, f"{target}.part"):
+        check_apart(written, [source])
     if is_json_lines(source) and not Path(source).is_file():
         raise UsageError(f"there is no file {source}")
     if not is_json_lines(target) and Path(target).suffix:

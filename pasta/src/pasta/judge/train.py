@@ -23,6 +23,7 @@ from pasta.judge.preferences import Answer, Contest, deal, part_of, prompt_key, 
 from pasta.judge.report import compose, markdown
 from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
 from pasta.judge.trials import Trial, run_trials, summarise
+from pasta.outputs import check_apart
 
 HELD_OUT = "held-out.jsonl"
 SAMPLE = 256  # held-out answers that the saved model is tried on
@@ -37,6 +38,8 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     out = Path(config.out)
     if (out / RECORD).exists():
         raise UsageError(f"the output {out} holds a judge already", "name a new folder")
+    scores = config.scores or str(out / "scores.jsonl")
+    check_apart(scores, [config.score, config.data])
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -63,7 +66,7 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     (out / RECORD).write_text(json.dumps(judge, indent=1) + "\n", "utf-8")
     report = write_report(out, contests, config.features, config.spoiled)
     if config.score:
-        score_file(str(out), config.score, config.scores or str(out / "scores.jsonl"), config.device)
+        score_file(str(out), config.score, scores, config.device)
     say(f"{time.monotonic() - begun:.0f} s in all")
     return report
 
@@ -160,6 +163,7 @@ def make_fold(folder: str, part: Sequence[Contest], by_prompt: Sequence[Sequence
 
 def score_file(judge: str, source: str, target: str, device: str | None = None) -> None:
     """Adds `reward` (log odds, controlled for length), `reward_raw`, and `probability` where a line has a reference."""
+    check_apart(target, [source])
     rows = list(read_rows(source))
     pairs = [(text_of(row, "prompt", "instruction"), text_of(row, "answer", "output", "response")) for row in rows]
     references = [

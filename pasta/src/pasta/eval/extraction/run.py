@@ -16,6 +16,7 @@ from pasta.eval.extraction.item import Item, modes_of, read_items, write_items
 from pasta.eval.extraction.marks import MARKINGS
 from pasta.eval.extraction.revise import ROUNDS, revise
 from pasta.eval.extraction.waits import RULES
+from pasta.outputs import check_apart
 from pasta.structured.planner import MODES as OWN
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
     from pasta.data.rows import open_text, read_rows
     from pasta.engine.load import load_engine
 
+    check_apart(options.rows, [options.items, options.model])
     sets: dict[str, list[Item]] = {}
     for item in read_items(options.items):
         if not options.set or item.set in options.set:
@@ -95,6 +97,8 @@ def speed(options: argparse.Namespace) -> None:
     from pasta.engine.load import load_engine
     from pasta.eval.extraction.speed import asked, choose, run_speed
 
+    for written in filter(None, (options.output, options.prompts)):
+        check_apart(written, [options.items, options.model])
     sets = choose(read_items(options.items))
     engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
     if options.prompts is not None:
@@ -103,6 +107,8 @@ def speed(options: argparse.Namespace) -> None:
 
 
 def report(options: argparse.Namespace) -> None:
+    if options.output is not None:
+        check_apart(options.output, options.rows)
     show(options.rows, options.output)
 
 
