@@ -209,8 +209,8 @@ def test_rows_without_syncs_that_cannot_be_written_are_one_line(
 def test_names_that_a_folder_has_not_are_told(
     tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    who = ("--model", f"baseline={models['plain']}", "--prompts", f"lakes={prompts}", "--limit", "1")
-    stage("answers", tmp_path, *who, *SMALL)
+    who = (f"baseline={models['plain']}", "--model", f"rival={models['plain']}")
+    stage("answers", tmp_path, "--model", *who, "--prompts", f"lakes={prompts}", "--limit", "1", *SMALL)
     capsys.readouterr()
     (tmp_path / "no-judge").write_text("{}")
     for arguments, told in (

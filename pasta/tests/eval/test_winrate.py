@@ -104,3 +104,29 @@ def test_judging_goes_on_where_it_stopped_and_writes_alpaca_evals_files(
         assert row["preference"] == (2 if longer > 0 else 1 if longer < 0 else 1.5)
     with pytest.raises(UsageError, match="no model rival took part"):
         stage("judge", tmp_path, "--judge", "length", "--against", "rival")
+
+
+def test_a_judge_without_anything_to_compare_says_what_is_missing(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(name: str, questions: str) -> None:
+        who = ("--model", f"{name}={models['plain']}", "--prompts", questions, "--limit", "1")
+        stage("answers", tmp_path, *who, "--max-tokens", "4", "--device", "cpu")
+
+    lacking = f"{tmp_path} holds no answers to compare with those of baseline on lakes: "
+    answer("baseline", f"lakes={prompts}")
+    with pytest.raises(UsageError) as alone:
+        stage("judge", tmp_path, "--judge", "length")
+    assert alone.value.message == lacking + "it alone is to be judged"
+    assert alone.value.hint == "let another answer them: pasta eval answers DIR --model NAME=MODEL"
+    answer("late", "arithmetic")
+    with pytest.raises(UsageError) as apart:
+        stage("judge", tmp_path, "--judge", "length")
+    assert apart.value.message == lacking + "none by late"
+    answer("rival", f"lakes={prompts}")
+    with pytest.raises(UsageError, match="it alone is to be judged"):
+        stage("judge", tmp_path, "--judge", "length", "--model", "baseline")
+    capsys.readouterr()
+    stage("judge", tmp_path, "--judge", "length", "--name", "long")
+    assert not (tmp_path / "judged" / "length").exists() and not (tmp_path / "alpaca" / "lakes" / "late").exists()
+    assert [path.name for path in (tmp_path / "judged" / "long" / "lakes").iterdir()] == ["rival.jsonl"]

@@ -34,13 +34,24 @@ def run_judging(
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     name = name or spec.partition(":")[0]
     taking_part = folder.require()["models"]
-    chosen = [model for model in models or taking_part if model != against]
-    reference = folder.answers(questions, against)
-    for model in (against, *chosen):
+    for model in (against, *models):
         if model not in taking_part:
             raise UsageError(f"no model {model} took part", hint=f"name one of {', '.join(taking_part)}")
+    reference = folder.answers(questions, against)
     if not reference:
         raise UsageError(f"{against} has no answers on {questions}", hint="run: pasta eval answers")
+    rivals = [model for model in models or taking_part if model != against]
+    answers = {model: folder.answers(questions, model) for model in rivals}
+    chosen = [model for model in rivals if answers[model].keys() & reference.keys()]
+    if not chosen:
+        lacking = f"none by {', '.join(rivals)}" if rivals else "it alone is to be judged"
+        raise UsageError(
+            f"{folder.path} holds no answers to compare with those of {against} on {questions}: {lacking}",
+            "let another answer them: pasta eval answers DIR --model NAME=MODEL",
+        )
+    for model in rivals:
+        if model not in chosen:
+            say(f"{model} is left out: it has no answers on {questions} that {against} has, too")
     judge = open_judge(spec)  # one that cannot be opened leaves the name free
     folder.remember_judge(name, {"judge": spec, "against": against})
     own = Lineage.of(spec)
@@ -48,7 +59,6 @@ def run_judging(
         scorer = judge_of(contestant.model)
         if contestant.name in chosen and scorer and (reason := in_common(own, Lineage.of(scorer))):
             say(f"warning: stage two of {contestant.name} was scored by {scorer}, and {reason}: no witness for it")
-    answers = {model: folder.answers(questions, model) for model in chosen}
     done = {model: folder.judged(name, questions, model) for model in chosen}
     ids = list(reference)[:limit] if limit else list(reference)
     begun = time.monotonic()
