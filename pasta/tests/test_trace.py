@@ -9,10 +9,10 @@ import pytest
 from pasta.core.tree import spell
 from pasta.core.vocabulary import ONES
 from pasta.decoding.api import replay
-from pasta.errors import PastaError, UsageError
+from pasta.errors import PastaError
 from pasta.examples import EXAMPLES
 from pasta.lang import parse
-from pasta.trace import FIRST_TRACK, STEPS_TRACK, check_writable, timeline, write_trace
+from pasta.trace import FIRST_TRACK, STEPS_TRACK, timeline, write_trace
 from support import tiny_engine
 
 NO_SYNC = 'A<promise topic="x" tokens=3/><async> long enough to wait for.</async>b'
@@ -151,9 +151,5 @@ def test_files(engine, tmp_path):
     trace = json.loads((tmp_path / "t.json").read_bytes())
     assert trace == json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes()))
     assert trace["otherData"]["requests"][0]["tokens_total"] == result.tokens_total
-    with pytest.raises(UsageError, match="is a folder"):
-        check_writable(str(tmp_path))
-    with pytest.raises(UsageError, match="there is no folder"):
-        check_writable(str(tmp_path / "no" / "t.json"))
     with pytest.raises(PastaError, match="cannot write the trace"):
         write_trace(str(tmp_path), [result], engine.vocabulary)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,17 +43,6 @@ def timeline(results: Sequence[Result], vocabulary: Vocabulary) -> dict[str, Any
             "requests": [{name: getattr(result, name) for name in figures} for result in results],
         },
     }
-
-
-def check_writable(file: str) -> None:
-    """Refuses a path that cannot be written before anything is decoded for it."""
-    path = Path(file)
-    if path.is_dir():
-        raise UsageError(f"cannot write the trace: {file} is a folder", "give a file, for example trace.json")
-    if not path.parent.is_dir():
-        raise UsageError(f"cannot write the trace: there is no folder {path.parent}", "make it first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"cannot write the trace: no permission for {file}", "give a file that you may write")
 
 
 def write_trace(file: str, results: Sequence[Result], vocabulary: Vocabulary) -> None:

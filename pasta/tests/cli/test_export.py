@@ -77,7 +77,7 @@ def test_half_the_bytes(pasta, tiny, tmp_path):
 def test_what_is_refused(pasta, tiny, tmp_path):
     (tmp_path / "file").write_text("x")
     refused(pasta("export", str(tmp_path), "--model", tiny), 2, "is there already")
-    refused(pasta("export", str(tmp_path / "file"), "--model", tiny), 2, "is there already")
+    refused(pasta("export", str(tmp_path / "file"), "--model", tiny), 2, "it is a file")
     refused(pasta("export", str(tmp_path / "new"), "--model", tiny, "--dtype", "int8"), 2, "unknown dtype 'int8'")
     refused(pasta("export", str(tmp_path / "new"), "--model", "/no/such"), 1, "unknown model")
     assert not (tmp_path / "new").exists()

@@ -188,7 +188,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(
     taken = tmp_path / "taken"
     taken.write_text("a file")
     assert main(["answers", str(taken), "--model", f"a={models['plain']}", "--prompts", "arithmetic", *SMALL]) == 2
-    assert f"error: cannot make the folder {taken}: File exists" in capsys.readouterr().err
+    assert f"error: cannot write to {taken}: it is a file (name a folder)" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_text_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,7 +203,7 @@ def test_rows_without_syncs_that_cannot_be_written_are_one_line(
     (tmp_path / "in.jsonl").write_text('{"response": "Tea."}\n', "utf-8")
     target = tmp_path / "nowhere" / "out.jsonl"
     assert main(["without-syncs", str(tmp_path / "in.jsonl"), str(target)]) == 2
-    assert f"error: cannot write {target}: No such file or directory" in capsys.readouterr().err
+    assert f"error: cannot write {target}: there is no folder {target.parent}" in capsys.readouterr().err
 
 
 def test_names_that_a_folder_has_not_are_told(

@@ -55,7 +55,7 @@ def test_a_folder_with_a_judge_is_left_alone(trained, data, base):
 
 def test_an_output_that_is_a_file_is_named(tmp_path, data, base):
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(UsageError, match=f"cannot make the folder {tmp_path / 'taken'}: File exists"):
+    with pytest.raises(UsageError, match=f"cannot write to {tmp_path / 'taken'}: it is a file"):
         train_judge(JudgeConfig(data=data, out=str(tmp_path / "taken"), model=base, reference="teacher"))
 
 

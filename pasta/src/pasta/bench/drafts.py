@@ -21,6 +21,7 @@ from pasta.decoding.prompts import make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.base import Engine
+from pasta.outputs import output_file
 
 PROMPTS = {
     "code": (
@@ -133,7 +134,7 @@ if __name__ == "__main__":
     parser.add_argument("--dtype")
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", help="save everything to this file")
+    parser.add_argument("--json", type=output_file, help="save everything to this file")
     arguments = parser.parse_args()
     loaded = load_engine(arguments.model, base=arguments.base, device=arguments.device, dtype=arguments.dtype)
     run(loaded, max_tokens=arguments.max_tokens, repeats=arguments.repeats, save=arguments.json)

@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from transformers import PreTrainedModel
@@ -28,6 +27,7 @@ from pasta.engine.selfcheck import NEEDS_SLOTS, distance, own_logits, play
 from pasta.engine.survey import FAILS, first_line
 from pasta.errors import UnsupportedModel
 from pasta.models.checkpoint import quiet
+from pasta.outputs import output_file
 
 PAGE = """# Model families
 
@@ -148,8 +148,8 @@ def as_markdown(report: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m pasta.bench.families", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="families, as transformers calls them; all by default")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write the report there, not to the standard output")
-    parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the page of families there")
+    parser.add_argument("--json", metavar="FILE", type=output_file, help="write the report there, not to stdout")
+    parser.add_argument("--markdown", metavar="FILE", type=output_file, help="write the page of families there")
     options = parser.parse_args()
     known = model_types()
     if unknown := sorted(set(options.names) - set(known)):

@@ -29,6 +29,7 @@ from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.cuda.engine import CudaEngine
 from pasta.models.tags import add_tags
+from pasta.outputs import output_file
 
 THREADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (1_000, 8_000)
@@ -315,7 +316,7 @@ def run(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Speed on a CUDA device, as ratios measured in one run.")
-    parser.add_argument("--json", help="save everything to this file")
+    parser.add_argument("--json", type=output_file, help="save everything to this file")
     parser.add_argument("--shapes", nargs="+", default=list(MEASURED), choices=list(SHAPES))
     parser.add_argument("--responses", type=int, default=50)
     arguments = parser.parse_args()

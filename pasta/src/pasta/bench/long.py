@@ -24,6 +24,7 @@ from pasta.core.params import SamplingParams
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.cuda.engine import CudaEngine
 from pasta.models.tags import add_tags
+from pasta.outputs import output_file
 
 CONTEXTS = (1_000, 8_000, 32_000)
 THREADS = (1, 16, 64)
@@ -98,7 +99,7 @@ def run(shape: str, bandwidth: float) -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Steps over long contexts, and long prompts.")
     parser.add_argument("--shapes", nargs="+", default=list(MEASURED), choices=list(SHAPES))
-    parser.add_argument("--json", help="save everything to this file")
+    parser.add_argument("--json", type=output_file, help="save everything to this file")
     arguments = parser.parse_args()
     bandwidth = read_bandwidth()
     report: dict[str, Any] = {"machine": machine(), "bandwidth": bandwidth, "shapes": {}}

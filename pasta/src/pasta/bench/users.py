@@ -31,6 +31,7 @@ from pasta.decoding.request import Request, RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.base import Engine
 from pasta.errors import UsageError
+from pasta.outputs import output_file
 
 USERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SLOWDOWNS = (1.5, 2.0)
@@ -260,7 +261,7 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=8, help="measured answers of a turn, where users are few")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after this time")
-    parser.add_argument("--json", metavar="FILE", help="save everything here, as it comes")
+    parser.add_argument("--json", metavar="FILE", type=output_file, help="save everything here, as it comes")
     options = parser.parse_args()
     begun = time.perf_counter()
     engine = make_engine(options.shape, options.model, options.base, options.device, max(options.users) * SLOTS)

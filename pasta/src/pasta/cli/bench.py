@@ -14,7 +14,7 @@ from rich.console import Console
 from pasta.cli.options import AsJson
 from pasta.cli.running import patiently, write_json
 from pasta.errors import PastaError, UsageError
-from pasta.outputs import check_apart
+from pasta.outputs import check_file
 
 
 def command(
@@ -32,12 +32,8 @@ def command(
     """Measure the engine on this machine: ratios of runs that took turns, and what they must show."""
     if device not in ("cpu", "cuda"):
         raise UsageError(f"unknown device {device!r}", hint="use cpu or cuda")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {output}: no such folder")
-    if output is not None and output.is_dir():
-        raise UsageError(f"cannot write {output}: it is a folder", hint="name a file in it")
     if output is not None:
-        check_apart(output, [model])
+        check_file(output, read=[model])
     import torch
 
     if torch_threads:

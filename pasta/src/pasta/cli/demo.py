@@ -20,6 +20,7 @@ from pasta.cli.replay import Comparison
 from pasta.cli.running import load_engine, make_console, patiently, write_json
 from pasta.errors import UsageError
 from pasta.examples import DEFAULT, EXAMPLES, Example
+from pasta.outputs import check_file
 
 #: What the model is asked without an example: its answer forks into five, and takes seconds on a CPU.
 LIVE = Example("", "Give me five tips for better sleep.")
@@ -47,12 +48,12 @@ def command(
     ] = None,
 ) -> None:
     """Watch a model decode several parts of one answer at once, then the same answer one token at a time."""
-    from pasta.trace import check_writable, write_trace
+    from pasta.trace import write_trace
 
     if example is not None and example not in (*EXAMPLES, EXTRACT):
         raise UsageError(f"no example {example!r}", f"choose one of: {', '.join((*EXAMPLES, EXTRACT))}")
     if trace is not None:
-        check_writable(trace)
+        check_file(trace)
     if example == EXTRACT:
         demo_extract.run(as_json, trace)
         return

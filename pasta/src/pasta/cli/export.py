@@ -10,6 +10,7 @@ import typer
 from pasta.cli.options import Base, Model
 from pasta.cli.running import patiently
 from pasta.errors import PastaError, StorageError, UsageError
+from pasta.outputs import check_folder
 
 
 def command(
@@ -33,7 +34,8 @@ def command(
     target = output or folder
     if target is None:
         raise UsageError("output is missing", "pass --output FOLDER")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    check_folder(target)
+    if target.is_dir() and any(target.iterdir()):
         raise UsageError(f"{target} is there already", "name a new folder")
     if dtype not in ("float32", "bfloat16", "float16"):
         raise UsageError(f"unknown dtype {dtype!r}", "use one of float32, bfloat16, float16")

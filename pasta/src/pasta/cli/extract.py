@@ -34,6 +34,7 @@ from pasta.cli.running import (
     write_json,
 )
 from pasta.errors import UsageError
+from pasta.outputs import check_file
 
 if TYPE_CHECKING:
     from pasta.engine.base import Engine
@@ -88,9 +89,6 @@ def command(
     Any model can do it: the schema says which parts there are, and every value is held to its type. In a terminal the
     fields fill in while you watch; into a pipe goes the JSON alone, on one line.
     """
-    from pasta.outputs import check_apart
-    from pasta.trace import check_writable
-
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
         "max_thread_tokens": max_value_tokens,
@@ -103,8 +101,7 @@ def command(
     read = read_schema(schema)
     check_options(read, mode, waits, at_limit, options, context)
     if trace is not None:
-        check_writable(trace)
-        check_apart(trace, [schema, file, model, base])
+        check_file(trace, read=[schema, file, model, base])
     engine: Engine
     if engine_url is None:
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)

@@ -38,6 +38,7 @@ from pasta.cli.running import (
     write_json,
 )
 from pasta.errors import UsageError
+from pasta.outputs import check_file
 
 if TYPE_CHECKING:
     from pasta.decoding.api import Stream
@@ -76,9 +77,6 @@ def command(
 
     In a terminal the threads fill side by side; into a pipe goes the answer alone.
     """
-    from pasta.outputs import check_apart
-    from pasta.trace import check_writable
-
     question = read_prompt(prompt)
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
@@ -98,8 +96,7 @@ def command(
     }
     check_options(question, options, context)
     if trace is not None:
-        check_writable(trace)
-        check_apart(trace, [model, base])
+        check_file(trace, read=[model, base])
     engine: Engine
     if engine_url is None:
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)

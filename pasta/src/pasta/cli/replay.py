@@ -15,6 +15,7 @@ from pasta.errors import PastaError, UsageError
 from pasta.examples import EXAMPLES
 from pasta.lang import LangError, Response, parse
 from pasta.lang.source import Source, read_source
+from pasta.outputs import check_file
 
 if TYPE_CHECKING:
     from pasta.decoding.results import Result
@@ -82,15 +83,13 @@ def command(
     once with one thread at a time, in the same engine. Each way runs twice, and the second run counts.
     """
     from pasta.core.positions import Positions
-    from pasta.outputs import check_apart
-    from pasta.trace import check_writable, write_trace
+    from pasta.trace import write_trace
 
     recording = read_file(file)
     check_least(max_threads=max_threads, **({} if context is None else {"context": context}))
     scheme = Positions.parse(positions) if positions is not None else None
     if trace is not None:
-        check_writable(trace)
-        check_apart(trace, [file, model, base])
+        check_file(trace, read=[file, model, base])
     if prompt is not None and not check_text(prompt, "prompt").strip():
         raise UsageError("the prompt is empty", "pass a question, or leave the option out")
     engine = load_engine(model, base=base, device=device, dtype=dtype, context=context, tags=True)

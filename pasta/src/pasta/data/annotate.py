@@ -23,7 +23,7 @@ from pasta.data.structure import is_told
 from pasta.data.worth import sort_of, worth_learning
 from pasta.errors import PastaError, UsageError
 from pasta.lang import Response, Text, plain, statistics
-from pasta.outputs import check_apart
+from pasta.outputs import check_apart, check_place
 
 SYNC_EVERY_S = 1.0
 MIN_PARALLELISM = 1.3  # tokens for each on the critical path: less is not worth a promise
@@ -123,7 +123,8 @@ def check_names(source: str, target: str) -> None:
     """
     for written in (target, f"{target}.part"):
         check_apart(written, [source])
-    if is_json_lines(source) and not Path(source).is_file():
+    check_place(f"{target}.part")
+    if is_json_lines(source) and not os.path.isfile(source):
         raise UsageError(f"there is no file {source}")
     if not is_json_lines(target) and Path(target).suffix:
         raise UsageError(f"cannot tell how to write {target}", "end its name in .jsonl, .jsonl.gz or .jsonl.xz")

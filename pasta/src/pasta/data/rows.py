@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from pasta.errors import PastaError, UsageError
 from pasta.models import hub
+from pasta.outputs import check_file, check_folder
 
 Row = dict[str, Any]
 JSON_LINES = (".jsonl", ".json", ".ndjson")
@@ -56,12 +57,17 @@ def check_rows(source: str) -> None:
         next(_read_json(Path(source)), None)
 
 
+def check_target(target: str) -> None:
+    """Refuses what `write_rows` could not write."""
+    (check_file if is_json_lines(target) else check_folder)(target)
+
+
 def write_rows(target: str, rows: Iterable[Row]) -> None:
     """Writes all rows at once: the target is either what it was before, or complete."""
     path = Path(target)
     if is_json_lines(target):
         try:
-            handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
         except OSError as error:
             raise UsageError(f"cannot write {target}: {error.strerror}", "name a file in another folder") from None
         os.close(handle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pasta.data.rows import read_rows, write_rows
+from pasta.data.rows import check_target, read_rows, write_rows
 from pasta.errors import UsageError
 from pasta.lang import LangError, Node, Promise, Response, Sync, parse, print_response
 from pasta.outputs import check_apart
@@ -34,6 +34,7 @@ def without_syncs(annotated: str) -> tuple[str, int]:
 def write_without_syncs(source: str, target: str) -> int:
     """Rewrites the answers of a file that `pasta annotate` made; returns how many syncs there were."""
     check_apart(target, [source])
+    check_target(target)
     total = 0
 
     def rewritten() -> Iterable[dict[str, Any]]:

@@ -23,6 +23,7 @@ from pasta.errors import UsageError
 from pasta.eval.contestants import Contestant
 from pasta.eval.machine import name_of
 from pasta.eval.questions import QuestionSet
+from pasta.outputs import check_place
 
 
 class RunFolder:
@@ -77,6 +78,8 @@ class RunFolder:
         self, models: list[Contestant], sets: list[QuestionSet], settings: Mapping[str, Any], machine: Mapping[str, Any]
     ) -> None:
         """Notes what takes part, and refuses what would mix answers made in different ways."""
+        for answers in (self.answers_path(each.name, model.name) for each in sets for model in models):
+            check_place(answers)
         kept = {"models": {c.name: str(c) for c in models}, "prompts": {s.name: s.source for s in sets}}
         with self._changing() as record:
             for kind, fresh in (*kept.items(), ("settings", settings)):
@@ -90,6 +93,7 @@ class RunFolder:
             record["machines"].setdefault(name_of(machine), dict(machine))
 
     def remember_judge(self, name: str, about: Mapping[str, str]) -> None:
+        check_place(self.path / "judged" / name)
         with self._changing() as record:
             judges = record.setdefault("judges", {})
             if judges.setdefault(name, dict(about)) != about:
@@ -108,11 +112,7 @@ class RunFolder:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
         """The record, to be changed by one process at a time: several may fill a folder beside each other."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            why = f"cannot make the folder {self.path}: {error.strerror}"
-            raise UsageError(why, "name one that can be written to") from None
+        self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):
             record = self.record
             yield record

@@ -18,6 +18,7 @@ from pasta.eval.folder import RunFolder
 from pasta.eval.questions import QuestionSet
 from pasta.eval.table import table
 from pasta.judge.open import KINDS
+from pasta.outputs import check_folder
 
 PROGRAM = "pasta eval"
 MODEL_HELP = "a folder, an adapter, a name; METHOD: plain, sequential, skeleton, separate, parallelism:B; once a model"
@@ -44,6 +45,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(given)
     check_least(options)
+    if "dir" in options:
+        check_folder(options.dir)
     rows = options.stage(options)
     if "dir" in options:
         RunFolder(options.dir).remember_command([PROGRAM, *given])

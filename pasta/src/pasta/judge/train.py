@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pasta.data.rows import read_rows, write_rows
+from pasta.data.rows import check_target, read_rows, write_rows
 from pasta.errors import UsageError
 from pasta.judge.agreement import Array, Board, fit_scale, length_slope, pearson
 from pasta.judge.config import JudgeConfig
@@ -23,7 +23,7 @@ from pasta.judge.preferences import Answer, Contest, deal, part_of, prompt_key, 
 from pasta.judge.report import compose, markdown
 from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
 from pasta.judge.trials import Trial, run_trials, summarise
-from pasta.outputs import check_apart
+from pasta.outputs import check_apart, check_folder
 
 HELD_OUT = "held-out.jsonl"
 SAMPLE = 256  # held-out answers that the saved model is tried on
@@ -40,10 +40,10 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
         raise UsageError(f"the output {out} holds a judge already", "name a new folder")
     scores = config.scores or str(out / "scores.jsonl")
     check_apart(scores, [config.score, config.data])
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot make the folder {out}: {error.strerror}", "name one that can be written to") from None
+    check_folder(out)
+    if config.scores is not None:
+        check_target(config.scores)
+    out.mkdir(parents=True, exist_ok=True)
     contests = part_of(read_contests(config.data, config.reference, config.limit), config.part)
     if len(contests) < 2 * config.folds:
         raise UsageError(f"{config.data} has {len(contests)} prompts, expected {2 * config.folds} or more")
@@ -164,6 +164,7 @@ def make_fold(folder: str, part: Sequence[Contest], by_prompt: Sequence[Sequence
 def score_file(judge: str, source: str, target: str, device: str | None = None) -> None:
     """Adds `reward` (log odds, controlled for length), `reward_raw`, and `probability` where a line has a reference."""
     check_apart(target, [source])
+    check_target(target)
     rows = list(read_rows(source))
     pairs = [(text_of(row, "prompt", "instruction"), text_of(row, "answer", "output", "response")) for row in rows]
     references = [

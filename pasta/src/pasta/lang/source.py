@@ -56,7 +56,7 @@ def write_atomically(file: str, data: bytes) -> None:
     target = Path(os.path.realpath(file))  # through a link, so that the link stays one
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
         os.chmod(temporary, target.stat().st_mode)

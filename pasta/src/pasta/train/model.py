@@ -22,6 +22,7 @@ from pasta.models.catalogue import resolve
 from pasta.models.checkpoint import is_model, quiet, read_tokenizer, read_weights
 from pasta.models.folder import ModelFolder
 from pasta.models.load import LoadedModel, load_model
+from pasta.outputs import check_folder
 from pasta.train.attention import check_windows
 from pasta.train.config import Weights
 
@@ -126,8 +127,7 @@ class _masked:
 def check_output(folder: str, *, adapter: bool, resume: bool) -> None:
     """Refuses a folder with a model or a checkpoint in it, unless the training goes on from its checkpoint."""
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"the output {folder} is a file", "name a new folder")
+    check_folder(folder)
     finished, newest = form_of(path), get_last_checkpoint(folder) if path.is_dir() else None
     if finished is None and newest is None:
         return

@@ -27,6 +27,7 @@ from pasta.data.lines import append_lines, read_lines, write_lines
 from pasta.errors import PastaError, UsageError
 from pasta.judge.base import Judge
 from pasta.judge.open import open_judge
+from pasta.outputs import check_folder
 from pasta.train.beginnings import turning_pairs
 from pasta.train.pairs import make_pairs, name_of
 from pasta.train.preference_config import PreferenceConfig
@@ -50,6 +51,7 @@ def run(config: PreferenceConfig) -> list[dict[str, Any]]:
 
     The judge is opened, and the trackers are looked for, before anything is sampled.
     """
+    check_folder(config.output)
     team = Team.of(cpu=config.device == "cpu")
     judge = open_judge(config.judge) if "score" in config.chosen_steps and team.first else None
     if "train" in config.chosen_steps:

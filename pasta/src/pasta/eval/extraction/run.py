@@ -16,7 +16,7 @@ from pasta.eval.extraction.item import Item, modes_of, read_items, write_items
 from pasta.eval.extraction.marks import MARKINGS
 from pasta.eval.extraction.revise import ROUNDS, revise
 from pasta.eval.extraction.waits import RULES
-from pasta.outputs import check_apart
+from pasta.outputs import check_file
 from pasta.structured.planner import MODES as OWN
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def make(options: argparse.Namespace) -> None:
     given = {name: getattr(options, name) for name in sources if getattr(options, name) is not None}
     if not given:
         raise UsageError("no data was given", hint=f"pass one or more of {', '.join('--' + name for name in sources)}")
+    check_file(options.items, read=given.values())
     items = [item for name, path in given.items() for item in sources[name](path, options.most)]
     write_items(items, options.items)
     for name in dict.fromkeys(item.set for item in items):
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     from pasta.data.rows import open_text, read_rows
     from pasta.engine.load import load_engine
 
-    check_apart(options.rows, [options.items, options.model])
+    check_file(options.rows, read=[options.items, options.model])
     sets: dict[str, list[Item]] = {}
     for item in read_items(options.items):
         if not options.set or item.set in options.set:
@@ -98,7 +99,7 @@ def speed(options: argparse.Namespace) -> None:
     from pasta.eval.extraction.speed import asked, choose, run_speed
 
     for written in filter(None, (options.output, options.prompts)):
-        check_apart(written, [options.items, options.model])
+        check_file(written, read=[options.items, options.model])
     sets = choose(read_items(options.items))
     engine = load_engine(options.model, device=options.device, dtype=options.dtype, context=options.context)
     if options.prompts is not None:
@@ -108,7 +109,7 @@ def speed(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     if options.output is not None:
-        check_apart(options.output, options.rows)
+        check_file(options.output, read=options.rows)
     show(options.rows, options.output)
 
 
