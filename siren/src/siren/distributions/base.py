@@ -9,6 +9,7 @@ Numbers arrive as scalars or as arrays with one entry per lane (particle), and g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -119,11 +120,18 @@ class Distribution:
 
     def moment(self, exponent: int, *p: Numbers) -> Numbers | None:
         """E[x ** exponent], if there is a formula. Negative exponents count."""
-        if not self.has_moments:
+        if exponent < 0 or not self.has_moments:
             return None
-        if exponent == 1:
-            return self.mean(*p)
-        return self.variance(*p) + np.square(self.mean(*p)) if exponent == 2 else None
+        return _expanded([self.central(k, *p) for k in range(exponent + 1)], self.mean(*p))
+
+    def central(self, exponent: int, *p: Numbers) -> Numbers | None:
+        """E[(x - E[x]) ** exponent], if there is a formula, without the difference of large numbers. Of a
+        negative exponent, E[(1/x - E[1/x]) ** -exponent]."""
+        if 0 <= exponent <= 2:
+            return (1.0, 0.0, self.variance(*p))[exponent]
+        if exponent < 0 or type(self).moment is Distribution.moment:
+            return None
+        return _expanded([self.moment(k, *p) for k in range(exponent + 1)], -self.mean(*p))
 
     # Expressions --------------------------------------------------------------------------------------------
 
@@ -147,16 +155,46 @@ class Distribution:
         """Of a vector that is known, the distributions of its components, each given those of x before it."""
         return None
 
-    def expected_product(self, dist: Dist, powers: dict[int, int]) -> Expr | None:
-        """E of a product of powers of a vector's components, if there is a formula."""
+    def expected_product(
+        self, dist: Dist, powers: Mapping[int, int], centres: Sequence[Expr] | None = None
+    ) -> Expr | None:
+        """E of a product of powers of a vector's components, if there is a formula; of their distances from
+        the centres, if these are given. The centre of a distribution that is known is its mean."""
         return None
 
-    def expected_power(self, dist: Dist, exponent: int) -> Expr | None:
-        """E[x ** exponent] as an expression of what the parameters depend on."""
+    def expected_power(self, dist: Dist, exponent: int, centre: Expr | None = None) -> Expr | None:
+        """E[x ** exponent] as an expression of what the parameters depend on; from a centre, E[(x - centre)
+        ** exponent], or of a negative exponent E[(1/x - centre) ** -exponent]. The centre of a distribution
+        that is known is its mean, or that of 1/x."""
         if not dist.known:
             return None
-        moment = self.moment(exponent, *dist.numbers())
+        formula = self.moment if centre is None else self.central
+        moment = formula(exponent, *dist.numbers())
         return None if moment is None else lift(moment, generation(*dist.params))
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _expanded(moments: Sequence[Numbers | None], shift: Numbers) -> Numbers | None:
+    """E[(x + shift) ** n] from E[x ** k] for k from 0 to n."""
+    total: Numbers = 0.0
+    n = len(moments) - 1
+    for k, moment in enumerate(moments):
+        if moment is None:
+            return None
+        total = total + math.comb(n, k) * moment * shift ** (n - k)
+    return total
+
+
+def stein_moment(exponent: int, a: Numbers, b: Numbers, c: Numbers = 0.0) -> Numbers:
+    """E[d ** exponent] of the distance d from the mean, where E[d h(d)] = E[(a + b d + c d**2) h'(d)] for all
+    h, as of gammas and betas; infinite where the tail is too heavy."""
+    before: Numbers = 1.0
+    current: Numbers = 0.0
+    for k in range(1, exponent):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = 1.0 - k * np.asarray(c)
+            following = np.where(rest > 0, k * (a * before + b * current) / rest, np.inf)[()]
+        before, current = current, following
+    return current if exponent else 1.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from siren.distributions.base import Distribution, Parameter, Rng
+from siren.distributions.base import Distribution, Parameter, Rng, stein_moment
 from siren.distributions.bounds import COUNT, POSITIVE_REAL, Bound, Numbers
 from siren.distributions.counts import Count, log_choose, whole
 from siren.distributions.finite import BERNOULLI, CATEGORICAL
@@ -146,10 +147,22 @@ class Beta(Distribution):
         total = p[0] + p[1]
         return p[0] * p[1] / (total * total * (total + 1))
 
-    def moment(self, exponent: int, *p: Numbers) -> Numbers:
-        a, b = np.asarray(p[0], dtype=float), np.asarray(p[1], dtype=float)
-        value = np.exp(special.betaln(np.maximum(a + exponent, 1e-300), b) - special.betaln(a, b))
+    def moment(self, exponent: int, *p: Numbers) -> Numbers | None:
+        if exponent >= 0:
+            return super().moment(exponent, *p)
+        a, b = (np.asarray(item, dtype=float) for item in p)
+        with np.errstate(divide="ignore"):
+            value = math.prod((a + b - k) / (a - k) for k in range(1, 1 - exponent))
         return np.where(a + exponent > 0, value, np.inf)[()]
+
+    def central(self, exponent: int, *p: Numbers) -> Numbers:
+        a, b = (np.asarray(item, dtype=float) for item in p)
+        total, left = a + b, a - 1
+        if exponent >= 0:
+            spread = a / total * (b / total) / total
+            return stein_moment(exponent, spread, (b - a) / total / total, -1 / total)
+        mean, beyond = (a + b - 1) / left, b / left  # of 1/p, and that less 1
+        return stein_moment(-exponent, mean * beyond / left, (mean + beyond) / left, 1 / left)
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         return special.betainc(p[0], p[1], np.clip(x, 0.0, 1.0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -135,18 +136,45 @@ class Dirichlet(Distribution):
         rest = sum(a for place, a in enumerate(numbers) if place != used[0])
         return weights[used[0]], Dist(BETA, (dist.params[used[0]], lift(rest, gen)))
 
-    def expected_product(self, dist: Dist, powers: dict[int, int]) -> Expr | None:
-        if not dist.known:
+    def expected_product(
+        self, dist: Dist, powers: Mapping[int, int], centres: Sequence[Expr] | None = None
+    ) -> Expr | None:
+        if not dist.known or any(power < 0 for power in powers.values()):
             return None
-        numbers = [np.asarray(a, dtype=float) for a in dist.numbers()]
-        total = sum(numbers)
-        extra = sum(powers.values())
-        if any(power < 0 for power in powers.values()):
-            return None
-        value = special.gammaln(total) - special.gammaln(np.add(total, extra))
-        for place, power in powers.items():
-            value = value + special.gammaln(numbers[place] + power) - special.gammaln(numbers[place])
-        return lift(np.exp(value), generation(*dist.params))
+        weights = [np.asarray(a, dtype=float) for a in dist.numbers()]
+        total = np.asarray(sum(weights))
+        places = tuple(place for place, power in sorted(powers.items()) for _ in range(power))
+        if centres is not None:
+            value = _central(places, weights, total)
+        else:
+            value = np.asarray(1.0)
+            for count, place in enumerate(places):
+                value = value * (weights[place] + places[:count].count(place)) / (total + count)
+        return lift(value, generation(*dist.params))
+
+
+def _central(places: tuple[int, ...], weights: Sequence[Array], total: Array) -> Array:
+    """E of a product of distances d_i from the means, by total E[d_i f] = the sum over j of
+    E[p_i ((i = j) - p_j) df / dd_j], where p_i = mean_i + d_i."""
+
+    def rest(i: int, j: int) -> Array:
+        """(i = j) less the mean of p_j: a sum, since most may be one's own."""
+        apart = sum(a for place, a in enumerate(weights) if place != j) if i == j else -weights[j]
+        return np.divide(apart, total)
+
+    @cache
+    def expected(places: tuple[int, ...]) -> Array:
+        if not places:
+            return np.asarray(1.0)
+        i, *others = places
+        mean, value = weights[i] / total, np.asarray(0.0)
+        for at, j in enumerate(others):
+            left = others[:at] + others[at + 1 :]
+            value = value + rest(i, j) * (mean * expected(tuple(left)) + expected(tuple(sorted([i, *left]))))
+            value = value - mean * expected(tuple(others))
+        return np.asarray(value / (total + len(others)))
+
+    return expected(places)
 
 
 DIRICHLET = Dirichlet()

@@ -113,7 +113,7 @@ class Categorical(Distribution):
 
     def variance(self, *p: Numbers) -> Numbers:
         first = sum(offset * q for offset, q in enumerate(p[1:]))
-        return sum(offset * offset * q for offset, q in enumerate(p[1:])) - first * first
+        return sum(np.square(offset - first) * q for offset, q in enumerate(p[1:]))
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         return sum(np.where(np.asarray(x) >= p[0] + offset, q, 0.0) for offset, q in enumerate(p[1:]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
-from siren.distributions.base import Distribution, Parameter, Rng
+from siren.distributions.base import Distribution, Parameter, Rng, stein_moment
 from siren.distributions.bounds import NONNEGATIVE_REAL, POSITIVE_REAL, Numbers
 from siren.distributions.counts import NEGATIVE_BINOMIAL
 from siren.distributions.student import STUDENT_T
@@ -82,15 +83,20 @@ class Gamma(Distribution):
     def variance(self, *p: Numbers) -> Numbers:
         return p[0] / p[1] / p[1]  # the square of a small rate may be 0
 
-    def moment(self, exponent: int, *p: Numbers) -> Numbers:
-        shape, rate = np.asarray(p[0], dtype=float), np.asarray(p[1], dtype=float)
-        with np.errstate(invalid="ignore"):
-            value = np.exp(
-                special.gammaln(np.maximum(shape + exponent, 1e-300))
-                - special.gammaln(shape)
-                - exponent * np.log(rate)
-            )
+    def moment(self, exponent: int, *p: Numbers) -> Numbers | None:
+        if exponent >= 0:
+            return super().moment(exponent, *p)
+        shape, rate = (np.asarray(item, dtype=float) for item in p)
+        with np.errstate(divide="ignore"):
+            value = math.prod(rate / (shape - k) for k in range(1, 1 - exponent))
         return np.where(shape + exponent > 0, value, np.inf)[()]
+
+    def central(self, exponent: int, *p: Numbers) -> Numbers:
+        shape, rate = (np.asarray(item, dtype=float) for item in p)
+        if exponent >= 0:
+            return stein_moment(exponent, shape / rate / rate, 1 / rate)
+        mean, left = rate / (shape - 1), shape - 1
+        return stein_moment(-exponent, mean * mean / left, 2 * mean / left, 1 / left)
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         return special.gammainc(p[0], p[1] * np.maximum(x, 0.0))

@@ -137,11 +137,13 @@ class Gaussian(Distribution):
             )
         return special.ndtr(z)
 
-    def expected_power(self, dist: Dist, exponent: int) -> Expr | None:
+    def expected_power(self, dist: Dist, exponent: int, centre: Expr | None = None) -> Expr | None:
         """By the recursion E[v^k] = mean E[v^(k-1)] + (k-1) variance E[v^(k-2)]."""
         if exponent < 0:
             return None
         mean, variance = dist.params
+        if centre is not None:
+            mean = sub(mean, centre)
         before: Expr = 1.0
         current = mean
         for k in range(2, exponent + 1):

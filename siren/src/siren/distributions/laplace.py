@@ -28,14 +28,10 @@ class Laplace(Distribution):
     def variance(self, *p: Numbers) -> Numbers:
         return 2 * np.square(p[1])
 
-    def moment(self, exponent: int, *p: Numbers) -> Numbers | None:
+    def central(self, exponent: int, *p: Numbers) -> Numbers | None:
         if exponent < 0:
             return None
-        location, scale = p
-        return sum(
-            math.comb(exponent, k) * math.factorial(k) * scale**k * location ** (exponent - k)
-            for k in range(0, exponent + 1, 2)
-        )
+        return 0.0 if exponent % 2 else math.factorial(exponent) * p[1] ** exponent
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         z = np.subtract(x, p[0]) / p[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -50,9 +51,26 @@ class Lognormal(Distribution):
     def moment(self, exponent: int, *p: Numbers) -> Numbers:
         return np.exp(exponent * np.asarray(p[0]) + 0.5 * exponent * exponent * np.asarray(p[1]))[()]
 
+    def central(self, exponent: int, *p: Numbers) -> Numbers:
+        """By graphs without a lonely vertex: each edge counts exp(variance) - 1."""
+        size = abs(exponent)
+        edge = np.expm1(np.asarray(p[1]))
+        total = sum(count * edge**edges for edges, count in _graphs(size))
+        return self.moment(1 if exponent > 0 else -1, *p) ** size * total
+
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         with np.errstate(divide="ignore"):
             return special.ndtr((np.log(np.maximum(x, 0.0)) - p[0]) / np.sqrt(p[1]))
+
+
+@cache
+def _graphs(size: int) -> list[tuple[int, float]]:
+    """How many graphs of so many vertices, none of them lonely, have so many edges."""
+    counts = dict.fromkeys(range(math.comb(size, 2) + 1), 0)
+    for edges in counts:
+        for k in range(size + 1):
+            counts[edges] += (-1) ** (size - k) * math.comb(size, k) * math.comb(math.comb(k, 2), edges)
+    return [(edges, float(count)) for edges, count in counts.items() if count]
 
 
 LOGNORMAL = Lognormal()

@@ -7,7 +7,8 @@ In `Dist.params`: the d means, then the d * d entries of the covariance, row by 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -233,15 +234,28 @@ class MvGaussian(Distribution):
             found.append(Dist(GAUSSIAN, (lift(centre, gen), lift(spread, gen))))
         return found
 
-    def expected_product(self, dist: Dist, powers: dict[int, int]) -> Expr | None:
-        places = [place for place, power in powers.items() for _ in range(power)]
-        if any(power < 0 for power in powers.values()) or len(places) > 2:
+    def expected_product(
+        self, dist: Dist, powers: Mapping[int, int], centres: Sequence[Expr] | None = None
+    ) -> Expr | None:
+        """By the recursion E[v_i f] = mean_i E[f] + the sum over j of covariance_ij E[df / dv_j]."""
+        if any(power < 0 for power in powers.values()):
             return None
-        if len(places) == 1:
-            return dist.params[places[0]]
-        i, j = places
-        covariance = dist.params[dist.size + i * dist.size + j]
-        return add(mul(dist.params[i], dist.params[j]), covariance)
+        means, covariance = _split(dist)
+        if centres is not None:
+            means = tuple(map(sub, means, centres))
+
+        @cache
+        def expected(places: tuple[int, ...]) -> Expr:
+            if not places:
+                return 1.0
+            i, *rest = places
+            total = mul(means[i], expected(tuple(rest)))
+            for at, j in enumerate(rest):
+                others = expected(tuple(rest[:at] + rest[at + 1 :]))
+                total = add(total, mul(covariance[i * dist.size + j], others))
+            return total
+
+        return expected(tuple(place for place, power in sorted(powers.items()) for _ in range(power)))
 
 
 MV_GAUSSIAN = MvGaussian()

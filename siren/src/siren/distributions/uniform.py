@@ -39,11 +39,11 @@ class Uniform(Distribution):
     def variance(self, *p: Numbers) -> Numbers:
         return np.square(np.subtract(p[1], p[0])) / 12
 
-    def moment(self, exponent: int, *p: Numbers) -> Numbers | None:
+    def central(self, exponent: int, *p: Numbers) -> Numbers | None:
         if exponent < 0:
             return None
-        low, high = p
-        return (high ** (exponent + 1) - low ** (exponent + 1)) / ((exponent + 1) * (high - low))
+        half = 0.5 * np.subtract(p[1], p[0])
+        return 0.0 if exponent % 2 else half**exponent / (exponent + 1)
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         return np.clip(np.subtract(x, p[0]) / np.subtract(p[1], p[0]), 0.0, 1.0)

@@ -1,61 +1,166 @@
-"""Exact expectations of expressions, where there is a closed form."""
+"""Exact expectations of expressions, where there is a closed form.
+
+They are worked out from the distances of the variables from their own means: of numbers that are large beside
+their spread, as dates are, the difference of two squares would have no digits left.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from siren.distributions.gaussian import GAUSSIAN
-from siren.symbolic.algebra import add, mul, power, sub, substitute
+import numpy as np
+
+from siren.symbolic.algebra import accumulate, add, affine, mul, operation, power, product, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     NUMBERS,
+    ONE,
     Component,
     Expr,
     Monomial,
     Op,
     Poly,
+    Raw,
     Variable,
     generation,
     lift,
-    of,
     polynomial,
     raw,
+    standing_for,
     variables,
 )
 
 _LARGEST_POWER = 12
+# A polynomial that would have more terms than this in the distances is left as it is.
+_MOST_TERMS = 64
 
 
-def expectation(expr: Expr, chain: list[tuple[Variable, Dist]]) -> Expr | None:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A variable and its distribution. With centres, of each component one, the variable stands for its
+    distance from them; and a power of 1/v, where only these occur, for the distance of 1/v."""
+
+    variable: Variable
+    dist: Dist
+    centres: tuple[Expr, ...] | None
+
+
+def expectation(expr: Expr, chain: Sequence[tuple[Variable, Dist]]) -> Expr | None:
     """E[expr] under p(v1) p(v2|v1) ..., each variable given the earlier ones; None without a closed form."""
+    return _integral(*_from_means(expr, chain))
+
+
+def variance(expr: Expr, mean: Expr, chain: Sequence[tuple[Variable, Dist]]) -> Expr | None:
+    """E[(expr - mean) ** 2]."""
+    if type(expr) is Op and expr.name in _TRUTHS:  # its own square
+        return mul(mean, sub(1.0, mean))
+    distance, parts = _from_means(expr, chain)
+    off = sub(distance, mean)
+    if type(off) is Poly:
+        return _integral(polynomial(product(off.terms, off.terms), off.gen), parts)
+    return _integral(power(off, 2), parts)
+
+
+def _from_means(expr: Expr, chain: Sequence[tuple[Variable, Dist]]) -> tuple[Expr, list[_Part]]:
+    """The same in the distances of the variables from their means, as far as there are any."""
+    if _size(expr) > _MOST_TERMS:
+        return expr, [_Part(variable, dist, None) for variable, dist in chain]
+    signs = _signs([expr, *(param for _, dist in chain for param in dist.params)])
+    centres: dict[Variable, Expr] = {}
+    parts: list[_Part] = []
+    for variable, dist in chain:
+        moved = Dist(dist.family, tuple(_shifted(param, centres) for param in dist.params))
+        found = _centres(variable, moved, signs.get(variable, set()), parts)
+        parts.append(_Part(variable, moved, found))
+        if found is not None:
+            centres.update(standing_for(variable, found))
+    return _shifted(expr, centres), parts
+
+
+def _centres(
+    variable: Variable, dist: Dist, signs: set[int], before: Sequence[_Part]
+) -> tuple[Expr, ...] | None:
+    """The means of a variable, or of 1/v where only negative powers of it occur, if they are numbers."""
+    family = dist.family
+    if len(signs) != 1 or family.outcomes(dist) is not None:
+        return None
+    if variable.size:
+        means = [family.expected_product(dist, {place: 1}) for place in range(variable.size)]
+    else:
+        means = [family.expected_power(dist, *signs)]
+    found = [None if mean is None else _integral(mean, before) for mean in means]
+    if any(mean is None or not np.all(np.isfinite(raw(mean))) for mean in found):
+        return None
+    return tuple(found)  # type: ignore[arg-type]
+
+
+def _signs(exprs: Iterable[Expr]) -> dict[Variable, set[int]]:
+    """Of each variable whether it has positive powers, negative ones, or both."""
+    found: dict[Variable, set[int]] = {}
+    for expr in exprs:
+        for monomial in _monomials(expr):
+            for variable, exponent in monomial:
+                whole = variable.whole if type(variable) is Component else variable
+                found.setdefault(whole, set()).add(1 if exponent > 0 else -1)
+    return found
+
+
+def _monomials(expr: Expr) -> Iterable[Monomial]:
+    if type(expr) is Poly:
+        yield from expr.terms
+    elif type(expr) is Op:
+        for arg in expr.args:
+            yield from _monomials(arg)
+
+
+def _size(expr: Expr) -> int:
+    """The number of terms in distances."""
+    return sum(math.prod(abs(exponent) + 1 for _, exponent in monomial) for monomial in _monomials(expr))
+
+
+def _shifted(expr: Expr, centres: Mapping[Variable, Expr]) -> Expr:
+    """The expression in the distances from the centres."""
+    if type(expr) is Op:
+        return operation(expr.name, tuple(_shifted(arg, centres) for arg in expr.args))
+    if type(expr) is not Poly or not any(v in centres for monomial in expr.terms for v, _ in monomial):
+        return expr
+    total: dict[Monomial, Raw] = {}
+    for monomial, coefficient in expr.terms.items():
+        terms: dict[Monomial, Raw] = {ONE: coefficient}
+        for variable, exponent in monomial:
+            terms = product(terms, _binomial(variable, exponent, centres.get(variable)))
+        for shifted, part in terms.items():
+            accumulate(total, shifted, part)
+    return polynomial(total, generation(expr, *centres.values()))
+
+
+def _binomial(variable: Variable, exponent: int, centre: Expr | None) -> dict[Monomial, Raw]:
+    """A power of a variable in its distance from the centre."""
+    if centre is None:
+        return {((variable, exponent),): 1.0}
+    n, sign, at = abs(exponent), 1 if exponent > 0 else -1, raw(centre)
+    terms: dict[Monomial, Raw] = {ONE: at**n}
+    for k in range(1, n + 1):
+        terms[((variable, sign * k),)] = math.comb(n, k) * at ** (n - k)
+    return terms
+
+
+def _integral(expr: Expr, parts: Sequence[_Part]) -> Expr | None:
+    """The expectation over all parts, the last first."""
     result: Expr | None = expr
-    for variable, dist in reversed(chain):
+    for part in reversed(parts):
         if result is None:
             return None
-        result = _average(result, variable, dist)
+        result = _average(result, part)
     return result if isinstance(result, NUMBERS) else None
 
 
-def variance(expr: Expr, mean: Expr, chain: list[tuple[Variable, Dist]]) -> Expr | None:
-    """E[(expr - mean) ** 2], with every gaussian taken from its own mean: of numbers that are large beside
-    their spread, as dates are, the difference of two squares would have no digits left."""
-    if type(expr) is Op and expr.name in _TRUTHS:  # its own square
-        return mul(mean, sub(1.0, mean))
-    shifts: dict[Variable, Expr] = {}
-    centred: list[tuple[Variable, Dist]] = []
-    for variable, dist in chain:
-        moved = dist.substitute(shifts)
-        centre = expectation(moved.params[0], centred) if dist.family is GAUSSIAN else None
-        if centre is not None:
-            shifts[variable] = add(of(variable), centre)
-            moved = Dist(GAUSSIAN, (sub(moved.params[0], centre), moved.params[1]))
-        centred.append((variable, moved))
-    off = sub(substitute(expr, shifts), mean)
-    return expectation(power(off, 2), centred)
-
-
-def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
+def _average(expr: Expr, part: _Part) -> Expr | None:
     """E[expr] over one variable, as an expression of the others."""
+    variable, dist = part.variable, part.dist
     if variable not in variables(expr):
         return expr
     total: Expr = 0.0
@@ -65,62 +170,53 @@ def _average(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
             total = add(total, mul(chance, substitute(expr, {variable: value})))
         return total
     if type(expr) is not Poly:
-        return _probability(expr, variable, dist)
-    if variable.size:
-        return _average_vector(expr, variable, dist)
-    by_power: dict[int, dict[Monomial, Any]] = {}
+        return _probability(expr, part)
+    by_power: dict[Monomial, dict[Monomial, Any]] = {}
     for monomial, coefficient in expr.terms.items():
-        exponent = next((p for v, p in monomial if v is variable), 0)
-        by_power.setdefault(exponent, {})[tuple(item for item in monomial if item[0] is not variable)] = (
-            coefficient
-        )
-    for exponent, terms in by_power.items():
-        moment = 1.0 if exponent == 0 else _moment(dist, exponent)
+        mine = tuple(item for item in monomial if _belongs(item[0], variable))
+        rest = tuple(item for item in monomial if not _belongs(item[0], variable))
+        by_power.setdefault(mine, {})[rest] = coefficient
+    for mine, terms in by_power.items():
+        moment = _moment(mine, part)
         if moment is None:
             return None
         total = add(total, mul(polynomial(terms, expr.gen), moment))
     return total
 
 
-def _average_vector(expr: Poly, vector: Variable, dist: Dist) -> Expr | None:
-    total: Expr = 0.0
-    for monomial, coefficient in expr.terms.items():
-        rest = []
-        powers: dict[int, int] = {}
-        for variable, exponent in monomial:
-            if type(variable) is Component and variable.whole is vector:
-                powers[variable.place] = exponent
-            else:
-                rest.append((variable, exponent))
-        product = dist.family.expected_product(dist, powers) if powers else 1.0
-        if product is None:
-            return None
-        total = add(total, mul(polynomial({tuple(rest): coefficient}, expr.gen), product))
-    return total
+def _belongs(variable: Variable, whole: Variable) -> bool:
+    return (variable.whole if type(variable) is Component else variable) is whole
 
 
-def _moment(dist: Dist, exponent: int) -> Expr | None:
-    """E[v ** exponent]."""
-    return None if abs(exponent) > _LARGEST_POWER else dist.family.expected_power(dist, exponent)
+def _moment(powers: Monomial, part: _Part) -> Expr | None:
+    """E of a product of powers of the variable, or of its components."""
+    if sum(abs(exponent) for _, exponent in powers) > _LARGEST_POWER:
+        return None
+    if not powers:
+        return 1.0
+    family = part.dist.family
+    if part.variable.size:
+        places = {component.place: exponent for component, exponent in powers}  # type: ignore[attr-defined]
+        return family.expected_product(part.dist, places, part.centres)
+    centre = None if part.centres is None else part.centres[0]
+    return family.expected_power(part.dist, powers[0][1], centre)
 
 
-def _probability(expr: Expr, variable: Variable, dist: Dist) -> Expr | None:
-    """P(variable < c) and P(c < variable) for a known c."""
+def _probability(expr: Expr, part: _Part) -> Expr | None:
+    """P(a * variable < b) for known a and b."""
+    variable, dist = part.variable, part.dist
+    cdf = dist.family.cdf
     if type(expr) is not Op or expr.name not in ("lt", "le") or not dist.known or dist.family.discrete:
         return None
-    left, right = expr.args
-    cdf = dist.family.cdf
-    if cdf is None:
+    line = affine(sub(*expr.args), variable)
+    if cdf is None or line is None or not all(isinstance(number, NUMBERS) for number in line):
         return None
-    if isinstance(right, NUMBERS) and _is(left, variable):
-        return lift(cdf(raw(right), *dist.numbers()), generation(right, *dist.params))
-    if isinstance(left, NUMBERS) and _is(right, variable):
-        return lift(1.0 - cdf(raw(left), *dist.numbers()), generation(left, *dist.params))
-    return None
-
-
-def _is(expr: Expr, variable: Variable) -> bool:
-    return type(expr) is Poly and expr.terms == {((variable, 1),): 1.0}
+    slope, offset = (raw(number) for number in line)
+    if not np.all(slope):
+        return None
+    centre = 0.0 if part.centres is None else raw(part.centres[0])
+    below = cdf(centre - offset / slope, *dist.numbers())
+    return lift(np.where(np.greater(slope, 0), below, 1.0 - below), generation(*line, *dist.params))
 
 
 _TRUTHS = frozenset({"lt", "le", "eq", "and", "or", "not"})

@@ -100,11 +100,16 @@ def mul(a: Expr, b: Expr) -> Expr:
         return _scale(b, a)
     if type(a) is Op or type(b) is Op or len(a.terms) * len(b.terms) > _EXPAND_LIMIT:  # type: ignore[union-attr]
         return Op("mul", (a, b))
+    return polynomial(product(a.terms, b.terms), generation(a, b))  # type: ignore[union-attr]
+
+
+def product(a: Mapping[Monomial, Raw], b: Mapping[Monomial, Raw]) -> dict[Monomial, Raw]:
+    """The terms of a product, however many."""
     total: dict[Monomial, Raw] = {}
-    for left, x in a.terms.items():  # type: ignore[union-attr]
-        for right, y in b.terms.items():  # type: ignore[union-attr]
-            _accumulate(total, times(left, right), x * y)
-    return polynomial(total, generation(a, b))
+    for left, x in a.items():
+        for right, y in b.items():
+            accumulate(total, times(left, right), x * y)
+    return total
 
 
 def _scale(factor: Expr, expr: Expr) -> Expr:
@@ -176,7 +181,7 @@ def inverse(monomial: Monomial) -> Monomial:
     return tuple((variable, -power) for variable, power in monomial)
 
 
-def _accumulate(total: dict[Monomial, Raw], monomial: Monomial, coefficient: Raw) -> None:
+def accumulate(total: dict[Monomial, Raw], monomial: Monomial, coefficient: Raw) -> None:
     if monomial in total:
         coefficient = total[monomial] + coefficient
         if is_zero(coefficient):
@@ -378,7 +383,7 @@ def combination(weights: Sequence[Expr], exprs: Sequence[Expr]) -> Expr:
         if type(factor) is float and factor == 0:
             continue
         for monomial, coefficient in terms_of(expr).items():
-            _accumulate(total, monomial, coefficient * factor)
+            accumulate(total, monomial, coefficient * factor)
     result = polynomial(total, gen)
     for other in others:
         result = add(result, other)
