@@ -5,7 +5,7 @@ from typer import BadParameter
 import siren
 from siren.cli.arguments import read_data
 from siren.data import read_axis, read_csv, read_target, stream_rows, warning_about
-from siren.errors import DataError
+from siren.errors import DataError, RunError
 from siren.frames import plain
 
 
@@ -124,11 +124,53 @@ def test_a_slip_in_a_column_of_numbers_is_found_before_the_numbers_too(tmp_path)
         read_csv(path)
 
 
-def test_a_short_row_is_named(tmp_path) -> None:
+SHORT = "1 cell in this row, but `b` is column 2 of the header"
+
+
+@pytest.fixture
+def short(tmp_path):
     path = tmp_path / "short.csv"
-    path.write_text("a,b\n1,2\n3\n", encoding="utf-8")
-    with pytest.raises(DataError, match="row 2 below the header has no column `b`"):
-        read_target(f"{path}:b")
+    path.write_text("a,b\n\n1,2\n3\n", encoding="utf-8")
+    return path
+
+
+def test_a_short_row_is_named(short) -> None:
+    with pytest.raises(DataError, match=rf"short\.csv:4: {SHORT}") as caught:
+        read_target(f"{short}:b")
+    assert "leave its cell empty" in caught.value.hint
+
+
+@pytest.mark.parametrize("row, cell", [("row", "row.b"), ("{a, b}", "b")])
+def test_a_short_row_is_named_where_a_program_reads_it(short, row, cell) -> None:
+    step = f"fun ({row}, s) -> s + {cell}"
+    with pytest.raises(DataError, match=rf"short\.csv:4: {SHORT}") as caught:
+        siren.run(f'fold({step}, File.read("{short}"), 0)')
+    assert caught.value.span is not None and not caught.value.notes
+    with pytest.raises(DataError, match=rf"short\.csv:4: {SHORT}"):
+        siren.run(f"fold({step}, rows, 0)", data=read_data([f"rows={short}"]))
+    with pytest.raises(DataError, match=rf"<stdin>:2: {SHORT}"):
+        list(siren.stream(f"fold({step}, data, 0)", stream_rows(["a,b\n", "3\n"])))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "fold(fun (row, s) -> s + List.hd(List.tl(row)), rows, 0)",
+        "List.map(fun row -> row[1], rows)",
+        "List.filter(fun row -> 0 < row[1], rows)",
+        "fold(fun (row, s) -> s + {row with a = 1}.b, rows, 0)",
+    ],
+)
+def test_an_error_in_a_loop_over_rows_says_which_row(short, loop) -> None:
+    with pytest.raises(RunError) as caught:
+        siren.run(f'let rows = File.read("{short}") in {loop}')
+    (note,) = caught.value.notes
+    assert note.message == f"the row is {short}:4, of 1 cell"
+
+
+def test_rows_of_a_file_keep_the_names_of_their_columns(csv) -> None:
+    result = siren.run("fold(fun (row, s) -> s + row.obs, rows, 0)", data=read_data([f"rows={csv}"]))
+    assert result[0].mean == 1.5 - 2000
 
 
 def test_streams_with_dates_and_missing_cells() -> None:

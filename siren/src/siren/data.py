@@ -18,11 +18,12 @@ Value = Cell | list["Value"] | dict[str, "Value"]
 
 
 class NamedRow(list[Any]):
-    """A row whose cells also go by the names of their columns."""
+    """A row whose cells also go by the names of their columns; `origin` are its file and line."""
 
-    def __init__(self, cells: Iterable[Any], names: tuple[str, ...]) -> None:
+    def __init__(self, cells: Iterable[Any], names: tuple[str, ...], origin: str | None = None) -> None:
         super().__init__(cells)
         self.names = names
+        self.origin = origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Table:
     of numbers; in one without, every cell is text."""
 
     names: tuple[str, ...]
-    rows: list[Row]
+    rows: list[NamedRow]
 
     def column(self, name: str, path: str | Path) -> Row:
         if not self.names:
@@ -42,9 +43,9 @@ class Table:
         if self.names.count(name) > 1:
             raise twice(str(path), name)
         index = self.names.index(name)
-        short = next((number for number, row in enumerate(self.rows, start=1) if len(row) <= index), None)
+        short = next((row for row in self.rows if len(row) <= index), None)
         if short is not None:
-            raise DataError(f"{path}: row {short} below the header has no column `{name}`")
+            raise too_short(short.origin, len(short), name, index)
         return [row[index] for row in self.rows]
 
 
@@ -54,17 +55,17 @@ def read_table(path: str | Path) -> Table:
     if not lines:
         return Table((), [])
     names = tuple(name.strip() for name in lines[0][1])
-    rows: list[Row] = [NamedRow([from_text(cell) for cell in cells], names) for _, cells in lines[1:]]
+    rows = [NamedRow(map(from_text, cells), names, f"{path}:{number}") for number, cells in lines[1:]]
     kinds = _Kinds(path)
     for row in rows:
         kinds.learn(row)
     for (number, cells), row in zip(lines[1:], rows, strict=True):
         kinds.require(number, cells, row)
-        _require_names(f"{path}:{number}", row, names)
+        _require_names(row)
     return Table(names, rows)
 
 
-def read_csv(path: str | Path) -> list[Row]:
+def read_csv(path: str | Path) -> list[NamedRow]:
     """The rows of a CSV file, with the names in its header."""
     return read_table(path).rows
 
@@ -118,8 +119,9 @@ def stream_rows(lines: Iterable[str], name: str = "<stdin>") -> Iterator[Row]:
         kinds.learn(row)
         kinds.require(number, cells, row)
         if names is not None:
-            _require_names(f"{name}:{number}", row, names)
-        yield row if names is None else NamedRow(row, names)
+            row = NamedRow(row, names, f"{name}:{number}")
+            _require_names(row)
+        yield row
 
 
 def standard_input() -> Iterator[Row]:
@@ -164,11 +166,21 @@ def twice(where: str, name: str) -> DataError:
     return DataError(f"{where} has two columns `{name}`", hint=hint)
 
 
-def _require_names(place: str, row: Row, names: tuple[str, ...]) -> None:
+def too_short(origin: str | None, length: int, name: str, place: int) -> DataError:
+    """A row that ends before a column that is asked for."""
+    cells = f"{length} cell{'s' * (length > 1)}"
+    return DataError(
+        f"{origin or 'data'}: {cells} in this row, but `{name}` is column {place + 1} of the header",
+        hint="add the cells that lack; where a value is missing leave its cell empty, or write NA",
+    )
+
+
+def _require_names(row: NamedRow) -> None:
     """A comma too many shifts what follows to the wrong column. One at the end of a line does no harm."""
+    names = row.names
     if not all(is_missing(cell) for cell in row[len(names) :]):
         raise DataError(
-            f"{place}: {len(row)} cells in this row, but the header names {len(names)} columns",
+            f"{row.origin}: {len(row)} cells in this row, but the header names {len(names)} columns",
             hint="put a cell that holds a comma in quotes, or name the other columns in the first line",
         )
 

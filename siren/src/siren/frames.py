@@ -69,6 +69,8 @@ def _list(name: str, value: Any) -> list[Value]:
 
 
 def _item(name: str, value: Any) -> Value:
+    if isinstance(value, NamedRow):  # of a file, and plain already
+        return value
     cell = from_object(value)
     if cell is not None:
         return cell

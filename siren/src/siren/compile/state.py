@@ -156,7 +156,7 @@ class Reader:
         self._remember(cell, copy, place)
         copy.head = self._value(cell.head, f"{place}.head", whole)
         copy.length = cell.length
-        copy.names = cell.names
+        copy.names, copy.origin = cell.names, cell.origin
         if whole:
             copy.tail = self._list(cell.tail, f"{place}.tail", whole)  # type: ignore[arg-type]
         elif self.tape is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from siren.errors import RunError, Span
+from siren.errors import DataError, RunError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
 from siren.inference.population import Population
@@ -26,6 +26,7 @@ from siren.runtime.values import (
     Value,
     describe,
     list_of,
+    note_row,
 )
 from siren.symbolic.expr import Column, Op, Poly
 from siren.symbolic.lanes import Array
@@ -127,16 +128,16 @@ class Loops:
 
     def _map(self, function: Function, values: Value, span: Span) -> Value:
         if type(values) is Stream:
-            return values.map(lambda row: self.apply(function, [row], span))
+            return values.map(lambda row: self._applied(function, row, span))
         if type(values) is Cons:
-            return list_of([self.apply(function, [item], span) for item in values])
+            return list_of([self._applied(function, item, span) for item in values])
         if type(values) is not Ragged:
             raise RunError(f"List.map expects a list, not {describe(values)}", span)
         entries: list[tuple[Value, Column | bool]] = []
         for cell in list(_cells(values)):
             here = self._lanes().of(cell)
             if here is not False:
-                item = self._among(here, partial(self._applied, function, cell, span))
+                item = self._among(here, partial(self._applied, function, cell.head, span))
                 entries.append((item, cell.present if type(cell) is Ragged else True))
         return self._lanes().list_of(entries)
 
@@ -162,12 +163,16 @@ class Loops:
                 kept.append((item, lanes.column(present)))
         return lanes.list_of(kept)
 
-    def _applied(self, function: Function, cell: Cons | Ragged, span: Span) -> Value:
-        return self.apply(function, [cell.head], span)
+    def _applied(self, function: Function, item: Value, span: Span) -> Value:
+        try:
+            return self.apply(function, [item], span)
+        except (RunError, DataError) as error:
+            note_row(error, item)
+            raise
 
     def _tested(self, function: Function, item: Value, span: Span) -> Value:
         """Whether an element is kept: a random one has to be drawn."""
-        test = self.apply(function, [item], span)
+        test = self._applied(function, item, span)
         if type(test) is Poly or type(test) is Op:
             self.engine.site = Site("this `List.filter`", span)
             test = self.engine.value(test)
@@ -253,7 +258,11 @@ class Loops:
             self._next_step()
             if self._fold_depth == 1:
                 self.engine.step = done
-            state = self._where_present(step, item, state) if ragged else run(item, state)
+            try:
+                state = self._where_present(step, item, state) if ragged else run(item, state)
+            except (RunError, DataError) as error:
+                note_row(error, item)
+                raise
             self._fold_depth -= 1
             if self._step is not None and self._fold_depth == 0:
                 self._step(done, total)

@@ -95,7 +95,7 @@ class Statements:
         if isinstance(value, EXPRESSIONS):
             return self.engine.value(self._now(value))
         if type(value) is Cons:
-            return list_of([self._drawn(item) for item in value], value.names)
+            return list_of([self._drawn(item) for item in value], value.names, value.origin)
         if type(value) is tuple:
             return tuple([self._drawn(part) for part in value])
         return value.mapped(self._drawn) if isinstance(value, Record) else value

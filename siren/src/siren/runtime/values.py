@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from siren.data import twice
-from siren.errors import RunError, did_you_mean
+from siren.data import NamedRow, too_short, twice
+from siren.errors import Note, RunError, SirenError, did_you_mean
 from siren.symbolic.algebra import add
 from siren.symbolic.expr import Column, Expr, Op, Poly, Scalar
 from siren.syntax import ast
@@ -20,14 +20,15 @@ EXPRESSIONS = (float, bool, Column, Scalar, Poly, Op)
 
 class Cons:
     """A list cell. Lists share their tails, so that a history grows by one cell a step. The first cell of a
-    row has the names of its columns."""
+    row has the names of its columns, and the file and line that it comes from."""
 
-    __slots__ = ("head", "length", "names", "tail")
+    __slots__ = ("head", "length", "names", "origin", "tail")
 
     def __init__(self, head: Value, tail: Cons | None, names: tuple[str, ...] | None = None) -> None:
         self.head = head
         self.tail = tail
         self.names = names
+        self.origin: str | None = None
         self.length: int = 1 + tail.length if tail is not None and tail is not NIL else 1
 
     def __iter__(self) -> Iterator[Value]:
@@ -125,12 +126,12 @@ class Stream:
         return Stream(function(row) for row in self.rows)
 
 
-def list_of(items: list[Value], names: tuple[str, ...] | None = None) -> Cons:
+def list_of(items: list[Value], names: tuple[str, ...] | None = None, origin: str | None = None) -> Cons:
     result = NIL
     for item in reversed(items):
         result = Cons(item, result)
     if names is not None and items:
-        result.names = names
+        result.names, result.origin = names, origin
     return result
 
 
@@ -153,7 +154,7 @@ def field(value: Value, name: str) -> Value:
         raise twice("this row", name)
     place = names.index(name)
     if place >= value.length:
-        raise RunError(f"this row is too short to have `{name}`: it has {value.length} cells")
+        raise too_short(value.origin, value.length, name, place)
     for _ in range(place):
         value = value.tail
     return value.head
@@ -182,7 +183,15 @@ def from_python(data: Any) -> Value:
         return list_of(data.astype(float).tolist() if data.dtype != bool else data.tolist())
     if isinstance(data, Mapping):
         return Record({name: from_python(item) for name, item in data.items()})
-    return list_of([from_python(item) for item in data], getattr(data, "names", None))
+    items = [from_python(item) for item in data]
+    return list_of(items, data.names, data.origin) if isinstance(data, NamedRow) else list_of(items)
+
+
+def note_row(error: SirenError, item: Value) -> None:
+    """Say which row it was, if the element is a row of a file and the error does not say so itself."""
+    if type(item) is Cons and item.origin is not None and item.origin not in error.message:
+        cells = f"{item.length} cell{'s' * (item.length > 1)}"
+        error.notes += (Note(f"the row is {item.origin}, of {cells}"),)
 
 
 def describe(value: Value) -> str:
