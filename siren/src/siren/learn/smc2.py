@@ -40,7 +40,8 @@ def smc2(
     study = begin(program, particles, **options)
     model, rng = study.model, study.rng
     filters = from_prior(model, values, rng)
-    log_weights, before = np.zeros(values), filters.log_evidence()
+    before = filters.log_evidence()  # of what is observed before the loop
+    log_weights = gained(np.zeros(values), np.zeros(values), before)
     log_evidence, taken, proposed, work = 0.0, 0, 0, 0
     while filters.steps.done != filters.steps.total:
         filters.advance(step := filters.steps.done + 1)
