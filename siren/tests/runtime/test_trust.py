@@ -7,6 +7,7 @@ import pytest
 
 import siren
 from siren.errors import RunError
+from siren.inference.engine import Engine
 
 METHODS = ["ssi", "ds", "bp"]
 
@@ -75,6 +76,16 @@ def test_the_spread_of_a_choice(method):
 def test_the_spread_of_what_is_drawn(particles):
     result = run("let g <- gamma(12.5, 4.8) in log(g)", particles=particles)
     assert result[0].sd == pytest.approx(0.2887, abs=0.01)
+
+
+def test_few_particles_are_drawn_from_at_once(monkeypatch):
+    """And not once more for each of 20,000 draws."""
+    calls = []
+    value = Engine.value
+    monkeypatch.setattr(Engine, "value", lambda self, expr: calls.append(expr) or value(self, expr))
+    result = run("let x <- gaussian(1, 1) in let y <- gaussian(2, 1) in x * y", particles=1)
+    assert len(calls) < 100
+    assert result[0].quantile(0.5) == pytest.approx(1.65, abs=0.1)
 
 
 def test_the_spread_of_what_has_an_exact_mean_only():

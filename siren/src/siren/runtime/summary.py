@@ -204,13 +204,12 @@ class Summary:
         return replace(sampled, variance=lambda: square)
 
     def _sampled(self, expr: Expr, mean: Any = None) -> Posterior:
-        """By drawing the variables jointly, on a copy of the graph; `mean` is the exact one, if known."""
+        """By drawing the variables jointly, in copies of the particles; `mean` is the exact one, if known."""
         size = self.graph.scope.size
         repeats = max(1, DRAWS // len(self.weights))
-        values = np.empty((repeats, size))
-        for row in range(repeats):
-            with self.graph.scratch(), self.engine.unchecked():
-                values[row] = raw(self.engine.value(expr))
+        lanes = np.tile(np.arange(size), repeats)
+        engine, (local,) = self.engine.copied(lanes, [expr], self.engine.rng)
+        values = np.broadcast_to(raw(engine.value(local)), (len(lanes),)).reshape(repeats, size).astype(float)
         mean = values.mean(axis=0) if mean is None else mean
         # With `mean` the draws' own, variance and squared mean still add up to the mean square of all draws.
         return Posterior(
