@@ -128,6 +128,7 @@ def test_a_stream_says_that_it_shows_the_last_of_a_list(tmp_path: Path) -> None:
         (("run", "coin.si", "--method", "magic"), 2, "magic"),
         (("run", "coin.si", "--particles", "0"), 2, "particles"),
         (("run", "coin.si", "--plan", "p=maybe"), 2, "x=symbolic"),
+        (("run", "coin.si", "--plan", "p=sample,p=symbolic"), 2, "`p` is given twice"),
         (("run", "coin.si", "--record", "x.txt"), 2, ".html"),
         (("run", "coin.si", "--plot", "x.gif"), 2, ".png"),
         (("nonsense",), 2, "nonsense"),

@@ -33,6 +33,8 @@ def read_plan(text: str | None) -> Plan | None:
             raise typer.BadParameter(
                 f"cannot read `{part.strip()}`; write x=symbolic,r=sample", param_hint="--plan"
             )
+        if name in plan:
+            raise typer.BadParameter(f"`{name}` is given twice", param_hint="--plan")
         plan[name] = cast(Annotation, annotation)
     return plan
 
