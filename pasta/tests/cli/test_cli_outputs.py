@@ -111,4 +111,12 @@ def test_a_file_where_a_folder_is_wanted_is_refused_at_once(pasta, here, command
 def test_names_that_are_too_long_for_an_evaluation_are_refused_at_once(pasta, here, name):
     given = ["--model", "a=/nowhere", "--prompts", "arithmetic", name]
     done = pasta("eval", "answers", "new", *given)
-    refused(done, 2, "cannot write new/answers/", "File name too long")
+    refused(done, 2, "the name has 258 bytes, expected 200 or less")
+
+
+def test_a_judge_without_data_makes_no_folder(pasta, here):
+    refused(pasta("train", "judge", "--data", "none.jsonl", "--output", "new"), 2, "there is no file none.jsonl")
+
+
+def test_a_file_of_keys_with_too_long_a_name_is_refused(pasta, here):
+    refused(pasta("key", "me", "--keys", LONG), 1, "cannot write to", "File name too long")

@@ -167,6 +167,11 @@ def test_a_closed_stream_is_a_sink(closed, text):
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
+def test_a_path_that_cannot_be_used_is_one_line(entry, capsys):
+    assert entry(raiser(OSError(errno.EACCES, "Permission denied", "shut/model"))) == 1
+    assert capsys.readouterr().err == "error: cannot use shut/model: Permission denied (name another)\n"
+
+
 def test_what_finds_no_room_is_one_line(entry, capsys):
     assert entry(raiser(OSError(errno.ENOSPC, "No space left on device", "cache/index"))) == 1
     err = capsys.readouterr().err

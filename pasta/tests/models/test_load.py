@@ -194,3 +194,9 @@ def test_available_before_the_first_fetch(tmp_path, monkeypatch):
 def test_a_device_that_is_not_here(tiny, device):
     with pytest.raises(UsageError, match=f"cannot use the device '{device}'"):
         load_model(str(tiny), device=device)
+
+
+@pytest.mark.parametrize("name", [300 * "n", f"/{300 * 'n'}/model", "~nobody-of-this-name/model"])
+def test_names_that_can_be_no_path(name):
+    with pytest.raises(UnknownModel, match="unknown model"):
+        load_model(name)

@@ -97,6 +97,9 @@ def command(
         "seed": seed,
     }
     told = read_text(text, file, schema)
+    messages = [{"role": "user", "content": told}]
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
     waits = read_after(after or [])
     read = read_schema(schema)
     check_options(read, mode, waits, at_limit, options, context)
@@ -107,9 +110,6 @@ def command(
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
     else:
         engine = connect_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context)
-    messages = [{"role": "user", "content": told}]
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
 
     from pasta.structured.extract import Incomplete, extract_stream
 

@@ -78,6 +78,9 @@ def command(
     In a terminal the threads fill side by side; into a pipe goes the answer alone.
     """
     question = read_prompt(prompt)
+    messages = [{"role": "user", "content": question}]
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
         "max_threads": max_threads,
@@ -106,9 +109,6 @@ def command(
         )
     if not plain:
         note_untagged(engine)
-    messages = [{"role": "user", "content": question}]
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": check_text(system, "system message")})
 
     from pasta.decoding.api import stream
 

@@ -13,6 +13,8 @@ from pasta._version import __version__
 from pasta.errors import PastaError
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+#: What is wrong with a path that somebody named.
+NO_WAY = {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EPERM, errno.EROFS}
 INTERRUPTED = 130  # 128 + SIGINT: what a shell reports for Ctrl-C
 
 
@@ -71,6 +73,9 @@ class LazyGroup(TyperGroup):
             give_a_sink()
             raise typer.Exit(1) from None
         except OSError as error:
+            if error.errno in NO_WAY and error.filename is not None:
+                print_error(PastaError(f"cannot use {error.filename}: {error.strerror}", "name another"))
+                raise typer.Exit(1) from None
             if error.errno not in NO_ROOM:
                 raise
             if error.filename is None:  # stdout's

@@ -28,22 +28,22 @@ def is_json_lines(path: str | Path) -> bool:
 
 def read_rows(source: str, split: str = "train") -> Iterator[Row]:
     """The rows of a file, of a data set's folder, or of a data set on the hub: `owner/name`, `owner/name:config`."""
-    if is_json_lines(source) or Path(source).is_file():
+    if is_json_lines(source) or os.path.isfile(source):
         yield from _read_json(Path(source))
         return
     datasets = _datasets(source)
     name, _, config = source.partition(":")
     try:
-        if any((Path(source) / file).is_file() for file in ("state.json", "dataset_dict.json")):
+        if any(os.path.isfile(Path(source) / file) for file in ("state.json", "dataset_dict.json")):
             found = datasets.load_from_disk(source)
             found = found[split] if hasattr(found, "keys") else found
         else:
-            if not Path(source).exists():
+            if not os.path.exists(source):
                 datasets.config.HF_HUB_OFFLINE = not hub.reachable()  # then what is in the cache, at once
             found = datasets.load_dataset(name, config or None, split=split)
     except Exception as error:  # each loader raises its own
         hint = None
-        if not Path(source).exists():
+        if not os.path.exists(source):
             on_hub = "is it a data set of the hub?" if hub.reachable() else "the Hugging Face hub is not reachable"
             hint = f"there is no such file or folder here; {on_hub}"
         raise UsageError(f"cannot read the data set {source}, split {split}: {error}", hint) from error
@@ -53,7 +53,7 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
 
 def check_rows(source: str) -> None:
     """Refuses a file that is not there or cannot be read, before what takes longer; a data set is not looked at."""
-    if is_json_lines(source) or Path(source).is_file():
+    if is_json_lines(source) or os.path.isfile(source):
         next(_read_json(Path(source)), None)
 
 

@@ -48,6 +48,8 @@ def run_answers(
     end = decoding.ends()
     number, parts = part
     asked = {each.name: each.read(limit)[number::parts] for each in sets}
+    opened = () if engines is None else engines
+    decoding.find(each.model for each in folder.newcomers(contestants) if each.model not in opened)
     folder.remember(list(contestants), list(sets), decoding.settings, describe_machine())
     for model in dict.fromkeys(each.model for each in contestants):
         engine = None if engines is None else engines.get(model)

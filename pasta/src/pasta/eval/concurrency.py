@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pasta.data.lines import append_line, read_lines
+from pasta.errors import UsageError
 from pasta.eval.answers import Say
 from pasta.eval.asking import Outcome, ask_all
 from pasta.eval.contestants import Contestant
@@ -41,9 +42,16 @@ def run_concurrency(
     end = decoding.ends()
     path = folder.path / "concurrency.jsonl"
     machine = describe_machine()
-    folder.remember(list(contestants), [questions], decoding.settings, machine)
-    done = {(row["users"], row["model"]) for row in read_lines(path)}
     every = questions.read()
+    measured = list(read_lines(path))
+    other = next((row["prompts"] for row in measured if row["prompts"] != questions.name), None)
+    if other is not None:
+        raise UsageError(
+            f"{path} holds answers to the prompts of {other}, not of {questions.name}", "use another folder"
+        )
+    decoding.find(each.model for each in folder.newcomers(contestants))
+    folder.remember(list(contestants), [questions], decoding.settings, machine)
+    done = {(row["users"], row["model"]) for row in measured}
     engines: dict[str, Any] = {}
     for load in users:
         asked = drawn(every, max(least, ROUNDS * load))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pasta.core.params import SamplingParams
 from pasta.errors import PastaError, UsageError
+from pasta.eval.names import check_name
 
 METHODS = ("parallel", "sequential", "plain", "skeleton", "separate")
 DIAL = "parallelism:"
@@ -34,8 +35,9 @@ class Contestant:
     @classmethod
     def parse(cls, text: str) -> Contestant:
         name, given, rest = text.partition("=")
-        if not given or not name or not rest or any(mark in name for mark in "/\\"):
+        if not given or not rest:
             raise UsageError(f"--model {text}: expected NAME=MODEL[@METHOD]", hint="for example sft=out/pasta")
+        check_name(f"--model {text}", name)
         model, marked, method = rest.rpartition("@")
         if not marked:
             return cls(name, rest)

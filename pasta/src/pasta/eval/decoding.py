@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +32,19 @@ class Decoding:
         """When a stage that begins now stops, by the monotonic clock."""
         return time.monotonic() + 60 * self.minutes if self.minutes else float("inf")
 
+    def find(self, models: Iterable[str]) -> None:
+        """Fetches those that are not here; refuses one that is nowhere, so that no folder is begun with it."""
+        from pasta.models.catalogue import resolve
+
+        for model in models:
+            resolve(model, self.base_of(model))
+
     def open(self, model: str, slots: int) -> NativeEngine:
         from pasta.engine.load import load_engine
+
+        return load_engine(model, device=self.device, dtype=self.dtype, base=self.base_of(model), slots=slots)
+
+    def base_of(self, model: str) -> str | None:
         from pasta.models.catalogue import find_adapter
 
-        base = self.base if find_adapter(model) else None
-        return load_engine(model, device=self.device, dtype=self.dtype, base=base, slots=slots)
+        return self.base if find_adapter(model) else None

@@ -19,11 +19,12 @@ from typing import Any
 from filelock import FileLock
 
 from pasta.data.lines import Row, read_json, read_lines, write_json
-from pasta.errors import UsageError
+from pasta.errors import PastaError, UsageError
 from pasta.eval.contestants import Contestant
 from pasta.eval.machine import name_of
 from pasta.eval.questions import QuestionSet
-from pasta.outputs import check_place
+
+KINDS = ("models", "prompts", "settings", "machines")  # of what a record always holds
 
 
 class RunFolder:
@@ -35,15 +36,22 @@ class RunFolder:
     @property
     def record(self) -> dict[str, Any]:
         path = self.path / "run.json"
-        return read_json(path) if path.exists() else {"models": {}, "prompts": {}, "settings": {}, "machines": {}}
+        record = read_json(path) if path.exists() else {kind: {} for kind in KINDS}
+        if not isinstance(record, dict) or not all(isinstance(record.get(kind), dict) for kind in KINDS):
+            raise PastaError(f"{path} is no record of an evaluation", "use another folder")
+        return record
 
     def require(self) -> dict[str, Any]:
-        if not (self.path / "run.json").is_file():
+        record = self.record
+        if not (record["models"] and record["prompts"]):
             raise UsageError(f"{self.path} holds no evaluation", hint="begin with: pasta eval answers")
-        return self.record
+        return record
 
     def contestants(self) -> list[Contestant]:
         return [Contestant.parse(text) for text in self.record["models"].values()]
+
+    def newcomers(self, contestants: Sequence[Contestant]) -> list[Contestant]:
+        return [each for each in contestants if each.name not in self.record["models"]]
 
     def sets(self) -> list[QuestionSet]:
         return [QuestionSet(name, source) for name, source in self.record["prompts"].items()]
@@ -78,8 +86,6 @@ class RunFolder:
         self, models: list[Contestant], sets: list[QuestionSet], settings: Mapping[str, Any], machine: Mapping[str, Any]
     ) -> None:
         """Notes what takes part, and refuses what would mix answers made in different ways."""
-        for answers in (self.answers_path(each.name, model.name) for each in sets for model in models):
-            check_place(answers)
         kept = {"models": {c.name: str(c) for c in models}, "prompts": {s.name: s.source for s in sets}}
         with self._changing() as record:
             for kind, fresh in (*kept.items(), ("settings", settings)):
@@ -92,14 +98,15 @@ class RunFolder:
                         )
             record["machines"].setdefault(name_of(machine), dict(machine))
 
+    def check_judge(self, name: str, about: Mapping[str, str]) -> None:
+        """Refuses to mix the judgements of two judges under one name."""
+        known = self.record.get("judges", {}).get(name, about)
+        if known != about:
+            raise UsageError(f"{self.path} has judgements of {known} under {name}", "give this judge a --name")
+
     def remember_judge(self, name: str, about: Mapping[str, str]) -> None:
-        check_place(self.path / "judged" / name)
         with self._changing() as record:
-            judges = record.setdefault("judges", {})
-            if judges.setdefault(name, dict(about)) != about:
-                raise UsageError(
-                    f"{self.path} has judgements of {judges[name]} under {name}", "give this judge a --name"
-                )
+            record.setdefault("judges", {})[name] = dict(about)
 
     def remember_command(self, words: Sequence[str]) -> None:
         """Notes how a stage was called, so that figures can name their command; of a path, its last part."""

@@ -11,6 +11,7 @@ from pasta.data.lines import append_line, write_json
 from pasta.errors import UsageError
 from pasta.eval.answers import Say
 from pasta.eval.folder import RunFolder
+from pasta.eval.names import check_name
 from pasta.judge.base import Comparison
 from pasta.judge.kin import Lineage, in_common, judge_of
 from pasta.judge.open import open_judge
@@ -33,6 +34,7 @@ def run_judging(
     """Into `judged/NAME/SET/MODEL.jsonl`: for each answer, the probability that it is better than the reference's."""
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     name = name or spec.partition(":")[0]
+    check_name("--name", name)
     taking_part = folder.require()["models"]
     for model in (against, *models):
         if model not in taking_part:
@@ -52,8 +54,9 @@ def run_judging(
     for model in rivals:
         if model not in chosen:
             say(f"{model} is left out: it has no answers on {questions} that {against} has, too")
-    judge = open_judge(spec)  # one that cannot be opened leaves the name free
-    folder.remember_judge(name, {"judge": spec, "against": against})
+    about = {"judge": spec, "against": against}
+    folder.check_judge(name, about)
+    judge = open_judge(spec)
     own = Lineage.of(spec)
     for contestant in folder.contestants():
         scorer = judge_of(contestant.model)
@@ -80,6 +83,7 @@ def run_judging(
                 for model, id in pairs
             ]
         )
+        folder.remember_judge(name, about)  # once it judges: one that cannot be read leaves the name free
         for (model, id), win in zip(pairs, wins, strict=True):
             row = {"id": id, "win": win, "characters": len(answers[model][id]["text"])}
             append_line(

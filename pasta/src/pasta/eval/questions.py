@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import lzma
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 from pasta.data.fields import prompt_of
 from pasta.data.rows import open_text, read_rows
 from pasta.errors import UsageError
+from pasta.eval.names import check_name
 from pasta.eval.tasks import built_in
 from pasta.tasks.question import Question
 
@@ -36,14 +38,16 @@ class QuestionSet:
         if text in BUILT_IN:
             return cls(text, text)
         name, given, source = text.partition("=")
-        if given and name and not any(mark in name for mark in "/\\"):
-            return cls(name, source)
-        return cls(Path(text).name.split(".")[0], text)
+        if not given or "/" in name or os.path.exists(text):  # a path may hold the sign
+            name, source = stem(text), text
+        check_name(f"--prompts {text}", name)
+        return cls(name, source)
 
     @classmethod
     def of_task(cls, name: str | None, task: str, source: str, size: int, parts: int) -> QuestionSet:
-        file = Path(source).name.split(".")[0]
-        return cls(name or f"{task}{size or ''}-{file}", f"{task}:{size}:{parts}:{source}")
+        name = name or f"{task}{size or ''}-{stem(source)}"
+        check_name("--name", name)
+        return cls(name, f"{task}:{size}:{parts}:{source}")
 
     @property
     def is_task(self) -> bool:
@@ -62,6 +66,11 @@ class QuestionSet:
         else:
             questions = read_questions(self.source)
         return questions[:limit] if limit else questions
+
+
+def stem(path: str) -> str:
+    """The name of a file without what says its form: `p` of `data/p.jsonl.xz`."""
+    return Path(path).name.strip(".").split(".")[0]
 
 
 def read_task(source: str) -> list[Question]:
@@ -98,7 +107,7 @@ def read_questions(source: str) -> list[Question]:
 
 def _rows(source: str) -> Iterable[Mapping[str, Any]]:
     path = Path(source)
-    if path.is_file():
+    if os.path.isfile(path):
         listed = False
         unreadable = (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError)  # `read_rows` says so
         with contextlib.suppress(*unreadable), open_text(path, "rt") as file:

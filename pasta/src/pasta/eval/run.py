@@ -27,7 +27,7 @@ TASK_HELP = (
     "several: 2 to 6 problems; gather: and then what needs all of them; chain: the second needs the first's answer; "
     "plain: one by one"
 )
-LEAST = {"limit": 0, "max_tokens": 1, "minutes": 0, "batch": 1, "parts": 1, "responses": 0}
+LEAST = {"limit": 0, "max_tokens": 1, "minutes": 0, "batch": 1, "parts": 1, "responses": 0, "size": 0}
 PROMPTS_HELP = "AlpacaEval, MT-bench, Vicuna, any JSON (lines) of prompts; or: constraints, arithmetic"
 
 
@@ -165,10 +165,7 @@ def contestants_of(options: argparse.Namespace, folder: RunFolder) -> list[Conte
     given = [Contestant.parse(text) for text in options.model] or folder.contestants()
     if not given:
         raise UsageError("no model was given", hint="--model NAME=MODEL, as often as there are models")
-    names = [contestant.name for contestant in given]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise UsageError(f"two models are called {twice}", hint="give each a name of its own")
+    check_distinct("models", [contestant.name for contestant in given])
     return given
 
 
@@ -177,7 +174,14 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
     given = [known.get(text) or QuestionSet.parse(text) for text in options.prompts] or [*known.values()]
     if not given:
         raise UsageError("no prompts were given", hint="--prompts FILE, or constraints, or arithmetic")
+    check_distinct("files of prompts", [questions.name for questions in given])
     return given
+
+
+def check_distinct(what: str, names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two {what} are called {twice}", hint="give each a name of its own, as in NAME=…")
 
 
 def decoding(options: argparse.Namespace, folder: RunFolder) -> Decoding:

@@ -48,12 +48,13 @@ def run_timing(
     begun = time.monotonic()
     end = decoding.ends()
     machine = describe_machine()
+    engines = {} if engines is None else engines
+    asked = drawn(questions.read(), limit)
+    decoding.find(each.model for each in folder.newcomers(contestants) if each.model not in engines)
     folder.remember(list(contestants), [questions], decoding.settings, machine)
     done = {(row["id"], row["model"]) for row in folder.timings() if row["prompts"] == questions.name}
-    asked = drawn(questions.read(), limit)
     left = [q for q in asked if any((q.id, c.name) not in done for c in contestants)]
     needed = {contestant.model for contestant in contestants} if left else set()
-    engines = {} if engines is None else engines
     for model in sorted(needed - set(engines)):
         engines[model] = decoding.open(model, SLOTS)
     say(f"{len(engines)} models are ready after {time.monotonic() - begun:.0f} s")

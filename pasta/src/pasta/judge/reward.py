@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ FITTED = (100, 3000)
 
 
 def open_reward(name: str, length_control: bool = True, device: str | None = None) -> RewardModel | FoldedReward:
-    if (Path(name) / RECORD).is_file():
+    if os.path.isfile(Path(name) / RECORD):
         return FoldedReward.read(Path(name), length_control, device)
     return RewardModel(name, device=device)
 
@@ -56,7 +57,7 @@ class RewardModel(Rewarding):
 
     def __init__(self, source: str, *, device: str | None = None, max_length: int | None = None):
         self.name = f"reward:{source}"
-        self.source = source if Path(source).exists() or not hub.is_id(source) else str(hub.folder(source))
+        self.source = source if os.path.exists(source) or not hub.is_id(source) else str(hub.folder(source))
         self.device = device
         self.max_length = max_length
 

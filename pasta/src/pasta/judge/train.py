@@ -36,17 +36,17 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     """Trains, scores, measures and writes everything; returns the report."""
     begun = time.monotonic()
     out = Path(config.out)
-    if (out / RECORD).exists():
-        raise UsageError(f"the output {out} holds a judge already", "name a new folder")
     scores = config.scores or str(out / "scores.jsonl")
     check_apart(scores, [config.score, config.data])
     check_folder(out)
+    if (out / RECORD).exists():
+        raise UsageError(f"the output {out} holds a judge already", "name a new folder")
     if config.scores is not None:
         check_target(config.scores)
-    out.mkdir(parents=True, exist_ok=True)
     contests = part_of(read_contests(config.data, config.reference, config.limit), config.part)
     if len(contests) < 2 * config.folds:
         raise UsageError(f"{config.data} has {len(contests)} prompts, expected {2 * config.folds} or more")
+    out.mkdir(parents=True, exist_ok=True)
     prompts = deal(contests, config.folds)
     parts = split(contests, prompts, config.folds)
     say(f"{len(contests)} prompts, {sum(len(c.answers) for c in contests)} answers, {config.folds} folds")

@@ -1,5 +1,6 @@
 """From a name to a model on this machine, and the list of those that are here."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,18 @@ def find_adapter(name: str | None) -> Path | None:
         return bundled.ADAPTER
     if (installed := packaged().get(name)) is not None:
         return installed
-    path = Path(name).expanduser()
+    path = path_of(name)
     return path.resolve() if is_adapter(path) else None
+
+
+def path_of(name: str) -> Path:
+    """Where a model of this name would lie; refused is what can be no path: too long a name, a folder that is shut."""
+    path = Path(os.path.expanduser(name))
+    try:
+        path.exists()
+    except OSError as error:
+        raise UnknownModel(f"unknown model {name!r}: {error.strerror}", "see: pasta models") from None
+    return path
 
 
 def resolve_base(adapter: Path, place: str | None) -> ModelFolder:
@@ -62,7 +73,7 @@ def resolve_base(adapter: Path, place: str | None) -> ModelFolder:
 def resolve_whole(name: str) -> ModelFolder:
     if not name.strip():
         raise UsageError("the model's name is empty", "see: pasta models")
-    path = Path(name).expanduser()
+    path = path_of(name)
     if name == bundled.NAME:
         return ModelFolder(name, bundled.folder(), "bundled", name)
     if path.is_dir():
@@ -83,9 +94,7 @@ def resolve_whole(name: str) -> ModelFolder:
 
 def is_here(name: str) -> bool:
     """Whether a base model need not be fetched any more."""
-    return Path(name).expanduser().exists() or any(
-        name == known and is_model(path) for known, path, _ in hub.snapshots()
-    )
+    return path_of(name).exists() or any(name == known and is_model(path) for known, path, _ in hub.snapshots())
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ def new_key(
     """Adds a key to a file and returns its secret, which is nowhere else."""
     secret = PREFIX + secrets.token_urlsafe(32)
     key = Key(name, hash_of(secret), tuple(scopes), requests_per_minute, concurrent)
-    if path.exists() and any(other.name == name for other in read_keys(path)):
+    if os.path.exists(path) and any(other.name == name for other in read_keys(path)):
         raise UsageError(f"{path} has a key {name!r} already", "take another name, or delete its table")
     fields: dict[str, Any] = {"name": name, "sha256": key.sha256, "scopes": list(scopes)}
     limits = {"requests_per_minute": requests_per_minute, "concurrent": concurrent}
