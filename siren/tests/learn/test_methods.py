@@ -72,16 +72,20 @@ def test_a_symbolic_state_needs_one_particle_a_filter() -> None:
     assert learned.result.plan == {"x": "symbolic", "drift": "sample"}
 
 
-OBSERVED_BEFORE = "let sample x <- gaussian(0, 1) in let () = observe(gaussian(x, 0.5), 2) in "
+AROUND = {
+    "no loop": "observe(gaussian(x, 0.5), 2)",
+    "before": "let () = observe(gaussian(x, 0.5), 2) in LOOP",
+    "after": "let () = LOOP in observe(gaussian(x, 0.5), 2)",
+}
 
 
-@pytest.mark.parametrize(
-    "rest", ["x", "fold(fun (y, x) -> let () = observe(gaussian(x, 0.5), y) in x, [1.5, 1], x)"]
-)
+@pytest.mark.parametrize("name", AROUND)
 @pytest.mark.parametrize("method", [smc2, tempered, rejuvenate])
-def test_what_is_observed_before_the_loop_counts(method, rest: str) -> None:
-    learned = method(OBSERVED_BEFORE + rest, particles=4 if method is not rejuvenate else 2000, seed=1)
-    truth = siren.run(OBSERVED_BEFORE + rest, plan={"x": "symbolic"}, seed=0)
+def test_what_is_observed_around_the_loop_counts(method, name: str) -> None:
+    loop = "fold(fun (y, ()) -> let () = observe(gaussian(x, 0.5), y) in resample(), [1.5, 1], ())"
+    text = f"let x <- gaussian(0, 1) in let () = {AROUND[name].replace('LOOP', loop)} in x"
+    learned = method(text, particles=4 if method is not rejuvenate else 2000, seed=1)
+    truth = siren.run(text, plan={"x": "symbolic"}, seed=0)
     assert abs(learned.mean("x") - truth[0].mean) < 0.3 * truth[0].sd
     assert 0.75 < learned.sd("x") / truth[0].sd < 1.3
     assert learned.log_evidence == pytest.approx(truth.log_evidence, abs=0.5)

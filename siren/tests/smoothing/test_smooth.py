@@ -55,6 +55,26 @@ def test_a_symbolic_state_is_the_smoother_itself() -> None:
     assert distance(siren.run(WALK, data={"ys": ys}, plan={"x": "symbolic"}, particles=1), ys) < 1e-9
 
 
+@pytest.mark.parametrize("how", ["backward", "lag"])
+def test_what_is_observed_after_the_loop_counts(how: str) -> None:
+    text = """
+    val step = fun (y, xs) ->
+      let sample x <- gaussian(List.hd(xs), 1) in
+      let () = observe(gaussian(x, 1), y) in
+      let () = resample() in
+      x :: xs
+    in
+    let xs = fold(step, [1, 2, 1], [0]) in
+    let () = observe(gaussian(List.hd(xs), 1), 4) in
+    let () = resample() in
+    xs
+    """
+    exact = siren.run(text, plan={"x": "symbolic"}, particles=1)
+    smoothed = siren.smooth(text, how, particles=2000, trajectories=1000, seed=1)
+    np.testing.assert_allclose(smoothed[0].mean, exact[0].mean, atol=0.15)
+    assert smoothed.log_evidence == pytest.approx(exact.log_evidence, abs=0.3)
+
+
 def test_trajectories_drawn_backward() -> None:
     """300 trajectories: errors of 0.06 standard deviations, where the genealogy has 0.3 or more."""
     ys = walk(40)

@@ -51,12 +51,10 @@ def rejuvenate(
             run, moved = _moved(model, run, moves, rng)
             taken, proposed = taken + moved, proposed + moves * particles
             work += (moves + 2) * run.steps.done
-    log_evidence = run.population.log_evidence()
-    lanes = run.lanes(particles, rng)
-    theta = _theta(model, run.paths(run.lineage(lanes, run.steps.done)))
-    raw = run.answer(log_evidence, study.seed, study.seconds)
+    raw = run.answer(study.seed, study.seconds)
+    theta = _theta(model, run.paths(run.lineage(run.lanes(particles, rng), run.steps.done + 1)))
     share = work // max(1, run.steps.done)
-    return study.learned("moves", raw, theta[None], taken / max(1, proposed), log_evidence, share)
+    return study.learned("moves", raw, theta[None], taken / max(1, proposed), raw.log_evidence, share)
 
 
 def _distinct(run: Recorded) -> int:

@@ -38,28 +38,32 @@ class Recorded:
         self.tape = self.engine.tape = Tape(self.graph, given, instead)
         self.population = Population(self.graph, rng, model.resample, model.ess)
         self.session = Session(model.program, self.engine, self.population, model.plan, size, 0)
-        self.ancestors: list[Index] = [np.arange(size)]
+        self.ancestors: list[Index] = []
         self.log_weights: list[Array] = []
         self._watch = watch
         self.population.frozen = bool(given)
         with self.session.guarded():
             self.steps = Steps(self.session.evaluator(reader(model.base)), environment(model.data))
-            self._end_step()
+            self._end_step(self._mark())
             for _ in given[1:]:
                 self.advance()
         self.population.frozen = False
 
     def advance(self) -> bool:
         """One step of the loop; False if there was none left."""
-        mark = Column(np.arange(self.size), self.graph.scope.now)
+        mark = self._mark()
         with self.session.guarded():
             if not self.steps.advance():
                 return False
-            self.ancestors.append(fresh(mark, self.graph.scope).data)  # type: ignore[union-attr]
-            self._end_step()
+            self._end_step(mark)
         return True
 
-    def _end_step(self) -> None:
+    def _mark(self) -> Column:
+        """By which particles are known after they have been resampled."""
+        return Column(np.arange(self.size), self.graph.scope.now)
+
+    def _end_step(self, mark: Column) -> None:
+        self.ancestors.append(fresh(mark, self.graph.scope).data)  # type: ignore[union-attr]
         self.tape.end_step()
         self.log_weights.append(np.array(np.broadcast_to(self.graph.log_weight, self.size), dtype=float))
         if self._watch is not None:
@@ -93,15 +97,18 @@ class Recorded:
             for number, step in enumerate(self.tape.steps)
         ]
 
-    def answer(self, log_evidence: float, seed: int, seconds: float, weighted: bool = True) -> RunResult:
-        """The program's answer; of particles that were not filtered, with equal weights."""
+    def answer(self, seed: int, seconds: float, log_evidence: float | None = None) -> RunResult:
+        """The program's answer, after a last step: what comes after the loop. Particles that were not
+        filtered weigh the same at the end of the loop, and its data had this `log_evidence`."""
+        if log_evidence is not None:
+            self.graph.log_weight = log_evidence
+        mark = self._mark()
         with self.session.guarded():
             answer = self.steps.answer()
+            self._end_step(mark)
             self.engine.tape = None
-            if not weighted:
-                self.graph.log_weight = 0.0
             found = self.session.result(answer)
-        return replace(found, log_evidence=log_evidence, seed=seed, seconds=seconds)
+        return replace(found, seed=seed, seconds=seconds)
 
 
 def replay(

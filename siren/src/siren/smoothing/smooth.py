@@ -72,7 +72,7 @@ def smooth(
     else:
         index = trajectories_of(run, pictures, trajectories, rng, progress)
     smoothed = replay(model, run.paths(index), len(index[0]), rng)
-    raw = smoothed.answer(log_evidence, seed, time.perf_counter() - started, weighted=False)
+    raw = smoothed.answer(seed, time.perf_counter() - started, log_evidence)
     return make_result(model.given, raw)
 
 
