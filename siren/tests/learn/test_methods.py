@@ -72,18 +72,15 @@ def test_a_symbolic_state_needs_one_particle_a_filter() -> None:
     assert learned.result.plan == {"x": "symbolic", "drift": "sample"}
 
 
-AROUND = {
-    "no loop": "observe(gaussian(x, 0.5), 2)",
-    "before": "let () = observe(gaussian(x, 0.5), 2) in LOOP",
-    "after": "let () = LOOP in observe(gaussian(x, 0.5), 2)",
-}
+SEEN = "let () = observe(gaussian(x, 0.5), 2) in "
+LOOP = "let () = fold(fun (y, ()) -> let () = observe(gaussian(x, 0.5), y) in resample(), [1.5, 1], ()) in "
+AROUND = {"no loop": SEEN, "before": SEEN + LOOP, "after": LOOP + SEEN}
 
 
 @pytest.mark.parametrize("name", AROUND)
 @pytest.mark.parametrize("method", [smc2, tempered, rejuvenate])
 def test_what_is_observed_around_the_loop_counts(method, name: str) -> None:
-    loop = "fold(fun (y, ()) -> let () = observe(gaussian(x, 0.5), y) in resample(), [1.5, 1], ())"
-    text = f"let x <- gaussian(0, 1) in let () = {AROUND[name].replace('LOOP', loop)} in x"
+    text = f"let x <- gaussian(0, 1) in {AROUND[name]} x"
     learned = method(text, particles=4 if method is not rejuvenate else 2000, seed=1)
     truth = siren.run(text, plan={"x": "symbolic"}, seed=0)
     assert abs(learned.mean("x") - truth[0].mean) < 0.3 * truth[0].sd
