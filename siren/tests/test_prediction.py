@@ -37,6 +37,15 @@ def test_predictions_are_those_of_the_kalman_filter() -> None:
     assert checks.predictions[3].draws.std() == pytest.approx(checks.predictions[3].sd, rel=0.2)
 
 
+@pytest.mark.parametrize("plan", ["symbolic", "sample"])
+def test_the_log_score_of_a_datum_far_out(plan: str) -> None:
+    """Whose density is less than the least number."""
+    program = WALK.replace("VARIANCE", "1")
+    checks = siren.predictive(program, data={"ys": [0, 200]}, plan={"x": plan}, particles=50, seed=0)
+    assert checks.result.log_evidence < -4000
+    assert checks.log_score == pytest.approx(checks.result.log_evidence)
+
+
 def test_a_right_model_passes_and_a_wrong_one_fails() -> None:
     ys = data(200)
     options = {"data": {"ys": ys}, "particles": 200, "plan": {"x": "sample"}, "seed": 1}

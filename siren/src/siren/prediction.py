@@ -20,6 +20,7 @@ import numpy as np
 from siren.errors import SirenError
 from siren.inference.graph import Graph
 from siren.inference.population import Population
+from siren.inference.resampling import normalised
 from siren.inference.tape import lanes_of
 from siren.model import Progress, make_model
 from siren.result import Result, make_result
@@ -170,7 +171,7 @@ class _Watcher:
         number = int(self._counts[lanes[0]])
         self._counts[lanes] += 1
         if number >= len(self._seen):
-            empty = {key: np.zeros(root.size) for key in ("mean", "variance", "below", "density")}
+            empty = {key: np.zeros(root.size) for key in ("mean", "variance", "below", "log density")}
             # With few particles several draws of each, so that there are as many as were asked for.
             empty["draw"] = np.zeros((-(-self._draws // root.size), root.size))
             weight = np.full(root.size, -np.inf)
@@ -186,24 +187,23 @@ class _Watcher:
         known = family.has_moments
         seen["mean"][lanes] = family.mean(*numbers) if known else drawn.mean(axis=0)
         seen["variance"][lanes] = family.variance(*numbers) if known else drawn.var(axis=0)
-        seen["density"][lanes] = np.exp(dist.logpdf(value))
+        seen["log density"][lanes] = dist.logpdf(value)
         seen["draw"][:, lanes] = drawn
         seen["weight"][lanes] = log_weight
 
     def end_step(self, step: int) -> None:
         for seen in self._seen:
-            logs = seen["weight"]
-            weights = np.exp(logs - logs.max())
-            weights /= weights.sum()
+            weights, _ = normalised(seen["weight"])
             mean = float(weights @ seen["mean"])
             variance = float(weights @ (seen["variance"] + (seen["mean"] - mean) ** 2))
             chosen = self._rng.choice(len(weights), size=self._draws, p=weights)
             rows = self._rng.integers(len(seen["draw"]), size=self._draws)
-            density = np.log(max(float(weights @ seen["density"]), 1e-300))
+            with np.errstate(divide="ignore"):
+                scores = np.log(weights * len(weights)) + seen["log density"]
             self.predictions.append(
                 Prediction(
                     seen["name"], step, float(np.ravel(seen["value"])[0]), mean, float(np.sqrt(variance)),
-                    float(weights @ seen["below"]), float(density), seen["draw"][rows, chosen],
+                    float(weights @ seen["below"]), normalised(scores)[1], seen["draw"][rows, chosen],
                 )
             )  # fmt: skip
         self._seen, self._counts = [], None
