@@ -4,6 +4,7 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -108,3 +109,50 @@ def test_what_is_divided_by_zero_is_infinite_or_no_number(expr: str, expected: l
 def test_a_spread_too_wide_for_a_number_is_infinite(distribution: str) -> None:
     x = siren.run(f"let x <- {distribution} in x", particles=3)["x"]
     assert math.isinf(x.sd) and math.isfinite(x.quantile(0.5))
+
+
+@pytest.mark.parametrize(
+    ("expr", "exact"),
+    [
+        ("let g <- gamma(2, 1) in 1 - g", stats.gamma(2, loc=-1)),  # turned over
+        ("let x <- gaussian(1, 4) in let () = observe(gaussian(x, 4), 3) in -x", stats.norm(2, 2**0.5)),
+        ("let sample s <- bernoulli(0.5) in let x <- gaussian(0, 1) in (if s then 2 else -2) * x", None),
+    ],
+)
+def test_a_line_that_falls_has_exact_quantiles(expr: str, exact: Any) -> None:
+    found = siren.run(expr, particles=50, seed=1)[0]
+    for q in (0.05, 0.5, 0.95):
+        wanted = stats.norm(0, 2).ppf(q) if exact is None else -exact.ppf(1 - q)
+        assert found.quantile(q) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+
+
+def test_counts_less_than_a_number_are_whole() -> None:
+    n = siren.run("let n <- binomial(10, 0.3) in 10 - n", particles=3, seed=1)[0]
+    assert [n.quantile(q) for q in (0.05, 0.5, 0.95)] == [5, 7, 9]
+
+
+def test_sums_of_gaussians_are_gaussian() -> None:
+    text = """
+    let x <- mv_gaussian([1, 2], [[1, 0.5], [0.5, 2]]) in
+    let y <- gaussian(2 * x[1], 1) in
+    let () = observe(gaussian(x[0] - y, 1), 0) in
+    x[0] - y + 3 * x[1]
+    """
+    covariance = np.array([[1, 0.5, 1], [0.5, 2, 4], [1, 4, 9]])  # of x[0], x[1] and y
+    seen, wanted = np.array([1, 0, -1]), np.array([1, 3, -1])
+    gain = covariance @ seen / (seen @ covariance @ seen + 1)
+    mean = wanted @ (np.array([1, 2, 4]) + gain * 3)
+    variance = wanted @ (covariance - np.outer(gain, seen @ covariance)) @ wanted
+    found = siren.run(text, particles=3, seed=1)[0]
+    assert (found.mean, found.sd) == pytest.approx((mean, variance**0.5))
+    assert found.quantile(0.05) == pytest.approx(stats.norm(mean, variance**0.5).ppf(0.05))
+
+
+def test_the_sum_of_a_long_history() -> None:
+    text = """
+    let xs = fold(fun (y, xs) -> let x <- gaussian(List.hd(xs), 1) in x :: xs, List.range(0, 60), [1e9]) in
+    fold(fun (x, sum) -> sum + x - 1e9, xs, 0)
+    """
+    found = siren.run(text, particles=3, seed=1)[0]
+    assert found.mean == pytest.approx(0, abs=1e-4)
+    assert found.sd == pytest.approx(sum(k * k for k in range(1, 61)) ** 0.5)

@@ -13,7 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from siren.symbolic.algebra import accumulate, add, affine, mul, operation, power, product, sub, substitute
+from siren.symbolic.algebra import (
+    accumulate,
+    add,
+    affine,
+    combination,
+    linear,
+    mul,
+    operation,
+    power,
+    product,
+    sub,
+    substitute,
+)
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     NUMBERS,
@@ -62,6 +74,26 @@ def variance(expr: Expr, mean: Expr, chain: Sequence[tuple[Variable, Dist]]) -> 
     if type(off) is Poly:
         return _integral(polynomial(product(off.terms, off.terms), off.gen), parts)
     return _integral(power(off, 2), parts)
+
+
+def weighted_sum(expr: Expr, chain: Sequence[tuple[Variable, Dist]]) -> tuple[Expr, Expr] | None:
+    """Mean and variance of a weighted sum of jointly gaussian numbers, which is gaussian itself; None of
+    anything else."""
+    spread: Expr = 0.0
+    for variable, dist in reversed(chain):
+        parts = linear(expr, variable)
+        if parts is None or not dist.family.gaussian:
+            return None
+        size, gen = len(parts[0]), generation(expr)
+        weights = [lift(weight, gen) for weight in parts[0]]
+        means, covariance = dist.params[:size], dist.params[size:]
+        if not all(isinstance(entry, NUMBERS) for entry in covariance):
+            return None
+        expr = add(parts[1], combination(weights, means))
+        for i, weight in enumerate(weights):
+            row = covariance[i * size : (i + 1) * size]
+            spread = add(spread, mul(weight, combination(weights, row)))
+    return (expr, spread) if isinstance(expr, NUMBERS) else None
 
 
 def _from_means(expr: Expr, chain: Sequence[tuple[Variable, Dist]]) -> tuple[Expr, list[_Part]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from siren.inference.engine import Engine
 from siren.inference.node import Node
 from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
 from siren.runtime.joint import Joint
-from siren.runtime.moments import expectation, variance
+from siren.runtime.moments import expectation, variance, weighted_sum
 from siren.runtime.numbers import Leaf, Numbers, fill
 from siren.runtime.values import Value
 from siren.symbolic.algebra import add, affine, linear, mul, operation, sub, substitute
@@ -193,6 +192,10 @@ class Summary:
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
         chain = self.engine.chain(variables(expr))
+        found = weighted_sum(expr, chain) if chain else None
+        if found is not None:
+            numbers = raw(found[0]), np.maximum(raw(found[1]), 0.0)
+            return _of_affine(numbers[0], GAUSSIAN, numbers, 1.0, 0.0)
         mean = expectation(expr, chain) if chain else None
         if chain is None or mean is None:
             return self._sampled(expr)
@@ -263,17 +266,22 @@ def _of_affine(
     mean: Any, family: Distribution, numbers: tuple[Any, ...], slope: Any, offset: Any
 ) -> Posterior:
     """slope * v + offset for a v of this family with these parameters."""
-    cdf: Callable[[float], Any] | None = None
     below = family.cdf
-    if below is not None and not isinstance(slope, np.ndarray):
-        cdf = (lambda x: below((x - offset) / slope, *numbers)) if 0 < slope < math.inf else None
-    elif below is not None and _is_increasing(slope):  # where it is 0, the offset is all there is
-        cdf = lambda x: np.where(slope > 0, below((x - offset) / slope, *numbers), x >= offset)  # noqa: E731
+
+    def cdf(x: float) -> Any:
+        assert below is not None
+        share = below((x - offset) / slope, *numbers)
+        if np.ndim(slope) == 0:
+            return share if slope > 0 else 1.0 - share
+        # Where the slope is 0, the offset is all there is.
+        return np.where(slope > 0, share, np.where(slope < 0, 1.0 - share, x >= offset))
+
+    falls = family.discrete and np.any(slope < 0)  # then it matters which of the two an outcome belongs to
     return Posterior(
         mean,
         lambda: np.square(slope) * family.variance(*numbers),
         lambda lanes, rng: _at(slope, lanes) * _draw(family, numbers, lanes, rng) + _at(offset, lanes),
-        cdf,
+        cdf if below is not None and _is_line(slope) and not falls else None,
         discrete=family.discrete and np.ndim(slope) == 0,
         kind="bool" if family is BERNOULLI and np.all(slope == 1) and np.all(offset == 0) else "number",
     )
@@ -292,16 +300,14 @@ def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
         mean,
         link.variance if plain else lambda: np.square(slope) * link.variance(),
         lambda lanes, rng: whole().draw(lanes, rng),
-        (lambda x: whole().cdf(x)) if plain or _is_increasing(slope) else None,  # type: ignore[misc]
+        (lambda x: whole().cdf(x)) if plain or _is_line(slope) else None,  # type: ignore[misc]
     )
 
 
-def _is_increasing(slope: Any) -> bool:
+def _is_line(slope: Any) -> bool:
     """Or constant, in some lanes. What was divided by 0 has no distribution function: it is infinite, or no
     number."""
-    if not isinstance(slope, np.ndarray):
-        return bool(0 < slope < math.inf)
-    return bool(np.minimum.reduce(slope) >= 0 and np.maximum.reduce(slope) < math.inf)
+    return bool(np.all(np.isfinite(slope)) and np.any(slope))
 
 
 def _plug(expr: Expr, means: dict[Variable, Expr]) -> Expr:
