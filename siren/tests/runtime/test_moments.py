@@ -222,3 +222,11 @@ def test_a_family_with_raw_moments_only():
 
     assert Squares().central(3, 2.0) == pytest.approx(0)
     assert Squares().central(4, 2.0) == pytest.approx(1 / 5)
+
+
+def test_particles_that_agree_leave_no_spread():
+    """Though 20,000 weights sum to 1 in all digits but the last."""
+    text = "let sample k <- uniform_int(7, 8) in let () = observe(delta(k), 7) in let () = resample() in "
+    result = siren.run(text + "[k, k + 1e9]", particles=20_000, seed=0)[0]
+    assert result.mean.tolist() == [7, 7 + 1e9]
+    assert result.sd.tolist() == [0, 0]

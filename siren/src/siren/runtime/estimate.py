@@ -114,10 +114,13 @@ class Estimate:
 
 
 def average(values: Any, weights: Array) -> float:
-    """The mean over lanes. A lane of weight 0 may well be infinite."""
+    """The mean over lanes. A lane of weight 0 may well be infinite. From the value of the heaviest lane on,
+    since weights sum to 1 in all digits but the last, which count where numbers are large beside their
+    spread."""
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         return float(values)
-    total = float(weights.dot(values))
+    start = float(values[weights.argmax()])
+    total = start + float(weights.dot(values - start))
     return total if math.isfinite(total) else float(np.sum(np.where(weights > 0, values, 0.0) * weights))
 
 
