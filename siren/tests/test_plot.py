@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from siren import SirenError, run
-from siren.plot import draw, plot
+from siren.plot import draw, plot, require_drawable
 
 pytest.importorskip("matplotlib")
 
@@ -25,6 +25,30 @@ def test_booleans_are_shown_as_probabilities() -> None:
 def test_nothing_to_plot() -> None:
     with pytest.raises(SirenError, match="nothing to plot"):
         draw(run("()"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"axis": []}, "the axis is empty"),
+        ({"axis": ["north", "south"]}, "neither of numbers nor of dates: 'north'"),
+        ({"data": {"xs": ["north", "south"]}}, "no list of numbers"),
+        ({"data": {"xs": [[1, 2], [3]]}}, "no list of numbers"),
+        ({"data": {"xs": 3}}, "no list of numbers"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(options: dict, words: str) -> None:
+    result = run("let x <- gaussian(0, 1) in let xs = [x, 2 * x] in xs", seed=0)
+    with pytest.raises(SirenError, match=words):
+        draw(result, **options)
+    with pytest.raises(SirenError, match=words):
+        require_drawable(**{"axis": None, "data": None, **options})
+
+
+def test_no_data_are_no_points() -> None:
+    result = run("let x <- gaussian(0, 1) in let xs = [x, 2 * x] in xs", seed=0)
+    (panel,) = draw(result, data={"xs": []}).axes
+    assert len(panel.lines[-1].get_xdata()) == 0
 
 
 def test_a_constant_is_a_point_and_a_number_has_an_axis() -> None:

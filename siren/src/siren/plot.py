@@ -63,7 +63,7 @@ def draw(
     """
     lists = [output for output in result if _series(output.value)]
     numbers = [output for output in result if output.is_number]
-    points = {name: np.asarray(values, dtype=float) for name, values in (data or {}).items()}
+    points = {name: _points(name, values) for name, values in (data or {}).items()}
     for name in points:
         if name not in {output.name for output in lists}:
             known = [output.name for output in lists]
@@ -132,15 +132,45 @@ def _flat(value: Any) -> list[Leaf]:
     return [value] if hasattr(value, "quantile") else []
 
 
+def require_drawable(axis: Sequence[Any] | None, data: Mapping[str, Any] | None) -> None:
+    """Refuse what cannot be drawn, before a run whose picture it was meant for."""
+    if axis is not None:
+        _places(axis)
+    for name, values in (data or {}).items():
+        _points(name, values)
+
+
+def _points(name: str, values: Any) -> Any:
+    """Data as an array: a number for each step, or several."""
+    try:
+        points = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        points = np.asarray(None)
+    if points.ndim not in (1, 2):
+        raise SirenError(
+            f"the data to draw over `{name}` are no list of numbers", hint="name a column: FILE:column"
+        )
+    return points
+
+
+def _places(axis: Sequence[Any]) -> Any:
+    """An axis as an array of numbers or dates."""
+    places = np.asarray(axis)
+    try:
+        if places.dtype.kind in "OU":
+            places = np.asarray([str(place) for place in axis], dtype="datetime64[us]")
+    except ValueError:
+        raise SirenError(f"the axis is neither of numbers nor of dates: {axis[0]!r}") from None
+    if not places.size:
+        raise SirenError("the axis is empty", hint="leave it out to count steps")
+    return places.astype("datetime64[us]") if places.dtype.kind == "M" else places
+
+
 def _along(axis: Sequence[Any] | None, length: int) -> Any:
     """Where the elements of a list stand. Steps before the axis begins are as far apart as its first two."""
     if axis is None:
         return np.arange(length)
-    places = np.asarray(axis)
-    if places.dtype.kind in "OU":
-        places = np.asarray([str(place) for place in axis], dtype="datetime64")
-    if places.dtype.kind == "M":
-        places = places.astype("datetime64[us]")
+    places = _places(axis)
     if len(places) >= length:
         return places[len(places) - length :]
     gap = places[1] - places[0] if len(places) > 1 else places[0] - places[0]
@@ -171,7 +201,14 @@ def _list(panel: Axes, output: Output, axis: Sequence[Any] | None, data: Any) ->
     if data is not None:
         shown = min(len(data), len(places))
         panel.plot(
-            places[-shown:], data[-shown:], "o", color=_DATA, ms=3.5, alpha=0.8, zorder=4, label="data"
+            places[len(places) - shown :],
+            data[len(data) - shown :],
+            "o",
+            color=_DATA,
+            ms=3.5,
+            alpha=0.8,
+            zorder=4,
+            label="data",
         )
         _focus(panel, series, data)
     panel.legend(loc="best", fontsize=8, frameon=False, ncols=4)

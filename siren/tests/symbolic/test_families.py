@@ -124,3 +124,14 @@ def test_a_truncated_gaussian_that_is_far_out_or_narrow(parameters, mean, varian
     assert abs(family.mean(*parameters) - mean) < 1e-5 * variance**0.5
     both = [np.array([number, other]) for number, other in zip(parameters, (1.0, 4.0, 0.0, 2.0), strict=True)]
     assert family.variance(*both)[1] == pytest.approx(stats.truncnorm(-0.5, 0.5, 1.0, 2.0).var())
+
+
+@pytest.mark.parametrize("degrees", [1.0, 3.0, 1e6])
+def test_the_middle_of_a_student_t(degrees) -> None:
+    """The share between the middle and a place near it is the density times the distance."""
+    near = f.STUDENT_T.cdf(np.array([-1e-9, 0.0, 1e-9]), 0.0, 1.0, degrees) - 0.5
+    assert near == pytest.approx(
+        1e-9 * np.exp(f.STUDENT_T.logpdf(0.0, 0.0, 1.0, degrees)) * np.array([-1, 0, 1])
+    )
+    wide = np.array([-30.0, -1.001, -0.999, 0.5, 1.0, 7.0])
+    assert f.STUDENT_T.cdf(wide, 0.0, 1.0, degrees) == pytest.approx(stats.t(degrees).cdf(wide), rel=1e-12)

@@ -128,7 +128,11 @@ def run(
     _check_endings(plot, record)
     if (plot_axis or plot_data) and not plot:
         raise typer.BadParameter("say where to: --plot FILE.png")
-    drawn = {"axis": read_axis(plot_axis), "data": _read_points(plot_data or [])}
+    drawn: dict[str, Any] = {"axis": read_axis(plot_axis), "data": _read_points(plot_data or [])}
+    if plot:
+        from siren.plot import require_drawable
+
+        require_drawable(**drawn)
     program = parse_file(file)
     _warn_about_files(program, file)
     bindings = read_data(data or [])

@@ -43,7 +43,11 @@ class StudentT(Distribution):
             return np.where(np.asarray(p[2]) > 2, p[1] * p[2] / (np.asarray(p[2]) - 2), np.inf)[()]
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
-        return special.stdtr(p[2], (x - p[0]) / np.sqrt(p[1]))
+        z = np.asarray((x - p[0]) / np.sqrt(p[1]))
+        # Near the middle by the share from there on: `stdtr` adds the square of z to the degrees.
+        near = np.minimum(np.square(z), 1.0)
+        half = 0.5 * special.betainc(0.5, np.multiply(0.5, p[2]), near / (p[2] + near))
+        return np.where(np.abs(z) < 1, 0.5 + np.copysign(half, z), special.stdtr(p[2], z))[()]
 
 
 STUDENT_T = StudentT()
