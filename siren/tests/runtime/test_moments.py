@@ -230,3 +230,12 @@ def test_particles_that_agree_leave_no_spread():
     result = siren.run(text + "[k, k + 1e9]", particles=20_000, seed=0)[0]
     assert result.mean.tolist() == [7, 7 + 1e9]
     assert result.sd.tolist() == [0, 0]
+
+
+def test_powers_that_are_too_large():
+    assert answer("let x <- gaussian(1e200, 1) in x * x * x") == (
+        math.inf,
+        pytest.approx(math.nan, nan_ok=True),
+    )
+    assert answer("let x <- laplace(1e200, 1) in x * x")[0] == math.inf
+    assert math.isnan(answer("let g <- gamma(1e-300, 1e-300) in g * g")[1])  # which is not 0

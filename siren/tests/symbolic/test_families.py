@@ -135,3 +135,20 @@ def test_the_middle_of_a_student_t(degrees) -> None:
     )
     wide = np.array([-30.0, -1.001, -0.999, 0.5, 1.0, 7.0])
     assert f.STUDENT_T.cdf(wide, 0.0, 1.0, degrees) == pytest.approx(stats.t(degrees).cdf(wide), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("family", "params", "mean"),
+    [
+        (f.POISSON, (1e30,), 1e30),
+        (f.BINOMIAL, (1e30, 0.25), 2.5e29),
+        (f.BETA_BINOMIAL, (1e30, 1e9, 3e9), 2.5e29),
+        (f.NEGATIVE_BINOMIAL, (1e30, 0.25), 3e30),
+    ],
+)
+def test_counts_beyond_those_of_a_generator_are_drawn(family, params, mean) -> None:
+    """As by one particle whose rate is the exponential of something."""
+    wide = tuple(np.array([p, 0.5 if p < 1 else 7.0]) for p in params)
+    draws = family.sample(np.random.default_rng(0), 2, *wide)
+    assert draws[0] == pytest.approx(mean, rel=1e-3) and 0 <= draws[1] < 100
+    assert family.sample(np.random.default_rng(0), 1, *params) == pytest.approx(mean, rel=1e-3)

@@ -183,7 +183,7 @@ def _expanded(moments: Sequence[Numbers | None], shift: Numbers) -> Numbers | No
     for k, moment in enumerate(moments):
         if moment is None:
             return None
-        total = total + math.comb(n, k) * moment * shift ** (n - k)
+        total = total + math.comb(n, k) * moment * np.power(shift, n - k)
     return total
 
 

@@ -10,7 +10,7 @@ from scipy import special
 
 from siren.distributions.base import Distribution, Parameter, Rng, stein_moment
 from siren.distributions.bounds import COUNT, POSITIVE_REAL, Bound, Numbers
-from siren.distributions.counts import Count, log_choose, whole
+from siren.distributions.counts import BINOMIAL, Count, log_choose
 from siren.distributions.finite import BERNOULLI, CATEGORICAL
 from siren.symbolic.algebra import add, affine, div, ite, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
@@ -174,7 +174,7 @@ class BetaBinomial(Count):
     parameters = (Parameter("n", COUNT), Parameter("a", POSITIVE_REAL), Parameter("b", POSITIVE_REAL))
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        return rng.binomial(whole(p[0]), rng.beta(p[1], p[2], size), size).astype(float)
+        return BINOMIAL.sample(rng, size, p[0], rng.beta(p[1], p[2], size))
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
         n, a, b = p

@@ -20,7 +20,11 @@ def log_choose(n: Numbers, k: Numbers) -> Numbers:
     )
 
 
-def whole(n: Numbers) -> Any:
+# A generator counts to 2**63 and not much less. Of what is beyond, only the mean is drawn.
+_MOST = 1e18
+
+
+def _whole(n: Numbers) -> Any:
     """Whole numbers as integers, which a generator insists on."""
     return n.astype(np.int64) if isinstance(n, np.ndarray) else int(n)
 
@@ -36,7 +40,9 @@ class Binomial(Count):
     parameters = (Parameter("n", COUNT), Parameter("p", PROBABILITY))
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        return rng.binomial(whole(p[0]), np.clip(p[1], 0, 1), size).astype(float)
+        few, chance = np.minimum(p[0], _MOST), np.clip(p[1], 0, 1)
+        draw: Array = rng.binomial(_whole(few), chance, size) + (p[0] - few) * chance
+        return draw
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
         n, q = p
@@ -67,7 +73,9 @@ class NegativeBinomial(Count):
     parameters = (Parameter("n", POSITIVE_REAL), Parameter("p", PROBABILITY))
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        return rng.negative_binomial(p[0], p[1], size).astype(float)
+        return POISSON.sample(
+            rng, size, rng.standard_gamma(p[0], size) * np.divide(np.subtract(1.0, p[1]), p[1])
+        )
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
         n, q = p
@@ -96,7 +104,9 @@ class Poisson(Count):
     parameters = (Parameter("rate", NONNEGATIVE_REAL),)
 
     def sample(self, rng: Rng, size: int, *p: Numbers) -> Array:
-        return rng.poisson(p[0], size).astype(float)
+        few = np.minimum(p[0], _MOST)
+        draw: Array = rng.poisson(few, size) + (p[0] - few)
+        return draw
 
     def log_density(self, x: Numbers, *p: Numbers) -> Numbers:
         return special.xlogy(x, p[0]) - p[0] - special.gammaln(np.add(x, 1.0))

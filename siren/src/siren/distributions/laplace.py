@@ -31,7 +31,7 @@ class Laplace(Distribution):
     def central(self, exponent: int, *p: Numbers) -> Numbers | None:
         if exponent < 0:
             return None
-        return 0.0 if exponent % 2 else math.factorial(exponent) * p[1] ** exponent
+        return 0.0 if exponent % 2 else math.factorial(exponent) * np.power(p[1], exponent)
 
     def cdf(self, x: Numbers, *p: Numbers) -> Numbers:
         z = np.subtract(x, p[0]) / p[1]

@@ -89,7 +89,7 @@ class Estimate:
         with np.errstate(invalid="ignore", over="ignore"):  # an infinite mean has no spread to speak of
             off = np.subtract(self._posterior.mean, average(self._posterior.mean, self._weights))
             variance = average(self._posterior.variance() + np.square(off), self._weights)
-        return float(np.sqrt(max(0.0, variance))) if np.isfinite(self.mean) else float("nan")
+        return float(np.sqrt(np.maximum(variance, 0.0))) if np.isfinite(self.mean) else float("nan")
 
     def quantile(self, q: float) -> float:
         cdf = self._posterior.cdf

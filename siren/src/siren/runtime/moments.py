@@ -173,10 +173,13 @@ def _binomial(variable: Variable, exponent: int, centre: Expr | None) -> dict[Mo
     """A power of a variable in its distance from the centre."""
     if centre is None:
         return {((variable, exponent),): 1.0}
-    n, sign, at = abs(exponent), 1 if exponent > 0 else -1, raw(centre)
-    terms: dict[Monomial, Raw] = {ONE: at**n}
-    for k in range(1, n + 1):
-        terms[((variable, sign * k),)] = math.comb(n, k) * at ** (n - k)
+    n, sign = abs(exponent), 1 if exponent > 0 else -1
+    terms: dict[Monomial, Raw] = {}
+    for k in range(n + 1):
+        coefficient = math.comb(n, k) * np.power(raw(centre), n - k)  # infinite, if need be
+        terms[((variable, sign * k),) if k else ONE] = (
+            coefficient if np.ndim(coefficient) else float(coefficient)
+        )
     return terms
 
 
@@ -212,6 +215,8 @@ def _average(expr: Expr, part: _Part) -> Expr | None:
         moment = _moment(mine, part)
         if moment is None:
             return None
+        if isinstance(moment, float) and moment == 0:  # however large the coefficient
+            continue
         total = add(total, mul(polynomial(terms, expr.gen), moment))
     return total
 
