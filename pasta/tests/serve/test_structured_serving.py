@@ -155,8 +155,16 @@ def test_what_leaves_the_model_no_choice_is_answered_also_after_others(tiny):
     answer = tiny.chat(response_format=format_of(fixed)).json()
     assert json.loads(answer["choices"][0]["message"]["content"]) == {"a": 5}
     bare = {"type": "function", "function": {"name": "now"}}
-    answer = tiny.chat(tools=[bare], tool_choice="required").json()
-    assert answer["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": "{}"}
+    none = {"type": "object", "properties": {}}
+    for each in (bare, tool("now", none), tool("now", {**none, "required": [], "title": "Now"})):
+        answer = tiny.chat(tools=[each], tool_choice="required").json()
+        assert answer["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": "{}"}
+
+
+def test_a_tool_that_says_that_it_takes_any_arguments_is_given_some(tiny):
+    free = {"type": "object", "properties": {}, "additionalProperties": {"type": "integer"}, "minProperties": 1}
+    answer = tiny.chat(tools=[tool("put", free)], tool_choice="required", max_tokens=60).json()
+    assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] not in ("", "{}")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,6 +15,8 @@ MAX_TOOLS = 128
 MAX_NAME = 64
 MAX_SCHEMA = 1 << 17  # characters
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+#: What gives an object no keys beside its properties.
+NAMED = {"type", "properties", "required", "title", "description", "$schema"}
 
 FunctionName = Annotated[str, Field(pattern=rf"^[a-zA-Z0-9_-]{{1,{MAX_NAME}}}$")]
 
@@ -119,12 +121,16 @@ class FunctionTool(Body):
 
     name: FunctionName
     description: Text | None = None
-    parameters: Schema | None = None  # None: it takes no arguments
+    parameters: Schema | None = None
     strict: bool | None = None
 
     @property
     def schema_of(self) -> Mapping[str, Any]:
-        return self.parameters if self.parameters is not None else {"type": "object", "additionalProperties": False}
+        """Of the arguments; where none is named, and nothing said of others, there are none."""
+        named = {"type": "object", "properties": {}} if self.parameters is None else self.parameters
+        if named.get("properties") == {} and not named.get("required") and named.keys() <= NAMED:
+            return {**named, "additionalProperties": False}
+        return named
 
 
 def check_function(value: Any) -> Any:
