@@ -179,3 +179,11 @@ def test_parts_of_structures_follow_resampling() -> None:
 def test_the_tail_of_a_list_must_be_a_list() -> None:
     with pytest.raises(RunError, match="expects a list"):
         run(parse("1. :: 2."), particles=2, seed=0)
+
+
+@pytest.mark.parametrize("how", ["sample", "symbolic"])
+def test_sides_of_different_kinds_are_refused_where_they_stand(how: str) -> None:
+    with pytest.raises(RunError, match="disagree on a value: a list or a number") as caught:
+        run(parse(f"let {how} b <- bernoulli(0.5) in\nif b then 1 else [1]"), particles=20, seed=0)
+    assert (caught.value.span.line, caught.value.span.column) == (2, 1)
+    assert "same kind" in caught.value.hint

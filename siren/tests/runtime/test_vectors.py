@@ -206,6 +206,7 @@ def test_the_analysis_follows_matrices_that_are_data(method):
         ("let () = observe(mv_gaussian([1], [[1]]), [1, 2]) in 1", "a list of 1 numbers, not a list of 2"),
         ("let () = observe(mv_gaussian([1], [[0]]), [1]) in 1", "positive definite"),
         ("let x <- dirichlet([1]) in x", "two weights"),
+        ("transpose([[1, 2], [3]])", "not a list of rows of 2, 1"),
     ],
 )
 def test_mistakes(text, words):

@@ -9,7 +9,7 @@ import numpy as np
 from siren.errors import RunError
 from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
-from siren.runtime.combine import Mixture, Sides, Uneven, combine
+from siren.runtime.combine import Disagreement, Mixture, Sides, Uneven, combine
 from siren.runtime.effects import Effects
 from siren.runtime.loops import Env
 from siren.runtime.unions import value_of, variable_of
@@ -35,6 +35,14 @@ class Branches:
 
     def _if(self, node: ast.If, env: Env, needed: frozenset[str] | None = None) -> Value:
         """`needed` are the names that the rest of the block reads, if that is known."""
+        try:
+            return self._decide(node, env, needed)
+        except Disagreement as error:
+            if error.span is None:
+                error.span, error.hint = node.span, "both sides of an `if` must give the same kind of value"
+            raise
+
+    def _decide(self, node: ast.If, env: Env, needed: frozenset[str] | None) -> Value:
         condition = self.eval(node.condition, env)
         if not isinstance(condition, EXPRESSIONS):
             raise RunError(

@@ -48,6 +48,8 @@ def _shape(value: Value) -> str:
     if not isinstance(value, list):
         return "a number"
     if value and all(isinstance(row, list) for row in value):
+        if len({len(row) for row in value}) > 1:
+            return f"a list of rows of {', '.join(str(len(row)) for row in value)}"
         return f"a matrix of {len(value)} x {len(value[0])}"
     return f"a list of {len(value)}"
 
