@@ -84,6 +84,17 @@ def test_plans_that_are_close_run_again() -> None:
     assert len({(trial.key, trial.particles) for trial in tuned.trials}) == len(tuned.trials)
 
 
+@pytest.mark.parametrize("answer", ["1 / g", "()"])
+def test_an_answer_without_a_spread_is_no_measure(answer: str) -> None:
+    with pytest.raises(SirenError, match="nothing to measure errors by"):
+        tune(parse(f"let g <- gamma(0.5, 1) in {answer}"), seconds=0.01, budget=0.5)
+
+
+def test_outputs_without_a_spread_are_passed_over(steady: None) -> None:
+    best = tune(parse("let g <- gamma(0.5, 1) in (g, 1 / g)"), seconds=0.01, budget=0.5).best
+    assert best.plan == {"g": "symbolic"} and best.error == 0
+
+
 def test_a_demand_that_cannot_be_met() -> None:
     tuned = tune(parse(WALK), seconds=1e-9, methods=("ds",), data=DATA, budget=1)
     assert not tuned.reached and tuned.best.seconds == min(trial.seconds for trial in tuned.trials)

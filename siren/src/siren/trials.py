@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from siren.distance import Array, distance
+from siren.errors import SirenError
 from siren.options import Plan
 
 FIRST: Final = 64
@@ -120,8 +121,13 @@ def joined(one: Trial, more: Trial) -> Trial:
 def measured(trials: list[Trial]) -> list[Trial]:
     """The trials with their errors against the mean of all, in which the steadier ones count more."""
     usable = np.all([np.isfinite(t.means).all(0) & np.isfinite(t.sds).all(0) for t in trials], axis=0)
+    if not usable.any():
+        raise SirenError(
+            "there is nothing to measure errors by: no number of the answer has a finite mean and spread",
+            hint="return one that has, as `log(x)` may where `x` has not",
+        )
     # The runs of a plan that has lost its particles' past are each too sure, but not together.
-    pooled = [np.sqrt((t.sds**2).mean(0) + t.means.var(0))[usable] for t in trials]
+    pooled = [np.sqrt((t.sds[:, usable] ** 2).mean(0) + t.means[:, usable].var(0)) for t in trials]
     scale = np.median(pooled, axis=0)
     which = trials[0].outputs[usable]
 
