@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
+from pasta.engine.load import load_engine
 from pasta.errors import CorruptModel, UnknownModel, UnsupportedModel, UsageError
 from pasta.models import available, bundled, load_model, resolve
 from pasta.models.load import default_dtype
@@ -200,3 +201,18 @@ def test_a_device_that_is_not_here(tiny, device):
 def test_names_that_can_be_no_path(name):
     with pytest.raises(UnknownModel, match="unknown model"):
         load_model(name)
+
+
+@pytest.mark.parametrize("name", [5, b"model", True, ["model"]])
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(UsageError, match="expected a name, a folder"):
+        load_model(name)
+    with pytest.raises(UsageError, match="expected a name, a folder"):
+        load_model(base=name)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "many"])
+@pytest.mark.parametrize("option", ["context", "slots"])
+def test_sizes_that_are_none_are_refused(tiny, option, value):
+    with pytest.raises(UsageError, match=f"{option} is {value!r}, expected a whole number, 1 or more"):
+        load_engine(str(tiny), **{option: value})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 import weakref
 from collections import deque
@@ -42,6 +43,15 @@ class Stopped(PastaError):
         super().__init__("this answer was not finished: the program ends")
 
 
+class Forked(PastaError):
+    """This process has half a step of its parent's, and no thread to end it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this process was forked while the model decoded in its parent", "load the model here, or fork before"
+        )
+
+
 class Runner:
     """Runs requests over one engine for whoever asks."""
 
@@ -55,7 +65,7 @@ class Runner:
         self._cancelled: deque[RequestState] = deque()
         self._listeners: dict[RequestState, Listener | None] = {}  # of all that have not ended
         self._worker: threading.Thread | None = None
-        self._stopped = False
+        self._stopped = self._torn = False
         _RUNNERS.add(self)
 
     # -- for any thread -----------------------------------------------------------------------------------
@@ -73,6 +83,8 @@ class Runner:
         decoding.
         """
         watched = watched and listen is not None
+        if self._torn:
+            raise Forked()
         states = [RequestState(request, self.engine, watched=watched) for request in requests]
         with self._lock:
             if self._stopped:
@@ -102,6 +114,14 @@ class Runner:
         for state in list(self._listeners):
             state.error = Stopped()
             self._end(state)
+
+    def begin_afresh(self) -> None:
+        """In a process that was just forked: the worker, and whoever asked for something, stayed in the parent."""
+        self._torn = self._torn or bool(self._listeners)
+        self._lock = threading.Lock()
+        self._asked = threading.Condition(self._lock)
+        self._listeners = {}
+        self._worker = None
 
     @property
     def unfinished(self) -> int:
@@ -204,6 +224,16 @@ def _stop_all() -> None:
     """The interpreter must not end under a thread that is inside torch: that aborts the process."""
     for runner in list(_RUNNERS):
         runner.stop()
+
+
+def _begin_afresh() -> None:
+    global _LOCK
+    _LOCK = threading.Lock()
+    for runner in list(_RUNNERS):
+        runner.begin_afresh()
+
+
+os.register_at_fork(after_in_child=_begin_afresh)
 
 
 def runner_of(engine: Engine) -> Runner:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+from typing import Any
+
 from pasta.core.garbage import freeze_libraries
 from pasta.engine.checked import ensure_checked
 from pasta.engine.make import make_engine
@@ -39,6 +42,8 @@ def load_engine(
         check: Compare a short forked text with the model's own forward pass first, and refuse a model on which they
             differ. Once for each model: what passed is kept in the cache.
     """
+    check_size("context", context)
+    check_size("slots", slots)
     freeze_libraries()
     rounded = dtype if is_eight_bits(dtype) else None
     if rounded is not None:
@@ -56,3 +61,9 @@ def load_engine(
     if check:
         ensure_checked(engine, loaded.folder)
     return engine
+
+
+def check_size(name: str, value: Any) -> None:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if value is not None and not (whole and value >= 1):
+        raise UsageError(f"{name} is {value!r:.40}, expected a whole number, 1 or more")

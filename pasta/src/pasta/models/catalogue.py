@@ -23,6 +23,11 @@ def resolve(name: str | None = None, base: str | None = None) -> ModelFolder:
     form. Anything else is the id of a repository on the Hugging Face hub. `base` is where an adapter's base model lies
     now; by default it is looked for where the adapter says.
     """
+    for given in (name, base):
+        if given is not None and not isinstance(given, str | Path):
+            raise UsageError(
+                f"the model is {given!r:.40}, expected a name, a folder or a .gguf file", "see: pasta models"
+            )
     adapter = find_adapter(name)
     if adapter == bundled.ADAPTER:
         under = resolve_whole(base or bundled.NAME)
