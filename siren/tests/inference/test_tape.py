@@ -33,7 +33,7 @@ def test_the_same_draws_make_the_same_particles(method: str) -> None:
     assert not first.tape.strayed.any() and not again.tape.strayed.any()
     np.testing.assert_allclose(first.tape.log_density, again.tape.log_density)
     np.testing.assert_allclose(first.graph.log_weight, again.graph.log_weight)
-    answers = [r.answer(0.0, 0, 0.0, weighted=False).value for r in (first, again)]
+    answers = [r.answer(0, 0.0, log_evidence=0.0).value for r in (first, again)]
     for one, other in zip(*answers, strict=True):
         assert one.mean == pytest.approx(other.mean) and one.sd == pytest.approx(other.sd)
 
