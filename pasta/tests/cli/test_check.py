@@ -195,6 +195,12 @@ def test_what_generate_writes_as_json_is_read(write):
     before = path.read_bytes()
     fixing = run(path, "--fix")
     assert fixing.exit_code == 2 and "result in JSON" in fixing.stderr and path.read_bytes() == before
-    for text in ('{"annotated": "a"}', "{no json", '{"annotated": 3, "text": 1, "threads": 2}', "{}"):
+    for text in (
+        '{"annotated": "a"}',
+        "{no json",
+        '{"annotated": 3, "text": 1, "threads": 2}',
+        "{}",
+        '{"a": ' + 100_000 * "[",
+    ):
         assert run("-", stdin=text).exit_code == 0
         assert run("-", stdin=f"{text}</async>").exit_code == 1

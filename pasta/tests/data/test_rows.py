@@ -14,10 +14,12 @@ from data_texts import LIST, count_words
 
 from pasta.data.annotate import annotate
 from pasta.data.fields import prompt_of, read_example
+from pasta.data.lines import read_json, read_lines
 from pasta.data.rows import read_rows
 from pasta.data.storing import storing
 from pasta.data.structure import Structure
 from pasta.errors import PastaError, StorageError, UsageError
+from pasta.eval.questions import read_questions
 from pasta.lang import parse, plain
 from pasta.train.examples import split_row
 
@@ -87,6 +89,17 @@ def test_byte_order_marks_and_lists(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[1, 2]")
     with pytest.raises(PastaError, match="entry 1 of the list is not a JSON object"):
         list(read_rows(str(tmp_path / "bad.json")))
+
+
+@pytest.mark.parametrize("text", ['{"a": ' + 100_000 * "[", 100_000 * "["])
+def test_what_is_nested_too_deep_is_told_with_its_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "deep.jsonl").write_text(text)
+    for read in (read_rows, read_questions):
+        with pytest.raises(PastaError, match=r"deep\.jsonl.*not JSON"):
+            list(read(str(tmp_path / "deep.jsonl")))
+    with pytest.raises(PastaError, match=r"deep\.jsonl is not JSON"):
+        read_json(tmp_path / "deep.jsonl")
+    assert list(read_lines(tmp_path / "deep.jsonl")) == []
 
 
 def test_rows_that_are_all_refused_are_an_error(tmp_path: Path) -> None:

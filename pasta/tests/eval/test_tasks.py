@@ -20,6 +20,7 @@ RIGHT_AND_WRONG = [
     ({"kind": "ends_with", "phrase": "That is all."}, "Hm. That is all.", "That is all. Bye."),
     ({"kind": "starts_with", "phrase": "Certainly"}, "Certainly, a poem", "A poem, certainly"),
     ({"kind": "json", "keys": ["a"]}, '```json\n{"a": 1}\n```', '{"b": 1}'),
+    ({"kind": "json", "keys": ["a"]}, '{"a": [[]]}', '{"a": ' + 100_000 * "["),
     ({"kind": "paragraphs", "count": 2}, "a\n\nb", "a\nb"),
     ({"kind": "quoted"}, '"Arr!"', "Arr!"),
     ({"kind": "angular_title"}, "<<Rain>>\nDrop", "Rain"),

@@ -125,6 +125,7 @@ def damage(folder, name, edit):
         ("model.safetensors", lambda data: b"\xff" * 100, "do not read"),
         ("config.json", lambda data: data[:50], "does not read"),
         ("config.json", lambda data: b"[]", "does not read"),
+        ("config.json", lambda data: 100_000 * b"[", "does not read"),
         ("config.json", lambda data: b"\xff\xfe", "does not read"),
         ("tokenizer.json", lambda data: data[:5000], "tokenizer"),
     ],

@@ -25,7 +25,7 @@ def read_lines(path: Path) -> Iterator[Row]:
     for line in data.splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row
@@ -58,7 +58,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise PastaError(f"there is no file {path}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PastaError(f"{path} is not JSON: {error}") from None
 
 

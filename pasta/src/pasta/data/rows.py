@@ -113,7 +113,7 @@ def _read_json(path: Path) -> Iterator[Row]:
                     return
                 try:
                     row = json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise PastaError(f"{path}:{number}: not JSON: {error}", "expected one object a line") from error
                 if not isinstance(row, dict):
                     raise PastaError(f"{path}:{number}: not a JSON object", "expected one object a line")
@@ -127,7 +127,7 @@ def _read_json(path: Path) -> Iterator[Row]:
 def _read_list(path: Path, text: str) -> Iterator[Row]:
     try:
         rows = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PastaError(f"{path}: not JSON: {error}", "expected one object a line, or one list of them") from error
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):

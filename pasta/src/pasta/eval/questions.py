@@ -116,7 +116,7 @@ def _rows(source: str) -> Iterable[Mapping[str, Any]]:
             with open_text(path, "rt") as file:
                 try:
                     rows = json.load(file)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise UsageError(f"{source} is not JSON: {error}") from None
             if not all(isinstance(row, dict) for row in rows):
                 raise UsageError(f"{source}: expected a list of objects")

@@ -113,7 +113,7 @@ def _json(text: str, keys: list[str]) -> bool:
     fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text, re.DOTALL)
     try:
         value = json.loads(fenced.group(1) if fenced else text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and all(key in value for key in keys)
 

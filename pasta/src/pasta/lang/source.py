@@ -101,7 +101,7 @@ def _annotated(data: bytes) -> bytes | None:
         return None
     try:
         result = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(result, dict) or not {"annotated", "text", "threads"} <= result.keys():
         return None

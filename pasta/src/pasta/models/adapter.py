@@ -75,7 +75,7 @@ def read_record(folder: str | os.PathLike[str]) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise CorruptModel(f"{path} does not read: {error}") from error
 
 

@@ -40,7 +40,7 @@ def weight_files(folder: Path) -> list[str]:
         return [WEIGHTS]
     try:
         return sorted(set(json.loads((folder / INDEX).read_text("utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise CorruptModel(f"{folder / INDEX} does not read: {error}") from error
 
 
@@ -57,7 +57,7 @@ def read_config(folder: Path) -> Any:
         raw = json.loads((folder / "config.json").read_text("utf-8"))
         if not isinstance(raw, dict):
             raise ValueError("not a JSON object")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptModel(f"{folder / 'config.json'} does not read: {error}") from error
     model_type, architectures = raw.get("model_type"), raw.get("architectures") or []
     families = (MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
