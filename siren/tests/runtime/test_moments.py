@@ -239,3 +239,57 @@ def test_powers_that_are_too_large():
     )
     assert answer("let x <- laplace(1e200, 1) in x * x")[0] == math.inf
     assert math.isnan(answer("let g <- gamma(1e-300, 1e-300) in g * g")[1])  # which is not 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(1e9, 2e9), st.floats(-3, 3), magnitudes)
+def test_powers_of_a_distance_between_large_numbers(place, distance, variance):
+    """Which are not multiplied out: of x * x and d * d the digits that count are lost."""
+    away = Fraction(place + distance) - Fraction(place)
+    text = "let x <- gaussian(mean, variance) in let d = x - place in "
+    given = {"mean": place + distance, "variance": variance, "place": place}
+    for power, k in (("d * d", 2), ("d * d * d", 3)):
+        expected = exact({k: 1}, lambda n: Fraction(gaussian(n, away, Fraction(variance))))
+        assert answer(text + power, **given) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_the_square_of_the_distance_of_two_places():
+    draws = "let x <- gaussian(5000000.25, 1) in let y <- gaussian(5000001.75, 2) in "
+    expected = (1.5**2 + 3, math.sqrt(4 * 1.5**2 * 3 + 2 * 9))
+    assert answer(draws + "(x - y) * (x - y)") == pytest.approx(expected, rel=1e-12)
+    drawn = siren.run(draws + "(x - y) * (x - y)", particles=1000, seed=0)[0].draws(1000)
+    assert drawn.min() >= 0
+
+
+def test_what_is_linear_when_multiplied_out_stays_symbolic():
+    text = (
+        "let symbolic x <- gaussian(0, 1) in let () = observe(gaussian((x + 1) * (x + 1) - x * x, 1), 2) in x"
+    )
+    assert answer(text) == pytest.approx((0.4, math.sqrt(0.2)))
+
+
+def test_a_product_observed_near_a_large_number():
+    """Given x, the mean of the datum is (x - d) * (x - d) to the last digit."""
+    text = "let sample x <- gaussian(d, 1) in let () = observe(gaussian((x - d) * (x - d), 0.01), 0) in x - d"
+    near, far = (siren.run(text, data={"d": d}, particles=20_000, seed=0) for d in (0.0, 1.7e9))
+    assert far.log_evidence == pytest.approx(near.log_evidence, abs=1e-4)
+    assert far[0].sd == pytest.approx(near[0].sd, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "square", ["pow(x - d, 2)", "dot([x - d, 0], [x - d, 0])", "pow(x - d, 4) / pow(x - d, 2)"]
+)
+def test_other_ways_to_write_a_square(square):
+    draw = "let d = 1.7e9 in let x <- gaussian(1700000000.5, 1) in "
+    if "/" not in square:
+        assert answer(draw + square) == pytest.approx((1.25, math.sqrt(3)), rel=1e-12)
+    else:  # no polynomial, so it is drawn: as such
+        assert answer(draw + square)[0] == pytest.approx(1.25, abs=0.1)
+
+
+def test_a_sum_of_squares_stays_flat():
+    """What a loop carries on is multiplied out, or it would grow with the data."""
+    text = "let x <- gaussian(0, 1) in fold(fun (y, sum) -> sum + (x - y) * (x - y), List.range(0, 2000), 0)"
+    ys = np.arange(2000.0)
+    expected = (np.square(ys).sum() + 2000, math.sqrt(4 * ys.sum() ** 2 + 2 * 2000**2))
+    assert answer(text) == pytest.approx(expected)

@@ -156,3 +156,8 @@ def test_the_sum_of_a_long_history() -> None:
     found = siren.run(text, particles=3, seed=1)[0]
     assert found.mean == pytest.approx(0, abs=1e-4)
     assert found.sd == pytest.approx(sum(k * k for k in range(1, 61)) ** 0.5)
+
+
+def test_what_is_left_of_a_date_has_exact_quantiles() -> None:
+    x = siren.run("let x <- gaussian(1.7e9, 1) in x - 1.7e9", particles=3, seed=1)[0]
+    assert [x.quantile(q) for q in (0.05, 0.5, 0.95)] == pytest.approx(stats.norm.ppf([0.05, 0.5, 0.95]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,7 @@ from siren.runtime.values import (
     describe,
     list_of,
 )
-from siren.symbolic.algebra import add, div, mul, operation, power, sub
+from siren.symbolic.algebra import add, div, mul, multiply, operation, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import Column, Expr
 
@@ -43,7 +44,7 @@ def _not(a: Expr) -> Expr:
 OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "+": add,
     "-": sub,
-    "*": mul,
+    "*": multiply,
     "/": div,
     "=": lambda a, b: operation("eq", (a, b)),
     "<>": lambda a, b: _not(operation("eq", (a, b))),
@@ -194,7 +195,9 @@ def span(low: Value, high: Value) -> Value:
 def raised(x: Value, n: Value) -> Value:
     """A small whole power is a product, of which more is known than of a power."""
     if type(n) is float and abs(n) <= _LARGEST_PRODUCT and n.is_integer():
-        return power(x, int(n))
+        one: Value = 1.0
+        product = reduce(multiply, [x] * int(abs(n)), one)
+        return div(1.0, product) if n < 0 else product
     return operation("pow", (x, n))
 
 

@@ -30,6 +30,7 @@ from siren.runtime.values import (
 )
 from siren.symbolic.expr import Column, Op, Poly
 from siren.symbolic.lanes import Array
+from siren.symbolic.products import multiplied_out
 from siren.syntax import ast
 
 if TYPE_CHECKING:
@@ -307,7 +308,7 @@ class Loops:
         if kind is tuple:
             return self._tidy(value[0]), self._tidy(value[1])
         if kind is Poly or kind is Op:
-            return self.graph.simplify(self.graph.fresh(value))
+            return multiplied_out(self.graph.simplify(self.graph.fresh(value)))
         return value.mapped(self._tidy) if isinstance(value, Named) else value
 
 

@@ -20,7 +20,6 @@ from siren.symbolic.algebra import (
     combination,
     linear,
     mul,
-    operation,
     power,
     product,
     sub,
@@ -44,9 +43,10 @@ from siren.symbolic.expr import (
     standing_for,
     variables,
 )
+from siren.symbolic.products import multiplied_out, plain_operation
 
 _LARGEST_POWER = 12
-# A polynomial that would have more terms than this in the distances is left as it is.
+# A polynomial that has more terms than this in the distances is left as it is.
 _MOST_TERMS = 64
 
 
@@ -72,6 +72,8 @@ def variance(expr: Expr, mean: Expr, chain: Sequence[tuple[Variable, Dist]]) -> 
     distance, parts = _from_means(expr, chain)
     off = sub(distance, mean)
     if type(off) is Poly:
+        if len(off.terms) > _MOST_TERMS:
+            return None
         return _integral(polynomial(product(off.terms, off.terms), off.gen), parts)
     return _integral(power(off, 2), parts)
 
@@ -98,35 +100,53 @@ def weighted_sum(expr: Expr, chain: Sequence[tuple[Variable, Dist]]) -> tuple[Ex
 
 def _from_means(expr: Expr, chain: Sequence[tuple[Variable, Dist]]) -> tuple[Expr, list[_Part]]:
     """The same in the distances of the variables from their means, as far as there are any."""
-    if _size(expr) > _MOST_TERMS:
-        return expr, [_Part(variable, dist, None) for variable, dist in chain]
+    plain = [_Part(variable, dist, None) for variable, dist in chain]
+    if _size(expr) > _MOST_TERMS * _MOST_TERMS:
+        return _shifted(expr, {}), plain
     signs = _signs([expr, *(param for _, dist in chain for param in dist.params)])
     centres: dict[Variable, Expr] = {}
     parts: list[_Part] = []
     for variable, dist in chain:
         moved = Dist(dist.family, tuple(_shifted(param, centres) for param in dist.params))
-        found = _centres(variable, moved, signs.get(variable, set()), parts)
+        found = _centres(variable, moved, signs.get(variable, set()), parts, centres)
         parts.append(_Part(variable, moved, found))
         if found is not None:
             centres.update(standing_for(variable, found))
-    return _shifted(expr, centres), parts
+    shifted = _shifted(expr, centres)
+    if type(shifted) is Poly and len(shifted.terms) > _MOST_TERMS:
+        return _shifted(expr, {}), plain
+    return shifted, parts
 
 
 def _centres(
-    variable: Variable, dist: Dist, signs: set[int], before: Sequence[_Part]
+    variable: Variable,
+    dist: Dist,
+    signs: set[int],
+    before: Sequence[_Part],
+    known: Mapping[Variable, Expr],
 ) -> tuple[Expr, ...] | None:
     """The means of a variable, or of 1/v where only negative powers of it occur, if they are numbers."""
     family = dist.family
     if len(signs) != 1 or family.outcomes(dist) is not None:
         return None
-    if variable.size:
-        means = [family.expected_product(dist, {place: 1}) for place in range(variable.size)]
-    else:
-        means = [family.expected_power(dist, *signs)]
-    found = [None if mean is None else _integral(mean, before) for mean in means]
-    if any(mean is None or not np.all(np.isfinite(raw(mean))) for mean in found):
-        return None
-    return tuple(found)  # type: ignore[arg-type]
+    found: list[Expr] = []
+    for place in range(variable.size or 1):
+        mean = (
+            family.expected_product(dist, {place: 1})
+            if variable.size
+            else family.expected_power(dist, *signs)
+        )
+        if type(mean) is Poly and all(_is_distance(m, known) for m in mean.terms if m):
+            mean = lift(mean.terms.get(ONE, 0.0), mean.gen)  # the mean of a distance is 0
+        mean = None if mean is None else _integral(mean, before)
+        if mean is None or not np.all(np.isfinite(raw(mean))):
+            return None
+        found.append(mean)
+    return tuple(found)
+
+
+def _is_distance(monomial: Monomial, centres: Mapping[Variable, Expr]) -> bool:
+    return len(monomial) == 1 and monomial[0][0] in centres and abs(monomial[0][1]) == 1
 
 
 def _signs(exprs: Iterable[Expr]) -> dict[Variable, set[int]]:
@@ -149,24 +169,31 @@ def _monomials(expr: Expr) -> Iterable[Monomial]:
 
 
 def _size(expr: Expr) -> int:
-    """The number of terms in distances."""
-    return sum(math.prod(abs(exponent) + 1 for _, exponent in monomial) for monomial in _monomials(expr))
+    """The number of terms in distances, at most."""
+    if type(expr) is Poly:
+        return sum(math.prod(abs(exponent) + 1 for _, exponent in monomial) for monomial in expr.terms)
+    if type(expr) is not Op:
+        return 1
+    return (math.prod if expr.name == "mul" else sum)(_size(arg) for arg in expr.args)
 
 
 def _shifted(expr: Expr, centres: Mapping[Variable, Expr]) -> Expr:
     """The expression in the distances from the centres."""
     if type(expr) is Op:
-        return operation(expr.name, tuple(_shifted(arg, centres) for arg in expr.args))
+        return plain_operation(expr.name, tuple(_shifted(arg, centres) for arg in expr.args))
     if type(expr) is not Poly or not any(v in centres for monomial in expr.terms for v, _ in monomial):
         return expr
     total: dict[Monomial, Raw] = {}
+    used: list[Expr] = [expr]
     for monomial, coefficient in expr.terms.items():
         terms: dict[Monomial, Raw] = {ONE: coefficient}
         for variable, exponent in monomial:
-            terms = product(terms, _binomial(variable, exponent, centres.get(variable)))
+            centre = centres.get(variable)
+            terms = product(terms, _binomial(variable, exponent, centre))
+            used += [] if centre is None else [centre]
         for shifted, part in terms.items():
             accumulate(total, shifted, part)
-    return polynomial(total, generation(expr, *centres.values()))
+    return polynomial(total, generation(*used))
 
 
 def _binomial(variable: Variable, exponent: int, centre: Expr | None) -> dict[Monomial, Raw]:
@@ -196,6 +223,7 @@ def _integral(expr: Expr, parts: Sequence[_Part]) -> Expr | None:
 def _average(expr: Expr, part: _Part) -> Expr | None:
     """E[expr] over one variable, as an expression of the others."""
     variable, dist = part.variable, part.dist
+    expr = multiplied_out(expr)
     if variable not in variables(expr):
         return expr
     total: Expr = 0.0

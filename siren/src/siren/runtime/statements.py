@@ -14,7 +14,8 @@ from siren.runtime import library, ragged
 from siren.runtime.loops import Env
 from siren.runtime.values import EXPRESSIONS, Cons, Ragged, Record, Value, describe, list_of
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr, Scalar, components
+from siren.symbolic.expr import Expr, Op, Scalar, components
+from siren.symbolic.products import multilinear
 from siren.syntax import ast
 from siren.syntax.printer import flat
 
@@ -43,7 +44,10 @@ class Statements:
             dist = library.distribution(node.name, arguments)
             # Numbers just evaluated are of the present lanes; those in a list need not be.
             current = scope.now is before and not any(type(argument) is Cons for argument in arguments)
-            return dist.as_of(before) if current else dist.fresh(scope)
+            dist = dist.as_of(before) if current else dist.fresh(scope)
+            if any(type(param) is Op for param in dist.params):
+                return Dist(dist.family, tuple([multilinear(param) for param in dist.params]))
+            return dist
         except SirenError as error:
             error.span = error.span or node.span
             raise

@@ -200,7 +200,7 @@ class Summary:
         if chain is None or mean is None:
             return self._sampled(expr)
         sampled = self._sampled(expr, raw(mean))
-        spread = variance(expr, mean, chain) if type(expr) is Poly and len(expr.terms) <= 8 else None
+        spread = variance(expr, mean, chain)
         if spread is None:
             return sampled
         square = np.maximum(raw(spread), 0.0)
@@ -265,7 +265,9 @@ def _of_number(value: Any) -> Posterior:
 def _of_affine(
     mean: Any, family: Distribution, numbers: tuple[Any, ...], slope: Any, offset: Any
 ) -> Posterior:
-    """slope * v + offset for a v of this family with these parameters."""
+    """slope * v + offset for a v of this family with these parameters, whose mean is this."""
+    if family is GAUSSIAN and slope is not _ONE and _is_line(slope):  # a gaussian, however large v is
+        return _of_affine(mean, GAUSSIAN, (mean, np.square(slope) * numbers[1]), _ONE, 0.0)
     below = family.cdf
 
     def cdf(x: float) -> Any:

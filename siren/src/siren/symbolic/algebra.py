@@ -28,7 +28,7 @@ from siren.symbolic.expr import (
 from siren.symbolic.lanes import Array, Generation
 
 # Beyond this many products a multiplication stays unexpanded.
-_EXPAND_LIMIT = 64
+EXPAND_LIMIT = 64
 
 
 def is_zero(coefficient: Raw) -> bool:
@@ -98,9 +98,18 @@ def mul(a: Expr, b: Expr) -> Expr:
         return _scale(a, b)
     if isinstance(b, NUMBERS):
         return _scale(b, a)
-    if type(a) is Op or type(b) is Op or len(a.terms) * len(b.terms) > _EXPAND_LIMIT:  # type: ignore[union-attr]
+    if type(a) is Op or type(b) is Op or len(a.terms) * len(b.terms) > EXPAND_LIMIT:  # type: ignore[union-attr]
         return Op("mul", (a, b))
     return polynomial(product(a.terms, b.terms), generation(a, b))  # type: ignore[union-attr]
+
+
+def multiply(a: Expr, b: Expr) -> Expr:
+    """As a program does: (x - d) * (x - d) stays a product. Multiplied out it would be lost in the last
+    digits of x * x and d * d, where x is near a large d."""
+    sums = type(a) is Poly and type(b) is Poly and len(a.terms) > 1 and len(b.terms) > 1
+    if sums and not set(variables(a)).isdisjoint(variables(b)):
+        return Op("mul", (a, b))
+    return mul(a, b)
 
 
 def product(a: Mapping[Monomial, Raw], b: Mapping[Monomial, Raw]) -> dict[Monomial, Raw]:
@@ -239,7 +248,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
-_ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {"add": add, "mul": mul, "div": div}
+_ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {"add": add, "mul": multiply, "div": div}
 
 
 def operation(name: str, args: tuple[Expr, ...]) -> Expr:
@@ -377,7 +386,7 @@ def combination(weights: Sequence[Expr], exprs: Sequence[Expr]) -> Expr:
         if not isinstance(weight, NUMBERS):
             weight, expr = expr, weight
         if not isinstance(weight, NUMBERS) or type(expr) is Op:
-            others.append(mul(weight, expr))
+            others.append(multiply(weight, expr))
             continue
         factor = _arith(weight)
         if type(factor) is float and factor == 0:
