@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from pasta.errors import UsageError
+
+SEEDS = 1 << 32  # numpy takes so many
 
 
 def told(default: Any, help: str) -> Any:
@@ -56,6 +59,14 @@ class Settings:
         for name in names:
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected 1 or more")
+
+    def check_between(self, least: float, below: float, *names: str) -> None:
+        """Of those that are not None."""
+        bound = "" if below == math.inf else f", below {below}"
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not least <= value < below:
+                raise UsageError(f"{name} is {value}, expected {least} or more{bound}")
 
     def check_choices(self, *names: str) -> None:
         for name in names:

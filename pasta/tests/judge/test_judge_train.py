@@ -177,7 +177,8 @@ def test_full_weights_stop_in_time_by_the_command_line(data, base, tmp_path, cap
 
 @pytest.mark.parametrize(("change", "said"), [
     ({"data": ""}, "data is missing"), ({"folds": 1}, "folds is 1"), ({"method": "half"}, "use one of lora, full"),
-    ({"max_length": 8}, "max_length is 8"),
+    ({"max_length": 8}, "max_length is 8"), ({"epochs": math.inf}, "epochs is inf"), ({"limit": -1}, "limit is -1"),
+    ({"seed": 1 << 32}, "seed is 4294967296"), ({"learning_rate": -1.0}, "learning_rate is -1.0"),
 ])  # fmt: skip
 def test_settings_that_cannot_be_meant(change, said):
     with pytest.raises(UsageError, match=said):

@@ -98,9 +98,11 @@ def test_earlier_answers_lose_their_tags(rows) -> None:
 
 def test_bad_rows_are_counted_by_reason(vocabulary: Vocabulary, rows) -> None:
     bad = [{"prompt": "x"}, {"prompt": "y", "response": "<async>"}, {"prompt": "z", "response": "z" * 500}]
+    bad.append({"prompt": "bare", "response": '<promise topic="a" tokens=1/>'})
     examples = make_examples([*rows, *bad], vocabulary, Positions(), max_length=300)
     assert len(examples.layouts) == len(rows)
-    assert sum(examples.refused.values()) == 3
+    assert sum(examples.refused.values()) == 4
+    assert examples.refused["a promise without its block"] == 1
     assert any("PASTA-LANG" in reason for reason in examples.refused)
     assert "longer than 300 tokens" in examples.refused
 

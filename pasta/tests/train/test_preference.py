@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import signal
 from importlib import import_module
@@ -317,6 +318,10 @@ def test_what_was_drawn_or_scored_otherwise_is_not_mixed(tmp_path: Path, adapter
         ({"prompts": ""}, "prompts is missing"),
         ({"alpha": 1.0}, "alpha is 1.0"),
         ({"epochs": -1.0}, "epochs is -1, expected more than 0"),
+        ({"epochs": math.inf}, "epochs is inf"),
+        ({"seed": -1}, "seed is -1, expected 0 or more, below 4294967296"),
+        ({"minutes": -1.0}, "minutes is -1.0, expected 0 or more"),
+        ({"learning_rate": math.inf}, "learning_rate is inf, expected 0 or more"),
         ({"parallelism": "0,much"}, "parallelism is '0,much'"),
         ({"shortest": 1.5}, "shortest is 1.5, expected 0 to 1"),
         ({"longest": 0.9}, "longest is 0.9, expected 1 or more"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,25 @@ def test_data_that_is_not_there_is_missed_before_the_model_is_read(tmp_path: Pat
     for wrong in (replace(config, data=str(missing)), replace(config, eval_data=str(missing))):
         with pytest.raises(UsageError, match=f"there is no file {missing}"):
             sft.train(wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"epochs": math.inf}, "epochs is inf, expected more than 0"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0, expected 0 or more"),
+        ({"minutes": -1.0}, "minutes is -1.0"),
+        ({"max_steps": -5}, "max_steps is -5"),
+        ({"limit": -3}, "limit is -3"),
+        ({"save_steps": -1}, "save_steps is -1"),
+        ({"lora_dropout": 2.0}, "lora_dropout is 2.0, expected 0 or more, below 1"),
+        ({"warmup": 1.0}, "warmup is 1.0, expected 0 or more, below 1"),
+        ({"seed": -1}, "seed is -1, expected 0 or more, below 4294967296"),
+    ],
+)
+def test_numbers_that_cannot_be_meant(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        SftConfig(data="x.jsonl", output="out", **change)
 
 
 def test_nothing_to_train_on(tmp_path: Path, base: str) -> None:

@@ -83,6 +83,7 @@ def test_data_without_tags_is_warned_of(usual: SftConfig, capsys: pytest.Capture
         ({"method": "full", "weights": "4bit"}, "method full trains them"),
         ({"model": "default", "weights": "4bit"}, "pasta export"),
         ({"output": __file__}, "is a file"),
+        ({"schedule": "downhill"}, "schedule is 'downhill'.*use one of linear, cosine"),
     ],
 )
 def test_what_cannot_be_is_refused_before_work_starts(usual: SftConfig, changes: dict[str, Any], message: str) -> None:

@@ -3,12 +3,13 @@
 # ruff: noqa: RUF009  (`told` makes a field)
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from pasta.errors import UsageError
 from pasta.models import bundled
-from pasta.settings import Settings, told
+from pasta.settings import SEEDS, Settings, told
 
 Method = Literal["lora", "full"]
 REFERENCE = "gpt4_1106_preview"  # the baseline of AlpacaEval 2
@@ -48,6 +49,10 @@ class JudgeConfig(Settings):
         if self.folds < 2:
             raise UsageError(f"folds is {self.folds}, expected 2 or more", "a judge must not score what it was taught")
         self.check_positive("group", "prompts", "lora_rank")
+        if not 0 < self.epochs < math.inf:
+            raise UsageError(f"epochs is {self.epochs:g}, expected more than 0")
+        self.check_between(0, math.inf, "limit", "minutes", "learning_rate", "spoiled")
+        self.check_between(0, SEEDS, "seed")
         self.check_choices("method")
         number, _, parts = self.part.partition("/")
         if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):

@@ -3,13 +3,14 @@
 # ruff: noqa: RUF009  (`told` makes a field)
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from pasta.core.positions import Positions
 from pasta.errors import UsageError
 from pasta.models import bundled
-from pasta.settings import Settings, told
+from pasta.settings import SEEDS, Settings, told
 
 Method = Literal["full", "lora", "peft"]  # peft: what lora was called when there were two
 Weights = Literal["auto", "float32", "bfloat16", "4bit"]
@@ -84,15 +85,19 @@ class SftConfig(Settings):
             "batch_size", "gradient_accumulation", "max_length", "max_tokens", "lora_rank", "logging_steps"
         )
         self.check_given("data", "output")
-        if not self.epochs > 0:
+        if not 0 < self.epochs < math.inf:
             raise UsageError(f"epochs is {self.epochs:g}, expected more than 0")
+        self.check_between(
+            0, math.inf, "limit", "max_steps", "minutes", "learning_rate", "weight_decay", "max_grad_norm",
+            "lora_alpha", "eval_steps", "eval_answers", "save_steps", "save_total_limit",
+        )  # fmt: skip
+        self.check_between(0, 1, "warmup", "lora_dropout")
+        self.check_between(0, SEEDS, "seed")
         self.check_choices("method", "attention", "embeddings", "weights")
         if self.embeddings == "all" and self.method != "full":
             raise UsageError("embeddings is 'all', but an adapter keeps only those of the tags", hint="use method full")
         if not 0 < self.length_weight <= 1000:
             raise UsageError(f"length_weight is {self.length_weight}, expected a number above 0, up to 1000")
-        if not 0 <= self.warmup < 1:
-            raise UsageError(f"warmup is {self.warmup}, expected a share of the steps, 0 to below 1")
 
     @property
     def peak_learning_rate(self) -> float:

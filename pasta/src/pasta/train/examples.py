@@ -81,6 +81,8 @@ def spell_row(
     if strip_tags:
         tree = tuple(vocabulary.encode(vocabulary.lead(prompt) + plain(response)))
     else:
+        if any(promise.block is None for promise, _ in response.promises()):
+            raise UsageError("a promise without its block")
         tree = spell(response, vocabulary, prompt)
         assert vocabulary.tags is not None  # or spell would have refused
         tree = measure(tree, vocabulary.tags, scheme)

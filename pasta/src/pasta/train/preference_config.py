@@ -11,7 +11,7 @@ from typing import Literal
 
 from pasta.errors import UsageError
 from pasta.models.catalogue import find_adapter
-from pasta.settings import Settings, read_part, told
+from pasta.settings import SEEDS, Settings, read_part, told
 from pasta.train.config import Attention
 
 Method = Literal["auto", "full", "lora"]
@@ -92,21 +92,22 @@ class PreferenceConfig(Settings):
         self.check_given("prompts", "output")
         self.check_positive("batch", "batch_size", "max_length", "max_tokens", "rounds", "logging_steps")
         self.check_choices("method", "attention")
-        if not self.epochs > 0:
+        if not 0 < self.epochs < math.inf:
             raise UsageError(f"epochs is {self.epochs:g}, expected more than 0")
+        self.check_between(
+            0, math.inf, "limit", "minutes", "learning_rate", "max_grad_norm", "save_steps", "temperature", "margin",
+            "overlap", "redundancy", "short", "turns", "round",
+        )  # fmt: skip
+        self.check_between(0, 1, "alpha", "held_out", "warmup")
+        self.check_between(0, SEEDS, "seed")
         if self.samples < 2:
             raise UsageError(f"samples is {self.samples}, expected 2 or more: a pair is a best and a worst")
-        for name in ("alpha", "held_out", "warmup"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, expected 0 to below 1")
         if not 0 <= self.shortest <= 1:
             raise UsageError(f"shortest is {self.shortest}, expected 0 to 1, a share of the baseline's tokens")
         if self.longest and self.longest < 1:
             raise UsageError(f"longest is {self.longest}, expected 1 or more times the baseline's tokens, or 0")
         if self.pairs not in (1, 2):
             raise UsageError(f"pairs is {self.pairs}, expected 1 or 2", hint="see --pairs in the help")
-        if self.turns < 0:
-            raise UsageError(f"turns is {self.turns}, expected 0 or more")
         unknown = [step for step in self.chosen_steps if step not in STEPS]
         if unknown:
             raise UsageError(f"unknown step {unknown[0]!r}", hint=f"steps are {', '.join(STEPS)}")

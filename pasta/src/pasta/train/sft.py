@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainingArguments, set_seed
+from transformers import SchedulerType, TrainingArguments, set_seed
 
 from pasta.clock import Clock
 from pasta.core.layout import Layout
@@ -26,7 +26,7 @@ from pasta.core.taught import Taught
 from pasta.data.batch import BLOCK, Shape, collate, pack
 from pasta.data.rows import check_rows, read_rows
 from pasta.engine.support import context_length
-from pasta.errors import PastaError
+from pasta.errors import PastaError, UsageError
 from pasta.models.adapter import Base
 from pasta.models.catalogue import resolve
 from pasta.models.load import LoadedModel
@@ -214,6 +214,9 @@ def prepare(loaded: LoadedModel, config: SftConfig) -> torch.nn.Module:
 
 
 def training_arguments(config: SftConfig, trackers: list[str]) -> TrainingArguments:
+    schedules = [each.value for each in SchedulerType]
+    if config.schedule not in schedules:
+        raise UsageError(f"schedule is {config.schedule!r}", f"use one of {', '.join(schedules)}")
     on_gpu = torch.cuda.is_available() and not config.cpu
     bf16 = config.bf16 if config.bf16 is not None else on_gpu and torch.cuda.is_bf16_supported()
     return TrainingArguments(
@@ -232,7 +235,7 @@ def training_arguments(config: SftConfig, trackers: list[str]) -> TrainingArgume
         bf16=bf16,
         use_cpu=not on_gpu,
         torch_compile=config.compile,
-        gradient_checkpointing=config.gradient_checkpointing,
+        **({"gradient_checkpointing": True} if config.gradient_checkpointing else {}),
         logging_steps=config.logging_steps,
         save_strategy="steps" if config.save_steps else "no",
         save_steps=config.save_steps or 500,
