@@ -87,8 +87,8 @@ class Estimate:
     @property
     def sd(self) -> float:
         with np.errstate(invalid="ignore", over="ignore"):  # an infinite mean has no spread to speak of
-            off = np.subtract(self._posterior.mean, average(self._posterior.mean, self._weights))
-            variance = average(self._posterior.variance() + np.square(off), self._weights)
+            off = np.subtract(self._posterior.mean, mean_of(self._posterior.mean, self._weights))
+            variance = _average(self._posterior.variance() + np.square(off), self._weights)
         return float(np.sqrt(np.maximum(variance, 0.0))) if np.isfinite(self.mean) else float("nan")
 
     def quantile(self, q: float) -> float:
@@ -96,7 +96,7 @@ class Estimate:
         if cdf is not None:
 
             def below(x: float) -> float:
-                return average(cdf(x), self._weights)
+                return _average(cdf(x), self._weights)
 
             if not (math.isnan(self.mean) and math.isnan(below(0.0))):  # as of `x + 0 / 0`
                 return _invert(below, q, self.mean, self.sd, self._posterior.discrete)
@@ -113,14 +113,20 @@ class Estimate:
         return self._joint.draws(n, seed)[:, self._place]
 
 
-def average(values: Any, weights: Array) -> float:
-    """The mean over lanes. A lane of weight 0 may well be infinite. From the value of the heaviest lane on,
-    since weights sum to 1 in all digits but the last, which count where numbers are large beside their
-    spread."""
+def mean_of(values: Any, weights: Array) -> float:
+    """The mean over lanes, from the value of the heaviest on: weights sum to 1 in all digits but the last,
+    which count where numbers are large beside their spread."""
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         return float(values)
     start = float(values[weights.argmax()])
-    total = start + float(weights.dot(values - start))
+    return start + _average(values - start, weights) if math.isfinite(start) else _average(values, weights)
+
+
+def _average(values: Any, weights: Array) -> float:
+    """The sum of weights times values. A lane of weight 0 may well be infinite."""
+    if not isinstance(values, np.ndarray) or values.ndim == 0:
+        return float(values)
+    total = float(weights.dot(values))
     return total if math.isfinite(total) else float(np.sum(np.where(weights > 0, values, 0.0) * weights))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from siren.inference.chain import Link
 from siren.inference.divergence import Diverge, lanes_with, split_by
 from siren.inference.engine import Engine
 from siren.inference.node import Node
-from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, average, join_posteriors
+from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, join_posteriors, mean_of
 from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, variance, weighted_sum
 from siren.runtime.numbers import Leaf, Numbers, fill
@@ -89,7 +90,7 @@ class Summary:
             weights = weights[self.graph.fresh(leaf.owners).data]  # type: ignore[union-attr]
             share = float(weights.sum())
             weights = weights / share
-        mean = average(posterior.mean, weights)
+        mean = mean_of(posterior.mean, weights)
         return Estimate(mean, posterior.kind, weights, posterior, joint, place, share)
 
     def _posterior(self, expr: Expr) -> Posterior:
@@ -295,6 +296,7 @@ def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
     plain = slope is _ONE
     mean = link.mean if plain else slope * link.mean + offset
 
+    @cache
     def whole() -> Posterior:
         return _of_affine(mean, GAUSSIAN, (link.mean, link.variance()), slope, offset)
 
