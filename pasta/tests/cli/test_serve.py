@@ -106,7 +106,7 @@ def test_a_port_that_is_taken(pasta):
     [
         (["--port", "70000"], 2, ["port is 70000"]),
         (["--max-running", "0"], 2, ["max_running"]),
-        (["--queue", "-1"], 2, ["queue"]),
+        (["--queue", "-1"], 2, ["queue is -1, expected 0 or more"]),
         (["--host", "no such host"], 2, ["no such host"]),
         (["--api-key", " "], 1, ["API key"]),
         (["/no/such/model", "--port", "0"], 1, ["/no/such/model"]),

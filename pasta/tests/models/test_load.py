@@ -217,3 +217,16 @@ def test_what_is_no_name_is_refused(name):
 def test_sizes_that_are_none_are_refused(tiny, option, value):
     with pytest.raises(UsageError, match=f"{option} is {value!r}, expected a whole number, 1 or more"):
         load_engine(str(tiny), **{option: value})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU takes them")
+def test_weights_in_fp8_need_a_gpu(tiny):
+    with pytest.raises(UsageError, match=r"fp8 weights need a CUDA device \(use int8 on a CPU\)"):
+        load_engine(str(tiny), dtype="fp8")
+
+
+def test_the_default_adapter_over_another_base_says_so(tiny):
+    with pytest.raises(
+        CorruptModel, match=r"is not one of this model: .* against .* \(say with --base where its own base"
+    ):
+        load_model(base=str(tiny))

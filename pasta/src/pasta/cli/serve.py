@@ -66,7 +66,9 @@ def command(
     if None not in (name, model):
         raise UsageError(f"two models are named, {name} and {model}", "name one, with --model")
     model = model or name
-    check_least(max_tokens=max_tokens, max_connections=max_connections, queue=queue + 1)
+    check_least(max_tokens=max_tokens, max_connections=max_connections)
+    if queue < 0:
+        raise UsageError(f"queue is {queue}, expected 0 or more")
     if max_running is not None:
         check_least(max_running=max_running)
     if slowdown is not None and not 1 <= slowdown < float("inf"):

@@ -18,8 +18,10 @@ def is_eight_bits(dtype: str | None) -> TypeGuard[EightBits]:
 
 
 def device_for(kind: EightBits) -> str:
-    """Where such weights run unless somebody says otherwise."""
-    return "cuda" if kind == "fp8" else "cpu"
+    """Where such weights run unless somebody says otherwise; `UsageError` where they run nowhere here."""
+    device = "cuda" if kind == "fp8" and torch.cuda.is_available() else "cpu"
+    check_device(kind, torch.device(device))
+    return device
 
 
 def check_device(kind: EightBits, device: torch.device) -> None:

@@ -60,8 +60,7 @@ def apply_adapter(
         elif name.endswith(ROWS):
             weight = _weight(model, name.removesuffix(ROWS), folder)
             ids = sorted(require_tags(vocabulary).all)
-            if value.shape != (len(ids), weight.shape[1]):
-                raise CorruptModel(f"the adapter in {folder} has {len(value)} tags, expected {len(ids)}")
+            _fits(weight[ids], value, f"its table of {len(ids)} tags", folder)
             for table in [weight] if len(tables) > 1 else embedding_tables(model) or [weight]:
                 table[ids] = value.to(table.device, table.dtype)
         elif not name.endswith(B):
@@ -99,7 +98,8 @@ def _weight(model: PreTrainedModel, name: str, folder: Any) -> torch.Tensor:
 def _fits(weight: torch.Tensor, value: torch.Tensor, name: str, folder: Any) -> None:
     if weight.shape != value.shape:
         shapes = f"{tuple(value.shape)} against {tuple(weight.shape)}"
-        raise CorruptModel(f"the adapter in {folder} is not one of this model: {name} is {shapes}")
+        why = f"the adapter in {folder} is not one of this model: {name} is {shapes}"
+        raise CorruptModel(why, "say with --base where its own base lies")
 
 
 def _scale(config: dict[str, Any], target: str, rank: int) -> float:
