@@ -19,6 +19,10 @@ def test_what_can_be_written_is_left_as_it_is(tmp_path):
     for name in (".", "new", "new/deep", "dangling"):
         check_folder(tmp_path / name)
     check_file("/dev/null")
+    read, write = os.pipe()
+    check_file(f"/dev/fd/{write}")  # as a shell's >(…) names it
+    os.close(read)
+    os.close(write)
     assert sorted(os.listdir(tmp_path)) == before and (tmp_path / "old").read_text() == "old"
 
 

@@ -17,25 +17,24 @@ Name = str | os.PathLike[str]
 def check_file(file: Name, read: Iterable[Name | None] = ()) -> None:
     """Refuses a file that cannot be written, and one of those that are `read`; leaves everything as it is."""
     check_apart(file, read)
-    path = Path(os.path.realpath(file))
-    if os.path.isdir(path):
+    folder = _path(file).parent
+    if os.path.isdir(file):
         raise UsageError(f"cannot write {file}: it is a folder", "name a file in it")
-    if not os.path.isdir(path.parent):
-        raise UsageError(f"cannot write {file}: there is no folder {path.parent}", "make it first")
+    if not os.path.isdir(folder):
+        raise UsageError(f"cannot write {file}: there is no folder {folder}", "make it first")
     check_place(file)
 
 
 def check_folder(folder: Name) -> None:
     """Refuses a folder that cannot be made, or written to; leaves everything as it is."""
-    path = Path(os.path.realpath(folder))
-    if os.path.exists(path) and not os.path.isdir(path):
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"cannot write to {folder}: it is a file", "name a folder")
     check_place(folder)
 
 
 def check_place(name: Name) -> None:
     """Refuses a path that cannot be made with the folders above it, or, where something is there, written to."""
-    path = Path(os.path.realpath(name))
+    path = _path(name)
     there = next(each for each in (path, *path.parents) if os.path.exists(each))
     try:
         if any(len(os.fsencode(part)) > os.pathconf(there, "PC_NAME_MAX") for part in path.relative_to(there).parts):
@@ -48,6 +47,11 @@ def check_place(name: Name) -> None:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise UsageError(f"cannot write {name}: {error.strerror}", "name another output") from None
+
+
+def _path(name: Name) -> Path:
+    """What is there by its own name, as `/dev/stdout` may lead to a pipe, which has none; else where a link leads."""
+    return Path(os.path.abspath(name) if os.path.exists(name) else os.path.realpath(name))
 
 
 def check_apart(target: Name, sources: Iterable[Name | None]) -> None:
