@@ -21,7 +21,7 @@ from typing import Any
 
 from results_asked import GOALS
 from results_summary import WORDS, summary_page
-from results_tables import lengths, redundancy, speed, stage_two, timed_otherwise
+from results_tables import clocks, lengths, redundancy, speed, stage_two, timed_otherwise
 
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows, write_rows
@@ -128,7 +128,8 @@ def load(path: Path) -> dict[str, Any]:
     rows = rows_path(path.stem.removeprefix("eval-"))
     if not rows.exists():
         return saved
-    about = {key: value for key, value in saved.items() if key not in ("models", "tasks", "promises", "concurrency")}
+    made = ("models", "tasks", "timed_alone", "promises", "concurrency")
+    about = {key: value for key, value in saved.items() if key not in made}
     return of_rows(read(str(rows)), about, saved["concurrency"])
 
 
@@ -196,6 +197,7 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
         yield from redundancy(summary)
         yield from lengths(summary)
     yield from tasks(summary)
+    yield from clocks(summary)
     yield from probed(name)
     yield from users(name, summary)
 
@@ -206,13 +208,16 @@ def machine(name: str, about: dict[str, Any]) -> str:
 
 
 def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iterator[str]:
-    yield f"### Quality and speed, judge `{summary['judges'][judge]['judge']}`\n"
+    told = summary["judges"][judge]
+    other = told.get("against", summary["against"])
+    against = f", against `{other}`" if other != summary["against"] else ""
+    yield f"### Quality and speed, judge `{told['judge']}`{against}\n"
     if first and (DOCS / "images" / f"eval-{name}-pareto.svg").is_file():
         yield f"![Quality against speed](../images/eval-{name}-pareto.svg)\n"
     rows = []
     for model, figures in summary["models"].items():
         judged = figures["judged"].get(judge) or {}
-        reference = model == summary["against"]
+        reference = model == other
         better = figures.get("dominated_by", {}).get(judge)
         rows.append(
             [

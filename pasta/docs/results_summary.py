@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from results_asked import JUDGE, asked
+from results_asked import JUDGE, asked, clock_of
 from results_asked import WORDS as ASKED_OF
 
 from pasta.eval.goals import CHAT_SPEED, SPEEDS
@@ -59,7 +59,7 @@ def summary_page(found: dict[str, Figures], seeds: Figures, lengths_known: Figur
     tables = {
         "asked_table": asked(found),
         "tasks_table": headline(first, "pasta"),
-        "timed_table": timed(first, found["qwen15-again"]),
+        "timed_table": timed(first, found["qwen15-again"], found["qwen15-now"]),
         "rivals_table": rivals(first),
         "seeds_table": over_seeds(seeds),
         "chats_table": chats(found),
@@ -70,18 +70,21 @@ def summary_page(found: dict[str, Figures], seeds: Figures, lengths_known: Figur
     return str(WORDS["page"]).lstrip("\n").format(**tables, **{key: known[key] for key in known})
 
 
-def timed(first: Figures, again: Figures) -> str:
-    """The clock of the shipped adapter, then and now."""
+def timed(first: Figures, again: Figures, now: Figures) -> str:
+    """The clock of the shipped adapter, as the engine got faster."""
     rows = []
     for task in first["tasks"]:
-        clocks = [summary["tasks"].get(task, {}).get("pasta", {}).get("realised_speedup") for summary in (first, again)]
-        if all(clocks):
+        clocks = [clock_of(summary, task) for summary in (first, again, now)]
+        if any(clocks[1:]):
             asked_for = next(str(speeds[0]) for kind, speeds in SPEEDS.items() if task.startswith(kind))
-            cells = [f"{interval(clock)} ({clock['prompts']})" for clock in clocks if clock]
-            rows.append([ASKED_OF[task], asked_for, *cells])
-    clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in (first, again)]
-    rows.append([CHAT, str(CHAT_SPEED), *(f"{interval(clock)} ({clock['prompts']})" for clock in clocks)])
-    return table([HEAD, "asked for", "first timed (prompts)", "a later engine (prompts)"], rows)
+            rows.append([ASKED_OF[task], asked_for, *map(counted, clocks)])
+    clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in (first, again, now)]
+    rows.append([CHAT, str(CHAT_SPEED), *map(counted, clocks)])
+    return table([HEAD, "asked for", *(f"{when} (prompts)" for when in ("first", "a later engine", "now"))], rows)
+
+
+def counted(clock: Figures | None) -> str:
+    return f"{interval(clock)} ({clock['prompts']})" if clock else "–"
 
 
 HEAD, CHAT = "one prompt asks for", "a chat (AlpacaEval)"

@@ -91,6 +91,25 @@ def timed_otherwise(
     yield table(["model", "realised", "length factor", "prompts"], cells)
 
 
+def clocks(summary: dict[str, Any]) -> Iterator[str]:
+    """Tasks on which a model was timed without being marked."""
+    if found := summary.get("timed_alone"):
+        yield "### Tasks that were timed, not marked\n"
+        rows = [
+            [
+                f"`{task}`",
+                f"`{model}`",
+                interval(clock["realised_speedup"]),
+                interval(clock["theoretical_speedup_of_timed"]),
+                interval(clock["length_factor_of_timed"]),
+                str(clock["realised_speedup"]["prompts"]),
+            ]
+            for task, models in found.items()
+            for model, clock in models.items()
+        ]
+        yield table(["task", "model", "realised", "theoretical of those", "length factor of those", "prompts"], rows)
+
+
 def redundancy(summary: dict[str, Any]) -> Iterator[str]:
     yield "### Redundancy and form\n"
     rows = []

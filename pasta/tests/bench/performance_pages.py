@@ -15,6 +15,7 @@ HISTORY = (PROJECT / "docs" / "performance-history.md").read_text("utf-8")
 PAGE = HISTORY.partition("## The whole table, before and now")[2]
 AFTER = PAGE.partition("### After the table")[2].partition("\n## ")[0]
 AGAIN = PAGE.partition("## The table again")[2].partition("\n## ")[0]
+DRAFTS = PROSE.partition("### Drafts")[2].partition("\n## ")[0]
 TRIED = PAGE.partition("## What was tried after the table")[2].partition("\n## ")[0]
 WIDTHS = ("1", "4", "16", "32")
 SHAPES = {"135M": "smollm2-135m", "1.5B": "qwen2.5-1.5b", "8B": "llama-3-8b"}

@@ -6,7 +6,7 @@ import re
 import statistics
 
 import pytest
-from performance_pages import HISTORY, PAGE, PROSE, SHAPES, TRIED, captured, column, report, words
+from performance_pages import DRAFTS, HISTORY, PAGE, SHAPES, TRIED, captured, column, report, words
 
 
 @pytest.mark.parametrize(
@@ -175,27 +175,40 @@ def test_attention_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "page"),
+    ("name", "page", "same"),
     [
-        ("drafts-h200.json", HISTORY.partition("\n## Drafts")[2]),
-        ("drafts-h200-2.json", PROSE.partition("### Drafts")[2]),
+        ("drafts-h200.json", HISTORY.partition("\n## Drafts")[2], "in bfloat16 {} of these 14 answers"),
+        ("drafts-h200-3.json", DRAFTS.partition("| 135M |")[2], "(1.5B; {} of 135M)"),
+        ("drafts-h200-4.json", DRAFTS.partition("| 1.5B |")[2], "in bfloat16 {} of these 14 answers"),
     ],
-    ids=["first", "now"],
+    ids=["first", "135M", "1.5B"],
 )
-def test_drafts(name: str, page: str) -> None:
+def test_drafts(name: str, page: str, same: str) -> None:
     kinds = report(name)["kinds"]
     for kind in ("code", "lists", "prose"):
         row = next(line for line in page.splitlines() if line.startswith(f"| {kind}"))
         figures = [kinds[kind][figure] for figure in ("tokens", "speed", "least_speed")]
         assert row.endswith(f"| {' | '.join(f'{figure:.2f}' for figure in figures)} |")
-    assert f"in bfloat16 {sum(kind['same'] for kind in kinds.values())} of these 14 answers" in words(page).lower()
+    assert same.format(sum(kind["same"] for kind in kinds.values())).lower() in words(page).lower()
 
 
 def test_what_drafts_cost() -> None:
+    """At the most, now and before; and where most is copied."""
+    page = words(DRAFTS)
+    least, before = (
+        min(kind["least_speed"] for name in names for kind in report(name)["kinds"].values())
+        for names in (("drafts-h200-3.json", "drafts-h200-4.json"), ("drafts-h200-2.json",))
+    )
+    assert f"is {100 * (1 - least):.0f} % at the most, in place of {100 * (1 - before):.0f}." in page
+    [hints] = [row for row in report("drafts-h200-4.json")["kinds"]["code"]["rows"] if "type hints" in row["prompt"]]
+    assert f"Type hints on given code are {hints['speed']:.2f} times as fast (1.5B)" in page
+
+
+def test_what_drafts_cost_before() -> None:
     """A step of an answer in one thread, where hardly a guess came true, and where many did."""
-    page, kinds = words(PROSE.partition("### Drafts")[2]), report("drafts-h200-2.json")["kinds"]
+    page, kinds = words(HISTORY.partition("\n## Drafts")[2]), report("drafts-h200-2.json")["kinds"]
     rows = [row for kind in kinds.values() for row in kind["rows"]]
-    assert f"{sum(row['speed'] < 1 for row in rows)} of {len(rows)} answers lost" in page
+    assert f"Of these {len(rows)} answers {sum(row['speed'] < 1 for row in rows)} lost" in page
     alone = [row for row in rows if row["tokens"] < 1.05 and row["without_s"] > 0.5e-3]
     drafted = sorted(1e3 * row["drafted_s"] * row["tokens"] for row in alone)
     without = sorted(1e3 * row["without_s"] for row in alone)
@@ -205,9 +218,11 @@ def test_what_drafts_cost() -> None:
     [table] = [row for row in rows if "HTML" in row["prompt"]]
     step = 1e3 * table["drafted_s"] * table["tokens"]
     assert f"HTML table, of {table['tokens']:.2f} tokens, took {step:.2f} ms" in page
-    history = words(HISTORY.partition("\n## Drafts")[2])
-    assert f"{kinds['code']['speed']:.2f} on code, as predicted" in history
-    assert f"and {min(kind['least_speed'] for kind in kinds.values()):.2f} at the least" in history
+    assert f"{kinds['code']['speed']:.2f} on code, as predicted" in page
+    assert f"and {min(kind['least_speed'] for kind in kinds.values()):.2f} at the least" in page
+    tokens, speeds = ([f"{kinds[kind][key]:.2f}" for kind in ("code", "lists", "prose")] for key in ("tokens", "speed"))
+    assert f"({tokens[0]}, {tokens[1]} and {tokens[2]} tokens a step and thread; {speeds[1]} times as fast" in page
+    assert f"on lists and {speeds[2]} on prose)" in page
     lists = report("drafts-h200.json")["kinds"]["lists"]["tokens"]
-    assert f"({kinds['lists']['tokens']:.2f} tokens a step and thread on lists for {lists:.2f})" in history
-    assert f"so much shorter ({statistics.median(without):.2f} ms)" in history
+    assert f"({kinds['lists']['tokens']:.2f} tokens a step and thread on lists for {lists:.2f})" in page
+    assert f"so much shorter ({statistics.median(without):.2f} ms)" in page

@@ -43,8 +43,8 @@ def test_a_forked_process_answers_or_says_why_not() -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    own, childs, refused = done.stdout.splitlines()
-    assert own == childs
+    own, of_child, refused = done.stdout.splitlines()
+    assert own == of_child
     assert refused == (
         "this process was forked while the model decoded in its parent (load the model here, or fork before)"
     )

@@ -170,7 +170,7 @@ def test_no_prompt_waits_for_a_plan() -> None:
     model, vocabulary = tiny_model("llama"), Vocabulary(byte_tokenizer())
     engine = CudaEngine(model.to("cuda", torch.bfloat16), vocabulary, slots=8192)
     engine.prompt_rows = 0  # prompts run on their own, outside the graphs
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True) as seen:  # without, it warns of other cycles
         Stepper(engine).submit(make_request(engine, "x" * 77, max_tokens=2))
         engine.step()
     called = {event.key for event in seen.key_averages()}

@@ -96,6 +96,26 @@ def test_one_speed_for_all_where_a_model_was_not_timed(folder: Path, stage: Stag
     assert found == {"speed": "theoretical_speedup", "models": ["fast"]}
 
 
+def test_a_task_that_was_timed_and_not_marked(folder: Path) -> None:
+    """Only where no answer says more: what is marked has its clock there."""
+    for model, seconds in (("baseline", 3.0), ("fast", 1.0)):
+        for task in ("timed", "constraints"):
+            row = {"prompts": task, "machine": "m", "id": "0", "model": model, "seconds": seconds}
+            append_line(folder / "timing.jsonl", {**row, "tokens": 9, "content_tokens": 9, "critical_path": 9})
+    summary = summarise(RunFolder(folder))
+    assert list(summary["timed_alone"]) == ["timed"] and list(summary["timed_alone"]["timed"]) == ["fast"]
+    assert summary["timed_alone"]["timed"]["fast"]["realised_speedup"]["value"] == pytest.approx(3)
+    assert summary["tasks"]["constraints"]["fast"]["realised_speedup"]["value"] == pytest.approx(3)
+
+
+def test_a_judge_is_held_to_the_model_that_it_was_asked_against(folder: Path, stage: Stage) -> None:
+    """Whatever the report's reference is: its wins, and the lengths that they are controlled for."""
+    stage("judge", folder, "--judge", "length")
+    own, other = (summarise(RunFolder(folder), against)["models"] for against in ("baseline", "fast"))
+    assert own["fast"]["judged"]["length"] == other["fast"]["judged"]["length"] is not None
+    assert own["baseline"]["judged"] == other["baseline"]["judged"] == {}
+
+
 def test_one_command_makes_the_report(folder: Path, stage: Stage) -> None:
     stage("judge", folder, "--judge", "length")
     printed = stage("report", folder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-LEARNED = ("pasta", "bon-pasta-", "new")  # how the models begin of which something is asked
+LEARNED, TREATED = ("pasta", "new"), "-pasta-"  # how the models begin of which something is asked; a stage two's
 TODAY, UNTAGGED = "today", "untagged"  # the model that a new one replaces, and the new one without tags
 WITHIN = 2  # points
 SPEEDS = {"several4": (2.0, 3.0), "gather": (1.7,)}  # by the beginning of a task's name: asked for, hoped for
@@ -61,7 +61,7 @@ def goal_rows(summary: Figures) -> list[list[str]]:
 
 
 def is_asked(model: str) -> bool:
-    return model.startswith(LEARNED)
+    return model.startswith(LEARNED) or TREATED in model
 
 
 def of_task(task: str, told: Figures) -> Iterator[Goal]:
@@ -69,12 +69,10 @@ def of_task(task: str, told: Figures) -> Iterator[Goal]:
     if over:
         asked = f"right parts within {WITHIN} points of the reference, the whole interval"
         yield Goal.of(asked, over, 100 * over["low"] >= -WITHIN, scale=100, digits=1)
-    for kind, speeds in SPEEDS.items():
-        for least in speeds if task.startswith(kind) and clock else ():
-            yield Goal.of(f"realised speedup of {least} or more", clock, clock["value"] >= least)
-        if task.startswith(kind) and factor:
-            near = abs(factor["value"] - 1) <= FACTOR
-            yield Goal.of(f"a length factor near 1 (within {FACTOR})", factor, near)
+    yield from of_clock(task, clock)
+    if factor and task.startswith(tuple(SPEEDS)):
+        near = abs(factor["value"] - 1) <= FACTOR
+        yield Goal.of(f"a length factor near 1 (within {FACTOR})", factor, near)
     if end := told.get("end_over_reference"):
         asked = "what needs all as right as the reference's: the interval reaches 0"
         yield Goal.of(asked, end, end["high"] >= 0, scale=100, digits=1)
@@ -88,6 +86,12 @@ def of_task(task: str, told: Figures) -> Iterator[Goal]:
             f"promised lengths err less than the task's best constant, which errs by {constant:.1f} units",
             f"{error:.1f}", "–", f"{made.get('blocks', '–')} blocks", error < constant,
         )  # fmt: skip
+
+
+def of_clock(task: str, clock: Figures | None) -> Iterator[Goal]:
+    for least in (least for kind, speeds in SPEEDS.items() if task.startswith(kind) for least in speeds):
+        if clock:
+            yield Goal.of(f"realised speedup of {least} or more", clock, clock["value"] >= least)
 
 
 def of_correlation(correlation: float, blocks: int | None) -> Goal:

@@ -61,6 +61,7 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
     main = {name: answered(found) for name, found in clocked.items()}
     rival = main.get(against, {})
     tasks = {task: found for task, of_task in rows.items() if (found := on_task_by_all(of_task, about))}
+    held_to = {judge: told.get("against", against) for judge, told in about["judges"].items()}
     models = {}
     for name, spec in about["specs"].items():
         own = main.get(name)
@@ -71,7 +72,9 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
             **of_answers(own),
             **theoretical(own, rival),
             **realised(clocked[name], clocked.get(against, {})),
-            "judged": {judge: judged_by(own, rival, judge) for judge in about["judges"] if name != against},
+            "judged": {
+                judge: judged_by(own, main.get(other, {}), judge) for judge, other in held_to.items() if name != other
+            },
             "over_stage_one": (
                 ahead(own, main.get(beside, {}), list(about["judges"])) if name not in (against, beside) else None
             ),
@@ -81,7 +84,21 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
         mark_dominated(models, judge, against)
     told = {**about, "beside": beside if beside in models else None}
     promises = {name: of_tasks({task: promised_in(rows[task], name) for task in tasks}) for name in about["specs"]}
-    return plain({**told, "models": models, "tasks": tasks, "promises": promises, "concurrency": concurrency})
+    figures = {"models": models, "tasks": tasks, "timed_alone": timed_alone(rows, tasks, about), "promises": promises}
+    return plain({**told, **figures, "concurrency": concurrency})
+
+
+def timed_alone(rows: Rows, tasks: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The clock, by task and model, where a model was timed on a task and none of its answers was marked."""
+    against, found = about["against"], {}
+    for task, of_task in rows.items():
+        clocks = {
+            name: realised(of_task.get(name, {}), of_task.get(against, {}))
+            for name in about["specs"]
+            if task != about["prompts"] and name != against and name not in tasks.get(task, {})
+        }
+        found[task] = {name: clock for name, clock in clocks.items() if clock["realised_speedup"]}
+    return {task: clocks for task, clocks in found.items() if clocks}
 
 
 def promised_in(answers: Mapping[str, Mapping[str, Row]], model: str) -> Iterator[tuple[int, int]]:
