@@ -23,8 +23,8 @@ pytestmark = [
 def test_drafts_on_a_gpu(family: str) -> None:
     """Forks, nested forks and syncs, several requests at once; float32.
 
-    Other rows in a step round otherwise. So what is sampled is drawn with a seed by which no draw of these answers comes
-    closer than 1.9e-5 to the border of two tokens; with another, one at 4e-7 fell on either side.
+    Other rows in a step round otherwise. So what is sampled is drawn with a seed by which no draw comes closer than
+    1.9e-5 to the border of two tokens; with another, one at 4e-7 fell on either side.
     """
     from pasta.engine.cuda.engine import CudaEngine
 
