@@ -204,6 +204,20 @@ def test_what_drafts_cost() -> None:
     assert f"Type hints on given code are {hints['speed']:.2f} times as fast (1.5B)" in page
 
 
+def test_what_drafts_are_worth_by_reckoning() -> None:
+    before, now = (report(name)["rows"] for name in ("drafts-recorded-before.json", "drafts-recorded.json"))
+    speeds = [[row[3] for row in rows if row[0] == "alpaca"] for rows in (before, now)]
+    mean, least = ([f"{of(each):.3f}" for each in speeds] for of in (statistics.geometric_mean, min))
+    lost = [f"{100 * sum(speed < 0.98 for speed in each) / len(each):.1f} %" for each in speeds]
+    page = words(DRAFTS)
+    assert f"chats come {mean[1]} times as fast in place of {mean[0]}, {least[1]} at the least in place of" in page
+    assert f"{least[0]}, and {lost[1]} of them lose more than 2 % in place of {lost[0]}" in page
+    for name, told in (("several4-gsm8k_dev", "four sums come {} times as fast as before"),
+                       ("several4-mbpp_dev", "four functions {}.")):  # fmt: skip
+        assert told.format(f"{statistics.geometric_mean(row[3] for row in now if row[0] == name):.2f}") in page
+    assert len(now) == len(before) and f"over {len(now)} recorded answers" in page
+
+
 def test_what_drafts_cost_before() -> None:
     """A step of an answer in one thread, where hardly a guess came true, and where many did."""
     page, kinds = words(HISTORY.partition("\n## Drafts")[2]), report("drafts-h200-2.json")["kinds"]

@@ -257,7 +257,7 @@ def test_a_wrong_draft_leaves_nothing_behind() -> None:
 def test_guesses_must_be_worth_the_wait() -> None:
     engine = make()
     found = []
-    for engine.wait_cost in (0.0, 0.5, 1e9):
+    for engine.wait_cost in (0.0, 0.2, 1e9):
         without, drafted = both(engine, parallelism=0.0, max_tokens=150)
         found.append(steps(without) - steps(drafted))
     assert found[0] > found[1] > found[2] == 0
