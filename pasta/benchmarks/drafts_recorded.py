@@ -2,7 +2,7 @@
 
     python benchmarks/drafts_recorded.py EVAL/answers OUT.json MODEL [NAME] [ANSWERS]
 
-EVAL is a folder of `pasta eval` in which NAME (`baseline`) answered in one thread; MODEL is a folder with its tokenizer.
+EVAL is a folder of `pasta eval` in which NAME (`baseline`) answered in one thread; MODEL is a folder with a tokenizer.
 A step costs 1. One that checks guesses costs more by `costs.wait_cost` and, for each guess, by `costs.row_cost`; the
 first guess after a step ahead of the host comes a step later. A row for each answer.
 """
@@ -72,7 +72,8 @@ def main(source: str, target: str, model: str, name: str = "baseline", answers: 
     for kind in dict.fromkeys(row[0] for row in rows):
         speeds = [row[3] for row in rows if row[0] == kind]
         lost = sum(speed < 0.98 for speed in speeds) / len(speeds)
-        print(f"{kind}: {geometric_mean(speeds):.3f} times as fast, {min(speeds):.3f} at the least, {lost:.1%} below 0.98")
+        mean, least = geometric_mean(speeds), min(speeds)
+        print(f"{kind}: {mean:.3f} times as fast, {least:.3f} at the least, {lost:.1%} below 0.98")
     about = {"command": "python benchmarks/drafts_recorded.py EVAL/answers OUT.json BASE", "prior": PRIOR}
     write_json(Path(target), {**about, "machine": describe_machine(), "columns": COLUMNS, "rows": rows})
 
