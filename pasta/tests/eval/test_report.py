@@ -15,6 +15,7 @@ from pasta.data.lines import append_line, write_json
 from pasta.errors import UsageError
 from pasta.eval.folder import RunFolder
 from pasta.eval.paper import POINTS
+from pasta.eval.plot import Axis, Panel, Point, draw
 from pasta.eval.summary import summarise
 
 Stage = Callable[..., str]
@@ -135,6 +136,17 @@ def test_one_command_makes_the_report(folder: Path, stage: Stage) -> None:
     assert len(circles) == 3 * (2 + len(POINTS))
     width, height = float(drawing.get("width")), float(drawing.get("height"))
     assert all(0 < float(c.get("cx")) < width and 0 < float(c.get("cy")) < height for c in circles)
+
+
+def test_a_long_note_is_wrapped_and_all_of_it_is_seen() -> None:
+    axis = Axis("times", 0, 2)
+    panel = Panel("one", axis, axis, (Point("a", 1, 1),))
+    note = " ".join(["words"] * 40)
+    drawing = ElementTree.fromstring(draw([panel], "A title", note))
+    lines = [each for each in drawing.iter("{http://www.w3.org/2000/svg}text") if "words" in (each.text or "")]
+    assert " ".join(each.text or "" for each in lines) == note
+    assert len(lines) > 2 and all(len(each.text or "") < 70 for each in lines)
+    assert float(lines[-1].get("y")) < float(drawing.get("height"))
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_texts_stay_texts(folder: Path, stage: Stage) -> None:

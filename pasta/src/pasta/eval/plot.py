@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 
 OURS, THEIRS, INK, FAINT, LINE = "#0b57d0", "#8a8b93", "#1b1b1f", "#5f6068", "#d5d6dc"
 COLOURS = ("#3c4043", "#0b57d0", "#b3261e", "#146c2e", "#8a4b00", "#7b3fb5", "#00696d", "#a8005c")
+NOTE, LEADING = 11, 15  # sizes of a note's letters and lines
 FONT = 'font-family="system-ui, sans-serif"'
 
 
@@ -61,18 +63,21 @@ class Panel:
 
 
 def draw(panels: Sequence[Panel], title: str, note: str = "", width: int = 380, height: int = 400) -> str:
-    """Panels side by side, as one SVG document."""
+    """Panels side by side, as one SVG document; a note below them, in as many lines as it needs."""
     whole = width * len(panels)
+    notes = wrap(note, int((whole - 24) / (0.56 * NOTE)))  # letters, about as wide as that
+    high = height + 56 + LEADING * max(0, len(notes) - 1)
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole} {height + 56}" width="{whole}" '
-        f'height="{height + 56}" role="img" aria-label="{escape(title)}" {FONT}>',
-        f'<rect width="{whole}" height="{height + 56}" fill="#fff"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole} {high}" width="{whole}" '
+        f'height="{high}" role="img" aria-label="{escape(title)}" {FONT}>',
+        f'<rect width="{whole}" height="{high}" fill="#fff"/>',
         f'<text x="12" y="24" font-size="16" font-weight="600" fill="{INK}">{escape(title)}</text>',
     ]
     for index, panel in enumerate(panels):
         out += [f'<g transform="translate({index * width} 32)">', *_panel(panel, width, height), "</g>"]
-    out.append(f'<text x="12" y="{height + 48}" font-size="11" fill="{FAINT}">{escape(note)}</text></svg>')
-    return "\n".join(out) + "\n"
+    for line, text in enumerate(notes):
+        out.append(_text(12, height + 48 + LEADING * line, text, FAINT, NOTE, "start"))
+    return "\n".join([*out, "</svg>"]) + "\n"
 
 
 def _panel(panel: Panel, width: int, height: int) -> list[str]:
