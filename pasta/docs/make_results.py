@@ -31,7 +31,7 @@ from pasta.eval.goals import COLUMNS, goal_rows, is_asked
 from pasta.eval.report import interval, make_report
 from pasta.eval.rows import collect, listed, read, write
 from pasta.eval.seeds import of_seeds, seed_page
-from pasta.eval.summary import of_rows
+from pasta.eval.summary import of_rows, reference_of
 from pasta.eval.task_page import HEADLINE, headline, promisable, rivals, table, tasks
 
 DOCS = Path(__file__).parent
@@ -208,10 +208,9 @@ def machine(name: str, about: dict[str, Any]) -> str:
 
 
 def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iterator[str]:
-    told = summary["judges"][judge]
-    other = told.get("against", summary["against"])
+    other = reference_of(summary, judge)
     against = f", against `{other}`" if other != summary["against"] else ""
-    yield f"### Quality and speed, judge `{told['judge']}`{against}\n"
+    yield f"### Quality and speed, judge `{summary['judges'][judge]['judge']}`{against}\n"
     if first and (DOCS / "images" / f"eval-{name}-pareto.svg").is_file():
         yield f"![Quality against speed](../images/eval-{name}-pareto.svg)\n"
     rows = []

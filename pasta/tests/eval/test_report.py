@@ -13,9 +13,11 @@ import pytest
 
 from pasta.data.lines import append_line, write_json
 from pasta.errors import UsageError
+from pasta.eval.figures import pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.paper import POINTS
 from pasta.eval.plot import Axis, Panel, Point, draw
+from pasta.eval.report import table_rows
 from pasta.eval.summary import summarise
 
 Stage = Callable[..., str]
@@ -112,9 +114,16 @@ def test_a_task_that_was_timed_and_not_marked(folder: Path) -> None:
 def test_a_judge_is_held_to_the_model_that_it_was_asked_against(folder: Path, stage: Stage) -> None:
     """Whatever the report's reference is: its wins, and the lengths that they are controlled for."""
     stage("judge", folder, "--judge", "length")
-    own, other = (summarise(RunFolder(folder), against)["models"] for against in ("baseline", "fast"))
+    found = [summarise(RunFolder(folder), against) for against in ("baseline", "fast")]
+    own, other = (summary["models"] for summary in found)
     assert own["fast"]["judged"]["length"] == other["fast"]["judged"]["length"] is not None
     assert own["baseline"]["judged"] == other["baseline"]["judged"] == {}
+    assert own["baseline"]["dominated_by"] == other["baseline"]["dominated_by"]
+    tables = [{row["model"]: row["win rate"] for row in table_rows(summary, "length")} for summary in found]
+    assert tables[0] == tables[1] and tables[0]["baseline"] == "50" != tables[0]["fast"]
+    drawn = [pareto(summary, "length") for summary in found]
+    rates = [{row["model"]: row["win_rate"] for row in each[0]["ours"]} for each in drawn if each]
+    assert rates[0] == rates[1] and len(rates[0]) == 2
 
 
 def test_one_command_makes_the_report(folder: Path, stage: Stage) -> None:

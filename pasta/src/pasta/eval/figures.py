@@ -8,6 +8,7 @@ from typing import Any
 
 from pasta.eval.paper import POINTS
 from pasta.eval.plot import COLOURS, THEIRS, Axis, Panel, Point, draw
+from pasta.eval.summary import reference_of
 
 PANELS = (
     ("realised_speedup", "realised", "Realised speedup (batch of one)"),
@@ -23,7 +24,7 @@ def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], 
     for name, figures in summary["models"].items():
         judged = figures["judged"].get(judge) if judge else None
         quality = judged and (judged["lc_win_rate"] or judged["win_rate"])
-        if name == summary["against"]:
+        if name == reference_of(summary, judge):
             quality = {"value": 50.0, "low": 50.0, "high": 50.0}
         if quality:
             ours.append({"model": name, "win_rate": quality, **{key: figures[key] for key, _, _ in PANELS}})
@@ -51,7 +52,7 @@ def pareto(summary: dict[str, Any], judge: str | None) -> tuple[dict[str, Any], 
         curves = tuple(lambda_curves([row["model"] for row in ours if row[key]], colours))
         panels.append(Panel(title, Axis.around("times", across), quality_axis, tuple(points), curves))
     note = (
-        f"Filled: ours, against {summary['against']}, judge {judge}, with 95 % intervals over prompts. "
+        f"Filled: ours, against {reference_of(summary, judge)}, judge {judge}, with 95 % intervals over prompts. "
         "Hollow: the paper's, Gemma 7B on an H100, judge GPT-4."
     )
     paper = [

@@ -106,6 +106,7 @@ class RunFolder:
 
     def remember_judge(self, name: str, about: Mapping[str, str]) -> None:
         with self._changing() as record:
+            self.check_judge(name, about)  # again: another process may have taken the name meanwhile
             record.setdefault("judges", {})[name] = dict(about)
 
     def remember_command(self, words: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-LEARNED, TREATED = ("pasta", "new"), "-pasta-"  # how the models begin of which something is asked; a stage two's
+LEARNED, TREATED = ("pasta", "new"), "-pasta-"  # something is asked of names that begin so, or have had a stage two
 TODAY, UNTAGGED = "today", "untagged"  # the model that a new one replaces, and the new one without tags
 WITHIN = 2  # points
 SPEEDS = {"several4": (2.0, 3.0), "gather": (1.7,)}  # by the beginning of a task's name: asked for, hoped for
@@ -89,8 +89,9 @@ def of_task(task: str, told: Figures) -> Iterator[Goal]:
 
 
 def of_clock(task: str, clock: Figures | None) -> Iterator[Goal]:
-    for least in (least for kind, speeds in SPEEDS.items() if task.startswith(kind) for least in speeds):
-        if clock:
+    """Nothing, where the task was not timed, or no speed is asked of it."""
+    if clock:
+        for least in next((speeds for kind, speeds in SPEEDS.items() if task.startswith(kind)), ()):
             yield Goal.of(f"realised speedup of {least} or more", clock, clock["value"] >= least)
 
 

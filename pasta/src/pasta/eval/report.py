@@ -9,7 +9,7 @@ from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.page import make_page
 from pasta.eval.rows import collect, write
-from pasta.eval.summary import summarise
+from pasta.eval.summary import reference_of, summarise
 
 
 def make_report(
@@ -44,7 +44,7 @@ def table_rows(summary: dict[str, Any], judge: str | None) -> list[dict[str, Any
     rows = []
     for name, figures in summary["models"].items():
         judged = (figures["judged"].get(judge) if judge else None) or {}
-        reference = name == summary["against"]
+        reference = name == reference_of(summary, judge)
         row = {
             "model": name,
             "answers": figures["answers"],

@@ -61,7 +61,7 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
     main = {name: answered(found) for name, found in clocked.items()}
     rival = main.get(against, {})
     tasks = {task: found for task, of_task in rows.items() if (found := on_task_by_all(of_task, about))}
-    held_to = {judge: told.get("against", against) for judge, told in about["judges"].items()}
+    held_to = {judge: reference_of(about, judge) for judge in about["judges"]}
     models = {}
     for name, spec in about["specs"].items():
         own = main.get(name)
@@ -80,12 +80,18 @@ def of_rows(rows: Rows, about: Mapping[str, Any], concurrency: list[dict[str, An
             ),
             "tasks": {task: found[name] for task, found in tasks.items() if name in found},
         }
-    for judge in about["judges"]:
-        mark_dominated(models, judge, against)
+    for judge, other in held_to.items():
+        mark_dominated(models, judge, other)
     told = {**about, "beside": beside if beside in models else None}
     promises = {name: of_tasks({task: promised_in(rows[task], name) for task in tasks}) for name in about["specs"]}
     figures = {"models": models, "tasks": tasks, "timed_alone": timed_alone(rows, tasks, about), "promises": promises}
     return plain({**told, **figures, "concurrency": concurrency})
+
+
+def reference_of(about: Mapping[str, Any], judge: str | None) -> str:
+    """The model that a judge compared all others with, which has 50 % by it; the report's may be another."""
+    reference: str = about["judges"].get(judge, {}).get("against", about["against"])
+    return reference
 
 
 def timed_alone(rows: Rows, tasks: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -309,8 +309,8 @@ def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
 
 
 def _is_line(slope: Any) -> bool:
-    """Or constant, in some lanes. What was divided by 0 has no distribution function: it is infinite, or no
-    number."""
+    """Whether it rises or falls, if not in all lanes. What was divided by 0 has no distribution function: it
+    is infinite, or no number."""
     return bool(np.all(np.isfinite(slope)) and np.any(slope))
 
 

@@ -28,7 +28,7 @@ from siren.symbolic.expr import (
 from siren.symbolic.lanes import Array, Generation
 
 # Beyond this many products a multiplication stays unexpanded.
-EXPAND_LIMIT = 64
+_EXPAND_LIMIT = 64
 
 
 def is_zero(coefficient: Raw) -> bool:
@@ -98,7 +98,7 @@ def mul(a: Expr, b: Expr) -> Expr:
         return _scale(a, b)
     if isinstance(b, NUMBERS):
         return _scale(b, a)
-    if type(a) is Op or type(b) is Op or len(a.terms) * len(b.terms) > EXPAND_LIMIT:  # type: ignore[union-attr]
+    if type(a) is Op or type(b) is Op or len(a.terms) * len(b.terms) > _EXPAND_LIMIT:  # type: ignore[union-attr]
         return Op("mul", (a, b))
     return polynomial(product(a.terms, b.terms), generation(a, b))  # type: ignore[union-attr]
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from siren.symbolic.algebra import EXPAND_LIMIT, operation, product
-from siren.symbolic.expr import Expr, Op, Poly, generation, polynomial
+from siren.symbolic.algebra import mul, operation
+from siren.symbolic.expr import Expr, Op, Poly
 
 _ARITHMETIC = frozenset({"add", "mul", "div"})
 
 
 def plain_operation(name: str, args: tuple[Expr, ...]) -> Expr:
     """Any operation by name; a product of polynomials as one of them, unless it has too many terms."""
-    if name == "mul" and all(type(arg) is Poly for arg in args):
-        a, b = args
-        if len(a.terms) * len(b.terms) <= EXPAND_LIMIT:  # type: ignore[union-attr]
-            return polynomial(product(a.terms, b.terms), generation(a, b))  # type: ignore[union-attr]
-    return operation(name, args)
+    return mul(*args) if name == "mul" else operation(name, args)
 
 
 def multiplied_out(expr: Expr) -> Expr:
