@@ -75,6 +75,12 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
         "--part", default="0/1", help="sample, score or answer this part: 0/2 in the first of two processes"
     )
     out.add_argument("--chat-limit", type=int, help="so many chats at most (1,500)")
+    out.add_argument("--chat-samples", type=int, help="answers a chat, those after the first in a manner (1)")
+    out.add_argument(
+        "--chat-manner", type=Path, default=HERE / "manner.txt", metavar="FILE",
+        help="that manner: what the model is told beside the prompt, and does not learn (manner.txt)",
+    )  # fmt: skip
+    out.add_argument("--chat-sequential", type=float, help="the share of chats to learn that do not fork (0.3)")
     out.add_argument("--chat-tokens", type=int, help="tokens an answer to a chat (400)")
     out.add_argument("--samples", type=int, help="answers a problem and style (1)")
     out.add_argument("--code-samples", type=int, help="answers a function (3)")

@@ -21,7 +21,8 @@ def run_sample(options: argparse.Namespace) -> None:
     sample(
         need(options, "model"), options.problems, options.out, chat_prompts=options.chat_prompts,
         minutes=options.left / 60, device=options.device, part=read_part(options.part),
-        **given(options, *names, "chat_limit", "chat_tokens"),
+        chat_manner=options.chat_manner.read_text("utf-8").strip(),
+        **given(options, *names, "chat_limit", "chat_tokens", "chat_samples"),
     )  # fmt: skip
 
 
@@ -30,9 +31,11 @@ def run_chats(options: argparse.Namespace) -> None:
     if not (options.out / "chats" / "samples.jsonl").exists():
         print("no chats were answered: nothing is learned of them, but for what --chats holds")
         return
-    device = ["--device", options.device] if options.device else []
+    more = ["--device", options.device] if options.device else []
+    if options.chat_sequential is not None:
+        more += ["--sequential", str(options.chat_sequential)]
     command = [sys.executable, str(HERE.parent / "default" / "run.py"), "annotate", "--annotator", options.annotator]
-    done = subprocess.run([*command, "--model", options.model, "--out", str(options.out / "chats"), *device])
+    done = subprocess.run([*command, "--model", options.model, "--out", str(options.out / "chats"), *more])
     if done.returncode:
         raise PastaError(f"{options.out / 'chats'}: its answers were not marked", hint="the reason stands above")
 

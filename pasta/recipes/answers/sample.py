@@ -36,6 +36,7 @@ class Try:
     file: str
     row: Mapping[str, Any]
     tokens: int  # at most
+    manner: str = ""  # how it is to be answered: said before the prompt, and not learned
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -56,11 +57,13 @@ def tries(problems: Sequence[Problem], samples: int, code_samples: int, tokens: 
                     yield Try(plain_prompt(problem, style, free=free), ANSWERS, row, tokens)
 
 
-def chats(source: str, limit: int, tokens: int, seed: int) -> Iterator[Try]:
-    """So many prompts of a file, drawn evenly; each is answered once."""
+def chats(source: str, limit: int, samples: int, manner: str, tokens: int, seed: int) -> Iterator[Try]:
+    """So many prompts of a file, drawn evenly; each is answered as it stands, and then in a manner."""
     prompts = [prompt for row in read_rows(source) if (prompt := prompt_of(row)) and prompt.strip()]
     for index in sorted(random.Random(seed).sample(range(len(prompts)), min(limit, len(prompts)))):
-        yield Try(prompts[index], CHATS, {"index": index, "sample": 0, "prompt": prompts[index]}, tokens)
+        for number in range(samples):
+            row = {"index": index, "sample": number, "prompt": prompts[index]}
+            yield Try(prompts[index], CHATS, row, tokens, manner if number else "")
 
 
 def sample(
@@ -70,6 +73,8 @@ def sample(
     *,
     chat_prompts: str | None = None,
     chat_limit: int = 1500,
+    chat_samples: int = 1,
+    chat_manner: str = "",
     samples: int = 1,
     code_samples: int = 3,
     limit: int = 0,
@@ -92,7 +97,7 @@ def sample(
         one for file in files for one in tries(read_problems(file)[: limit or None], samples, code_samples, max_tokens)
     ]
     if chat_prompts:
-        every += chats(chat_prompts, limit or chat_limit, chat_tokens, seed)
+        every += chats(chat_prompts, limit or chat_limit, chat_samples, chat_manner, chat_tokens, seed)
     random.Random(seed).shuffle(every)
     number, parts = part
     every = every[number::parts]
@@ -106,7 +111,8 @@ def sample(
 
     def requests() -> Iterator[tuple[Try, Request]]:
         for place, one in enumerate(left):
-            ids = engine.vocabulary.encode_chat([{"role": "user", "content": one.prompt}])
+            before = [{"role": "system", "content": one.manner}] if one.manner else []
+            ids = engine.vocabulary.encode_chat([*before, {"role": "user", "content": one.prompt}])
             if len(ids) > LONGEST_PROMPT and one.file == CHATS:
                 continue
             own = (seed * 1_000_003 + place + len(done)) * parts + number
