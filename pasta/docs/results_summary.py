@@ -55,32 +55,32 @@ def summary_page(found: dict[str, Figures], seeds: Figures, lengths_known: Figur
         for key in place:
             whole = whole[key]
         known[name] = whole
-    first = found[WORDS["headline"]]
+    first, before = found[WORDS["headline"]], found[WORDS["before"]]
     tables = {
-        "asked_table": asked(found),
+        "asked_table": asked(found, first),
         "tasks_table": headline(first, "pasta"),
-        "timed_table": timed(first, found["qwen15-again"], found["qwen15-now"]),
-        "rivals_table": rivals(first),
+        "timed_table": timed(first, before, found["qwen15-now"]),
+        "rivals_table": rivals(before),
         "seeds_table": over_seeds(seeds),
         "chats_table": chats(found),
-        "lengths_table": lengths(first, lengths_known),
+        "lengths_table": lengths(before, lengths_known),
         "default_table": default(found),
         "pages_table": pages(told),
     }
     return str(WORDS["page"]).lstrip("\n").format(**tables, **{key: known[key] for key in known})
 
 
-def timed(first: Figures, again: Figures, now: Figures) -> str:
-    """The clock of the shipped adapter, as the engine got faster."""
+def timed(first: Figures, before: Figures, engine: Figures) -> str:
+    """The clock of the adapter before, of the same with a later engine, and of the one that ships."""
     rows = []
     for task in first["tasks"]:
-        clocks = [clock_of(summary, task) for summary in (first, again, now)]
-        if any(clocks[1:]):
+        clocks = [clock_of(summary, task) for summary in (before, engine, first)]
+        if any(clocks):
             asked_for = next(str(speeds[0]) for kind, speeds in SPEEDS.items() if task.startswith(kind))
             rows.append([ASKED_OF[task], asked_for, *map(counted, clocks)])
-    clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in (first, again, now)]
+    clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in (before, engine, first)]
     rows.append([CHAT, str(CHAT_SPEED), *map(counted, clocks)])
-    return table([HEAD, "asked for", *(f"{when} (prompts)" for when in ("first", "a later engine", "now"))], rows)
+    return table([HEAD, "asked for", *(f"{when} (prompts)" for when in ("before", "with this engine", "now"))], rows)
 
 
 def counted(clock: Figures | None) -> str:
@@ -141,7 +141,7 @@ def chats(found: dict[str, Figures]) -> str:
 
 
 def lengths(first: Figures, known: Figures) -> str:
-    """Promised lengths of the shipped adapter, task by task; and what its distribution over lengths is worth."""
+    """Promised lengths of an adapter, task by task; and what its distribution over lengths is worth."""
     rows = [
         [ASKED_OF[task], *of_lengths(models["pasta"]["promises"]), of_probed(known, task)]
         for task, models in first["tasks"].items()

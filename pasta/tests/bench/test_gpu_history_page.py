@@ -178,8 +178,8 @@ def test_attention_alone() -> None:
     ("name", "page", "same"),
     [
         ("drafts-h200.json", HISTORY.partition("\n## Drafts")[2], "in bfloat16 {} of these 14 answers"),
-        ("drafts-h200-3.json", DRAFTS.partition("| 135M |")[2], "(1.5B; {} of 135M)"),
-        ("drafts-h200-4.json", DRAFTS.partition("| 1.5B |")[2], "in bfloat16 {} of these 14 answers"),
+        ("drafts-h200-5.json", DRAFTS.partition("| 135M |")[2], "(1.5B; {} of 135M)"),
+        ("drafts-h200-6.json", DRAFTS.partition("| 1.5B |")[2], "in bfloat16 {} of these 14 answers"),
     ],
     ids=["first", "135M", "1.5B"],
 )
@@ -193,14 +193,16 @@ def test_drafts(name: str, page: str, same: str) -> None:
 
 
 def test_what_drafts_cost() -> None:
-    """At the most, now and before; and where most is copied."""
+    """At the most, now and with the odds before; what these gained; and where most is copied."""
     page = words(DRAFTS)
-    least, before = (
-        min(kind["least_speed"] for name in names for kind in report(name)["kinds"].values())
-        for names in (("drafts-h200-3.json", "drafts-h200-4.json"), ("drafts-h200-2.json",))
-    )
-    assert f"is {100 * (1 - least):.0f} % at the most, in place of {100 * (1 - before):.0f}." in page
-    [hints] = [row for row in report("drafts-h200-4.json")["kinds"]["code"]["rows"] if "type hints" in row["prompt"]]
+    now, before = ([report(f"drafts-h200-{number}.json")["kinds"] for number in pair] for pair in ((5, 6), (3, 4)))
+    least, less = (min(kind["least_speed"] for kinds in each for kind in kinds.values()) for each in (now, before))
+    assert f"({least:.3f} at the least; {less:.2f} with the odds before)" in page
+    small, large = before
+    assert "code had {tokens:.2f} tokens and {speed:.2f} times the speed".format(**large["code"]) in page
+    assert "or {tokens:.2f} and {speed:.2f} ([135M]".format(**small["code"]) in page
+    assert "lists of 1.5B {tokens:.2f} and {speed:.2f}.".format(**large["lists"]) in page
+    [hints] = [row for row in now[1]["code"]["rows"] if "type hints" in row["prompt"]]
     assert f"Type hints on given code are {hints['speed']:.2f} times as fast (1.5B)" in page
 
 
