@@ -21,9 +21,22 @@ def run_sample(options: argparse.Namespace) -> None:
     sample(
         need(options, "model"), options.problems, options.out, chat_prompts=options.chat_prompts,
         minutes=options.left / 60, device=options.device, part=read_part(options.part),
-        chat_manner=options.chat_manner.read_text("utf-8").strip(),
+        chat_manner=manner_of(options),
         **given(options, *names, "chat_limit", "chat_tokens", "chat_samples"),
     )  # fmt: skip
+
+
+def manner_of(options: argparse.Namespace) -> str:
+    """How chats are answered after their first answer, where they are."""
+    if options.chat_samples is not None and options.chat_samples < 1:
+        raise PastaError(f"--chat-samples is {options.chat_samples}, expected 1 or more")
+    if (options.chat_samples or 1) == 1:
+        return ""
+    try:
+        return str(options.chat_manner.read_text("utf-8").strip())
+    except OSError as error:
+        hint = "name a file with what the model is told beside a prompt"
+        raise PastaError(f"--chat-manner {options.chat_manner} cannot be read: {error.strerror}", hint) from error
 
 
 def run_chats(options: argparse.Namespace) -> None:

@@ -98,6 +98,10 @@ def test_a_chat_is_answered_as_it_stands_and_then_in_a_manner_that_is_not_learne
     rows = lines(tmp_path / "out" / "chats" / "samples.jsonl")
     assert sorted(row["sample"] for row in rows) == [0, 0, 1, 1, 2, 2]
     assert not any("thorough" in row["prompt"] for row in rows)
+    with pytest.raises(SystemExit):
+        run("sample", *chats[:4], "--chat-manner", str(tmp_path / "none.txt"))
+    with pytest.raises(SystemExit):
+        run("sample", *chats[:2], "--chat-samples", "0")
 
 
 def test_processes_draw_parts_that_make_up_the_whole(tmp_path: Path, run: Run) -> None:
