@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError, UsageError
 from pasta.lang import parse, plain
 from pasta.settings import read_part, read_yaml
@@ -82,26 +81,6 @@ def test_sampling_writes_as_it_goes_and_goes_on(tmp_path: Path, run: Run, prompt
     run("sample", "--max-tokens", "6", "--limit", "3", "--code-samples", "1", "--chat-prompts", prompts_file)
     assert path.read_text().startswith(first) and len(lines(path)) == 12
     assert len({row["prompt"] for row in lines(chats)}) >= 3
-
-
-def test_a_chat_is_answered_as_it_stands_and_then_in_a_manner_that_is_not_learned(
-    tmp_path: Path, run: Run, prompts_file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "manner.txt").write_text("Be thorough.\n")
-    asked: list[list[dict[str, str]]] = []
-    encode = Vocabulary.encode_chat
-    monkeypatch.setattr(Vocabulary, "encode_chat", lambda self, said, **more: asked.append(said) or encode(self, said))
-    chats = ["--chat-prompts", prompts_file, "--chat-samples", "3", "--chat-manner", str(tmp_path / "manner.txt")]
-    run("sample", "--max-tokens", "4", "--chat-tokens", "4", "--limit", "2", "--code-samples", "1", *chats)
-    told = [said[0]["content"] for said in asked if said[0]["role"] == "system"]
-    assert told == ["Be thorough."] * 4  # two prompts, two answers each after the first
-    rows = lines(tmp_path / "out" / "chats" / "samples.jsonl")
-    assert sorted(row["sample"] for row in rows) == [0, 0, 1, 1, 2, 2]
-    assert not any("thorough" in row["prompt"] for row in rows)
-    with pytest.raises(SystemExit):
-        run("sample", *chats[:4], "--chat-manner", str(tmp_path / "none.txt"))
-    with pytest.raises(SystemExit):
-        run("sample", *chats[:2], "--chat-samples", "0")
 
 
 def test_processes_draw_parts_that_make_up_the_whole(tmp_path: Path, run: Run) -> None:

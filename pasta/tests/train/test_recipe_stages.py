@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pasta.core.vocabulary import Vocabulary
+
 RECIPES = Path(__file__).parents[2] / "recipes"
 Run = Callable[..., str]
 
@@ -35,6 +37,13 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, list[str]]]:
 @pytest.fixture
 def default(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run, list[str]]]:
     yield from stages_of("default", monkeypatch)
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in ("Hello!", "Why?", "Name a fruit.")))
+    return str(path)
 
 
 def refusal(run: Run, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -183,3 +192,40 @@ def test_the_baseline_may_learn_from_the_very_prompts_of_the_model(
 
 def read(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_chat_is_answered_as_it_stands_and_then_in_a_manner_that_is_not_learned(
+    tmp_path: Path, base: str, prompts: str, answers: tuple[Run, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "manner.txt").write_text("Be thorough.\n")
+    asked: list[list[dict[str, str]]] = []
+    encode = Vocabulary.encode_chat
+    monkeypatch.setattr(Vocabulary, "encode_chat", lambda self, said, **more: asked.append(said) or encode(self, said))
+    chats = ["--chat-prompts", prompts, "--limit", "2", "--chat-tokens", "4", "--chat-samples", "3"]
+    where = ["--model", base, "--out", str(tmp_path), "--device", "cpu", "--chat-manner", str(tmp_path / "manner.txt")]
+    answers[0](["sample", *chats, *where])
+    told = [said[0]["content"] for said in asked if said[0]["role"] == "system"]
+    assert told == ["Be thorough."] * 4 and len(asked) == 6  # two prompts, two answers each after the first
+    rows = [json.loads(line) for line in (tmp_path / "chats" / "samples.jsonl").read_text("utf-8").splitlines()]
+    assert sorted(row["sample"] for row in rows) == [0, 0, 1, 1, 2, 2]
+    assert not any("thorough" in row["prompt"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("samples", "refused"),
+    [
+        ("2", "none.txt cannot be read: No such file or directory (name a file with what the model is told"),
+        ("0", "--chat-samples is 0, expected 1 or more"),
+    ],
+)
+def test_a_manner_that_cannot_be_meant_is_refused(
+    tmp_path: Path,
+    base: str,
+    prompts: str,
+    answers: tuple[Run, list[str]],
+    capsys: pytest.CaptureFixture[str],
+    samples: str,
+    refused: str,
+) -> None:
+    chats = ("--chat-prompts", prompts, "--chat-samples", samples, "--chat-manner", str(tmp_path / "none.txt"))
+    assert refused in refusal(answers[0], capsys, "sample", "--model", base, "--out", str(tmp_path), *chats)
