@@ -2,9 +2,12 @@
 
 import pytest
 
-from pasta.errors import UsageError
+from pasta.errors import CorruptModel, UsageError
 from pasta.judge.base import Comparison
+from pasta.judge.learn import make_model
 from pasta.judge.open import open_judge
+from pasta.judge.reward import RewardModel
+from support import byte_tokenizer, tiny_model
 
 
 def test_the_longer_answer_wins():
@@ -17,3 +20,13 @@ def test_the_longer_answer_wins():
 def test_a_wrong_name_says_which_there_are(spec):
     with pytest.raises(UsageError, match="llm:MODEL@BASE_URL"):
         open_judge(spec)
+
+
+def test_weights_that_are_cut_short_are_named(tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    for load in (make_model, lambda folder: RewardModel(folder, device="cpu").rewards([("Why?", "So.")])):
+        with pytest.raises(CorruptModel, match=r"model\.safetensors is damaged or cut short"):
+            load(str(tmp_path))

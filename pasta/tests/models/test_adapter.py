@@ -220,7 +220,7 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_adapter_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps({"lora_alpha": 1}))
     (tmp_path / WEIGHTS).write_bytes(b"no")
-    with pytest.raises(CorruptModel, match="does not read"):
+    with pytest.raises(CorruptModel, match=f"{WEIGHTS} is damaged or cut short"):
         apply_adapter(tiny_model(), Vocabulary(byte_tokenizer()), tmp_path)
     with pytest.raises(CorruptModel, match="which model it adapts"):
         base_of(tmp_path)

@@ -1,6 +1,8 @@
 """Folders: the default one, tiny ones of other kinds, and damaged ones."""
 
 import json
+import os
+import re
 import shutil
 
 import pytest
@@ -114,6 +116,10 @@ def test_an_index_with_a_missing_shard(copy):
         resolve(str(copy))
 
 
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
 def damage(folder, name, edit):
     (folder / name).write_bytes(edit((folder / name).read_bytes()))
 
@@ -121,8 +127,8 @@ def damage(folder, name, edit):
 @pytest.mark.parametrize(
     ("name", "edit", "said"),
     [
-        ("model.safetensors", lambda data: data[: len(data) // 2], "do not read"),
-        ("model.safetensors", lambda data: b"\xff" * 100, "do not read"),
+        ("model.safetensors", lambda data: data[: len(data) // 2], r"copy/model\.safetensors is damaged or cut short"),
+        ("model.safetensors", lambda data: b"\xff" * 100, r"copy/model\.safetensors is damaged or cut short"),
         ("config.json", lambda data: data[:50], "does not read"),
         ("config.json", lambda data: b"[]", "does not read"),
         ("config.json", lambda data: 100_000 * b"[", "does not read"),
@@ -133,6 +139,31 @@ def damage(folder, name, edit):
 def test_damaged_files(copy, name, edit, said):
     damage(copy, name, edit)
     with pytest.raises(CorruptModel, match=said):
+        load_model(str(copy), device="cpu")
+
+
+def shut(path):
+    """Nobody may read the file; root, who may read every file, cannot test that."""
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read every file")
+
+
+def test_weights_that_may_not_be_read_are_not_called_missing(copy):
+    shut(copy / "model.safetensors")
+    with pytest.raises(CorruptModel, match=r"cannot read .*/model\.safetensors: Permission denied \(make it"):
+        load_model(str(copy), device="cpu")
+
+
+@pytest.mark.parametrize(("harm", "said"), [(shut, "cannot read {}: Permission"), (cut, "{} is damaged or cut short")])
+def test_of_several_files_the_one_that_does_not_read_is_named(copy, harm, said):
+    model = load_model(str(copy), device="cpu").model
+    (copy / "model.safetensors").unlink()
+    model.save_pretrained(copy, max_shard_size="10KB")
+    shards = sorted(copy.glob("model-*.safetensors"))
+    assert len(shards) > 2
+    harm(shards[1])
+    with pytest.raises(CorruptModel, match=re.escape(said.format(shards[1]))):
         load_model(str(copy), device="cpu")
 
 

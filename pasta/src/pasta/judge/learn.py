@@ -25,7 +25,7 @@ from pasta.judge.lora import attach, updates
 from pasta.judge.preferences import Contest
 from pasta.models.adapter import A, B, Base
 from pasta.models.catalogue import resolve
-from pasta.models.checkpoint import no_bars
+from pasta.models.checkpoint import check_weights, no_bars, weight_files
 from pasta.models.save import save_adapter
 
 WARMUP = 0.05
@@ -47,6 +47,7 @@ def quiet() -> Iterator[None]:
 def make_model(base: str, seed: int = 0) -> tuple[PreTrainedModel, Any]:
     """The base model with a head that gives one number, and its tokenizer."""
     folder = resolve(base).whole.path
+    check_weights(folder / name for name in weight_files(folder))
     torch.manual_seed(seed)  # of the new head
     with quiet():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)

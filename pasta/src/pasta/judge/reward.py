@@ -17,6 +17,7 @@ from pasta.judge.encode import Encoder, Pair
 from pasta.judge.groups import sigmoid
 from pasta.judge.preferences import prompt_key
 from pasta.models import hub
+from pasta.models.checkpoint import check_weights, is_model, weight_files
 
 RECORD = "judge.json"
 LONGEST = 2048  # tokens of prompt and answer, for a model that does not say
@@ -87,6 +88,8 @@ class RewardModel(Rewarding):
 
         from pasta.judge.learn import quiet
 
+        if is_model(folder := Path(self.source)):
+            check_weights(folder / name for name in weight_files(folder))
         try:
             with quiet():
                 tokenizer = AutoTokenizer.from_pretrained(self.source, local_files_only=True)

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,25 @@ def weight_files(folder: Path) -> list[str]:
         return sorted(set(json.loads((folder / INDEX).read_text("utf-8"))["weight_map"].values()))
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise CorruptModel(f"{folder / INDEX} does not read: {error}") from error
+
+
+def check_weights(files: Iterable[Path]) -> None:
+    """`CorruptModel` for the first file that cannot be read, with its name and why.
+
+    safetensors says of a file that may not be read that there is none, and of a damaged one not which it is.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    for file in files:
+        try:
+            with file.open("rb"):
+                pass
+            with safe_open(file, framework="pt"):  # reads its header, which says how long the file has to be
+                pass
+        except OSError as error:
+            raise CorruptModel(f"cannot read {file}: {error.strerror or error}", "make it readable") from error
+        except SafetensorError as error:
+            raise CorruptModel(f"{file} is damaged or cut short: {error}", "fetch or copy it again") from error
 
 
 def read_config(folder: Path) -> Any:
@@ -90,13 +109,14 @@ def read_weights(folder: Path, **options: Any) -> "PreTrainedModel":
 
     config = options.get("config") or read_config(folder)
     causal = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    check_weights(folder / name for name in weight_files(folder))
     try:
         model, report = (AutoModelForCausalLM if causal else AutoModelForImageTextToText).from_pretrained(
             folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
         )
     except (PastaError, MemoryError):
         raise
-    except Exception as error:  # safetensors and each family's loader have their own exceptions
+    except Exception as error:  # each family's loader has its own exceptions
         raise CorruptModel(f"the weights in {folder} do not read: {error}") from error
     # transformers fills missing weights with random numbers and goes on; the answer would be noise.
     if missing := sorted(report["missing_keys"]):

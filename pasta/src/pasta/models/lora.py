@@ -17,7 +17,8 @@ from transformers import PreTrainedModel
 from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import UsageError
-from pasta.models.adapter import CONFIG, read_json, read_record
+from pasta.models.adapter import CONFIG, WEIGHTS, read_json, read_record
+from pasta.models.checkpoint import check_weights
 from pasta.models.tags import add_tags
 from pasta.models.taught import mark
 
@@ -60,6 +61,7 @@ def open_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | o
     settings = read_json(Path(folder) / CONFIG)
     if settings.get("modules_to_save"):
         raise UsageError(f"the adapter in {folder} holds whole layers", hint="train it further with method full")
+    check_weights([Path(folder) / WEIGHTS])
     if settings.get("trainable_token_indices"):  # else it was trained without tags
         taught = Taught.read(read_record(folder))
         add_tags(model, vocabulary, taught.positions.unit)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -18,6 +17,7 @@ from pasta.core.tree import require_tags
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel
 from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, read_json, read_record
+from pasta.models.checkpoint import check_weights
 from pasta.models.tags import add_tags
 from pasta.models.taught import mark
 
@@ -31,10 +31,8 @@ def apply_adapter(
     Without `updates` the low-rank ones stay out, and only what the tags need is taken over.
     """
     config = read_json(Path(folder) / CONFIG)
-    try:
-        tensors = load_file(Path(folder) / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise CorruptModel(f"the adapter in {folder} does not read: {error}") from error
+    check_weights([Path(folder) / WEIGHTS])
+    tensors = load_file(Path(folder) / WEIGHTS)
     names = {key.removeprefix(PREFIX) for key in tensors}
     record = read_record(folder)
     taught = Taught.read(record)
