@@ -81,16 +81,21 @@ def test_killed_in_the_middle_and_started_again(tiny):
         assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=300).json()["choices"] == expected
 
 
-def test_sigterm_while_it_starts(tiny):
-    """What an engine started is ended with it, as by Ctrl-C."""
+@pytest.mark.parametrize(
+    ("ending", "code", "said"), [(signal.SIGTERM, 0, ["the server has ended"]), (signal.SIGINT, 130, [])]
+)
+def test_a_signal_while_it_starts(tiny, ending, code, said):
+    """What an engine started is ended with it, as by Ctrl-C; to who sent it, it is an ordinary end at any time."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         engine = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        with subprocess.Popen([*PASTA, "serve", tiny, "--engine", engine, "--port", "0"]) as process:
+        command = [*PASTA, "serve", tiny, "--engine", engine, "--port", "0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
             try:
                 silent.settimeout(120)
                 with silent.accept()[0]:  # no answer comes
-                    process.send_signal(signal.SIGTERM)
-                    assert process.wait(60) == 130
+                    process.send_signal(ending)
+                    assert process.wait(60) == code
+                    assert process.stderr.read().decode().splitlines()[-1:] == said
             finally:
                 process.kill()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -24,6 +25,17 @@ WARM_UP_TOKENS = 16  # of a prompt
 #: Ways to choose a token that have kernels of their own.
 WAYS: tuple[Options, ...] = ({"max_tokens": 2}, {"max_tokens": 2, "temperature": 1.0, "top_p": 0.9, "top_k": 20})
 HINT = 'install the server: pip install "pasta-decoding[torch,serve]"'
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what is under way ends as by Ctrl-C, so that an engine ends what it started.
+
+    To a supervisor it is the ordinary end, also while a model is loaded: exit code 0, or the service counts as failed.
+    """
+
+
+def terminate(*_: object) -> NoReturn:
+    raise Terminated
 
 
 def command(
@@ -83,52 +95,53 @@ def command(
         raise PastaError("the API key must be printable ASCII characters", "leave --api-key out to serve without one")
     if api_key is not None and keys is not None:
         raise UsageError("--api-key and --keys are both given", "put all keys into the file")
-    try:
-        from pasta.serve.keys import Keys
-        from pasta.serve.run import Server, bind
-        from pasta.serve.settings import Settings
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "pydantic", "prometheus_client"):
-            raise
-        raise PastaError(f"{error.name} is not installed, and this command needs it", HINT) from None
-    known = None if api_key is None else Keys.of_one(api_key)
-    if keys is not None:
-        known = Keys.of_file(keys)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # while it loads too: an engine ends what it started
-    with bind(host, port) as bound:
-        engine: Engine
-        if engine_url is None:
-            engine = load_engine(model, base=base, device=device, dtype=dtype, context=context, slots=slots)
-        else:
-            engine = connect_engine(
-                engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots
+    signal.signal(signal.SIGTERM, terminate)
+    with contextlib.suppress(Terminated):
+        try:
+            from pasta.serve.keys import Keys
+            from pasta.serve.run import Server, bind
+            from pasta.serve.settings import Settings
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "pydantic", "prometheus_client"):
+                raise
+            raise PastaError(f"{error.name} is not installed, and this command needs it", HINT) from None
+        known = None if api_key is None else Keys.of_one(api_key)
+        if keys is not None:
+            known = Keys.of_file(keys)
+        with bind(host, port) as bound:
+            engine: Engine
+            if engine_url is None:
+                engine = load_engine(model, base=base, device=device, dtype=dtype, context=context, slots=slots)
+            else:
+                engine = connect_engine(
+                    engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots
+                )
+            note_untagged(engine)
+            warm_up(engine)
+            collect_rarely()
+            slowdown, plain_when_full = regulation(slowdown, plain_when_full, on_gpu(engine))
+            settings = Settings(
+                host=host,
+                keys=known,
+                access_log=access_log,
+                max_connections=max_connections,
+                max_running=max_running or at_once(engine),
+                max_queue=queue,
+                slowdown=slowdown,
+                plain_when_full=plain_when_full,
+                grace_s=drain,
+                max_tokens=max_tokens,
+                aliases=() if model is None else (model,),
             )
-        note_untagged(engine)
-        warm_up(engine)
-        collect_rarely()
-        slowdown, plain_when_full = regulation(slowdown, plain_when_full, on_gpu(engine))
-        settings = Settings(
-            host=host,
-            keys=known,
-            access_log=access_log,
-            max_connections=max_connections,
-            max_running=max_running or at_once(engine),
-            max_queue=queue,
-            slowdown=slowdown,
-            plain_when_full=plain_when_full,
-            grace_s=drain,
-            max_tokens=max_tokens,
-            aliases=() if model is None else (model,),
-        )
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{bound.getsockname()[1]}"
+            shown = f"[{host}]" if ":" in host else host
+            address = f"http://{shown}:{bound.getsockname()[1]}"
 
-        def announce() -> None:
-            say(f"serving {engine.name} at {address}/v1 (Ctrl-C ends it)")
-            if known is None and not settings.is_local:
-                say("warning: other machines can reach this server, and it asks for no API key")
+            def announce() -> None:
+                say(f"serving {engine.name} at {address}/v1 (Ctrl-C ends it)")
+                if known is None and not settings.is_local:
+                    say("warning: other machines can reach this server, and it asks for no API key")
 
-        Server(engine, settings, announce).run_on(bound)
+            Server(engine, settings, announce).run_on(bound)
     say("the server has ended")
 
 
