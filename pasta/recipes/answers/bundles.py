@@ -26,6 +26,7 @@ from pasta.models.checkpoint import read_tokenizer
 from pasta.tasks.bundle import Bundle, Style, Task
 from pasta.tasks.compose import body_of, compose
 from pasta.tasks.drawing import draw_bundles
+from pasta.tasks.freely import TAUGHT
 from pasta.tasks.marking import code_of, last_function
 from pasta.tasks.problem import Problem, read_problems
 
@@ -43,6 +44,7 @@ WANTED: dict[tuple[Task, bool], int] = {
     ("several", True): 300,
     ("gather", True): 300,
     ("plain", True): 120,
+    ("freely", True): 240,
 }
 #: Of the tasks of numbers: most are answered in steps, some so briefly that promises must be told apart.
 SHARES: dict[Style, float] = {"steps": 0.7, "brief": 0.3}
@@ -142,21 +144,30 @@ def examples(
     for drawn in drawn_bundles(task, solved, wanted, draw.randrange(1 << 30)):
         bundle = replace(drawn, style=style)
         chosen = [draw.choice(answers[problem.id, free]) for problem in bundle.problems]
-        if max(count(body_of(bundle, n, text)) for n, text in enumerate(chosen, start=1)) > MOST:
+        bodies = [body_of(bundle, number, text) for number, text in enumerate(chosen, start=1)]
+        if max(map(count, bodies)) > MOST:
             continue
-        if free and not have_own_names([body_of(bundle, n, text) for n, text in enumerate(chosen, start=1)]):
+        if (free or task == "freely") and not have_own_names(bodies):
             continue
         response = compose(bundle, chosen, count)
+        prompt = draw.choice(TAUGHT)(bundle.problems) if task == "freely" else bundle.prompt
         kind = f"{task} of {'functions' if bundle.is_code else 'numbers'}"
         made.append(
-            {"prompt": bundle.prompt, "response": print_response(response), "kind": kind,
+            {"prompt": prompt, "response": print_response(response), "kind": kind,
              "forks": any(response.promises()), "task": as_task(bundle)}
         )  # fmt: skip
     return made
 
 
 def drawn_bundles(task: Task, problems: Sequence[Problem], wanted: int, seed: int) -> list[Bundle]:
-    """About so many. Of chains one half are pairs, and before the others stand problems that need nothing."""
+    """About so many. Of chains one half are pairs, and before the others stand problems that need nothing.
+
+    Of what is asked freely a quarter are single functions.
+    """
+    if task == "freely":
+        alone = draw_bundles("plain", problems, parts=wanted // 4, seed=seed)
+        several = draw_bundles(task, problems, parts=3 * wanted, seed=seed + 1)
+        return several + [replace(bundle, task=task) for bundle in alone]
     if task != "chain":
         return draw_bundles(task, problems, parts=wanted * (1 if task == "plain" else 4), seed=seed)
     found = draw_bundles(task, problems, parts=wanted, seed=seed)

@@ -48,16 +48,20 @@ def sets(options: argparse.Namespace) -> list[QuestionSet]:
             QuestionSet.of_task(None, task, file, size, parts_of(task, size, len(problems), options.parts))
             for task, size in tasks
             for file, problems in files.items()
-            if not (problems[0].is_code and (task, size) in (("chain", 0), ("chain", 4), ("several", 0)))
+            if (task, size) not in (OF_NUMBERS if problems[0].is_code else OF_FUNCTIONS)
         ]
 
     chats = [QuestionSet.parse(options.eval_prompts)] if options.eval_prompts else []
-    rest = of(("chain", 0), ("chain", 4), ("plain", 0), ("several", 0))
+    rest = of(("chain", 0), ("chain", 4), ("freely", 0), ("plain", 0), ("several", 0))
     found = {each.name: each for each in [*of(("several", 4), ("gather", 0)), *chats, *rest]}
     names = options.sets.split(",") if options.sets else list(found)
     if unknown := [name for name in names if name not in found]:
         raise PastaError(f"--sets {unknown[0]}: there is no such set", hint=f"there are {', '.join(found)}")
     return [found[name] for name in names]
+
+
+#: Chains link numbers, functions have names to be asked for by; and of functions four in one are enough.
+OF_NUMBERS, OF_FUNCTIONS = (("chain", 0), ("chain", 4), ("several", 0)), (("freely", 0),)
 
 
 def parts_of(task: str, size: int, problems: int, parts: int) -> int:

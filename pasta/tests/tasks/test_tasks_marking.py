@@ -13,6 +13,7 @@ from pasta.lang import Promise, Sync, Text, check, plain, print_response
 from pasta.tasks.bundle import Bundle, links_of, plain_prompt
 from pasta.tasks.compose import body_of, compose
 from pasta.tasks.drawing import draw_bundles
+from pasta.tasks.freely import TAUGHT
 from pasta.tasks.marking import mark, right_numbers, sections_of
 from pasta.tasks.numbers import final_number, stated_numbers
 from pasta.tasks.problem import Problem, read_problems
@@ -26,10 +27,10 @@ def tokens(text: str) -> int:
     return len(text.split())
 
 
-@pytest.mark.parametrize("task", ["several", "gather", "chain", "plain"])
+@pytest.mark.parametrize("task", ["several", "gather", "chain", "plain", "freely"])
 @pytest.mark.parametrize("kind", ["numbers", "functions"])
 def test_what_is_composed_of_right_answers_is_right(tmp_path: Path, task: str, kind: str) -> None:
-    if (task, kind) == ("chain", "functions"):
+    if (task, kind) in (("chain", "functions"), ("freely", "numbers")):
         return
     given = problems(tmp_path, SUMS if kind == "numbers" else FUNCTIONS)
     for bundle in draw_bundles(task, given, parts=8):
@@ -38,10 +39,26 @@ def test_what_is_composed_of_right_answers_is_right(tmp_path: Path, task: str, k
         row = bundle.question("0").row
         assert mark(row, plain(response)).share == 1, plain(response)
         promised = [node for node in response.nodes if isinstance(node, Promise)]
-        assert len(promised) == (len(bundle.problems) if task in ("several", "gather") else 0)
+        assert len(promised) == (len(bundle.problems) if task in ("several", "gather", "freely") else 0)
         assert sum(isinstance(node, Sync) for node in response.nodes) == (task == "gather")
         wrong = plain(response).replace("Answer: ", "Answer: 1").replace("return", "return None or not")
         assert mark(row, wrong).share == 0
+
+
+def test_functions_are_asked_for_freely_in_other_words_than_are_taught(tmp_path: Path) -> None:
+    given = problems(tmp_path, FUNCTIONS)
+    bundles = draw_bundles("freely", given, parts=12)
+    asked = [bundle.prompt for bundle in bundles]
+    taught = [wording(bundle.problems) for wording in TAUGHT for bundle in bundles]
+    for bundle, prompt in zip([*bundles, *bundles * len(TAUGHT)], [*asked, *taught], strict=True):
+        assert all(problem.name in prompt for problem in bundle.problems)
+        assert "Function 1" not in prompt
+    assert len({prompt.split()[0] for prompt in asked}) == 3, "the wordings take turns"
+    assert not {prompt.split(maxsplit=3)[2] for prompt in asked} & {prompt.split(maxsplit=3)[2] for prompt in taught}
+    one = Bundle("freely", tuple(given[:1]))
+    assert plain(compose(one, [given[0].solution], tokens)).startswith("```python\n"), "one function forks nothing"
+    with pytest.raises(UsageError, match="must be functions"):
+        draw_bundles("freely", problems(tmp_path, SUMS))
 
 
 def test_one_wrong_part_and_one_missing_part_are_seen(tmp_path: Path) -> None:

@@ -163,7 +163,9 @@ def test_bundles_are_right_marked_and_partly_without_tags(tmp_path: Path, run: R
     rows = lines(out / "annotated.jsonl")
     kinds = {row["kind"].removesuffix(", without tags") for row in rows}
     of_numbers = {f"{task} of numbers" for task in ("several", "gather", "plain", "chain")}
-    assert kinds == {"chat"} | of_numbers | {f"{task} of functions" for task in ("several", "gather", "plain")}
+    assert kinds == {"chat"} | of_numbers | {
+        f"{task} of functions" for task in ("several", "gather", "plain", "freely")
+    }
     tasks = lines(out / "tasks.jsonl")
     assert tasks and not {row["prompt"] for row in tasks} & {row["prompt"] for row in rows}, "kept for stage two"
     assert all(mark(row, "nothing").share == 0 for row in tasks if row["noun"] == "Problem")

@@ -116,13 +116,16 @@ def _run(words: Sequence[str]) -> Sequence[str]:
     """Of many words some that stand together, so that they read as words do: of "use plants for food" the last three.
 
     They neither begin nor end with a small word, and tell the most; the last such, since titles end with what they
-    are about. Where one word tells alone, those before it stay with it: "be clear".
+    are about. Where one word tells alone, those before it stay with it ("be clear"), but for the "for a" of a hike.
     """
     small = [word.casefold() in STOPWORDS for word in words]
     ends = [index for index, is_small in enumerate(small) if not is_small]
     if len(ends) < 2:
         end = ends[0] + 1 if ends else MAX_TOPIC_WORDS
-        return words[max(0, end - MAX_TOPIC_WORDS) : end]
+        start = max(0, end - MAX_TOPIC_WORDS)
+        while start < end - 1 and words[start].casefold() in _BEFORE_NOUNS:
+            start += 1
+        return words[start:end]
     runs = [(start, end) for start in ends for end in ends if 0 <= end - start < MAX_TOPIC_WORDS]
     start, end = max(runs, key=lambda run: (small[run[0] : run[1] + 1].count(False), run[0]))
     return words[start : end + 1]

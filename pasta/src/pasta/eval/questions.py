@@ -20,7 +20,7 @@ from pasta.eval.tasks import built_in
 from pasta.tasks.question import Question
 
 BUILT_IN = ("constraints", "arithmetic")
-TASK = re.compile(r"(?P<task>several|gather|chain|plain):(?P<size>\d+):(?P<parts>\d+):(?P<file>.+)")
+TASK = re.compile(r"(?P<task>several|gather|chain|plain|freely):(?P<size>\d+):(?P<parts>\d+):(?P<file>.+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from pasta.outputs import check_folder
 
 PROGRAM = "pasta eval"
 MODEL_HELP = "a folder, an adapter, a name; METHOD: plain, sequential, skeleton, separate, parallelism:B; once a model"
-TASKS = ("several", "gather", "chain", "plain")
+TASKS = ("several", "gather", "chain", "plain", "freely")
 TASK_HELP = (
     "several: 2 to 6 problems; gather: and then what needs all of them; chain: the second needs the first's answer; "
-    "plain: one by one"
+    "plain: one by one; freely: functions asked for in no form"
 )
 LEAST = {"limit": 0, "max_tokens": 1, "minutes": 0, "batch": 1, "parts": 1, "responses": 0, "size": 0}
 PROMPTS_HELP = "AlpacaEval, MT-bench, Vicuna, any JSON (lines) of prompts; or: constraints, arithmetic"

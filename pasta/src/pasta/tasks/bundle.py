@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, Literal
 
+from pasta.tasks import freely
 from pasta.tasks.problem import FREE_NAME, Problem
 from pasta.tasks.question import Question
 
-Task = Literal["several", "gather", "chain", "plain"]
-TASKS: tuple[Task, ...] = ("several", "gather", "chain", "plain")
+Task = Literal["several", "gather", "chain", "plain", "freely"]
+TASKS: tuple[Task, ...] = ("several", "gather", "chain", "plain", "freely")
 End = Literal["total", "largest", "main"]
 Style = Literal["steps", "brief"]
 
@@ -40,6 +41,7 @@ class Bundle:
     end: End | None = None
     style: Style = "steps"
     link: str = ""  # of a chain: the last problem's text with X in place of a number (`links_of`)
+    wording: int = 0  # of functions that are asked for freely
 
     @property
     def is_code(self) -> bool:
@@ -76,6 +78,8 @@ class Bundle:
     def prompt(self) -> str:
         if self.task == "plain":
             return plain_prompt(self.problems[0], self.style)
+        if self.task == "freely":
+            return freely.ask(self.problems, self.wording)
         count = len(self.problems)
         asked = f"Write these {count} Python functions." if self.is_code else f"Solve these {count} problems."
         parts = [asked, *(self._part(number) for number in range(1, count + 1)), self._form()]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from pasta.lang import Node, Promise, Response, Sync, Text, estimate
+from pasta.tasks import freely
 from pasta.tasks.bundle import Bundle
 from pasta.tasks.marking import FENCE, last_function
 from pasta.tasks.numbers import spelled
@@ -41,6 +42,8 @@ def compose(bundle: Bundle, answers: Sequence[str], count: Count) -> Response:
     if bundle.task == "plain":
         return Response((Text(body_of(bundle, 1, answers[0])),))
     bodies = [body_of(bundle, number, answer) for number, answer in enumerate(answers, start=1)]
+    if bundle.task == "freely":
+        return freely.answer(bundle.problems, bodies, count)
     blocks = [f"{bundle.heading(number)}\n{body}" for number, body in enumerate(bodies, start=1)]
     linked = [blocks.pop()] if bundle.is_linked(len(blocks)) else []
     if linked and len(blocks) == 1:

@@ -26,6 +26,8 @@ def draw_bundles(
         return draw_chains(problems, parts, seed, size or 2)
     if task == "plain":
         return [Bundle("plain", (problem,)) for problem in shuffled(problems, seed, 0)[:parts]]
+    if task == "freely" and not problems[0].is_code:
+        raise UsageError("what is asked freely must be functions, which have names", hint="give a file of MBPP's form")
     if size < 0 or size == 1 or max(size, 2) > len(problems):
         raise UsageError(f"{size} problems in one prompt, of {len(problems)}", hint="use 2 or more, or 0 for 2 to 6")
     bundles: list[Bundle] = []
@@ -40,7 +42,7 @@ def draw_bundles(
                 held.append(problem)
             else:
                 chosen.append(problem)
-        bundles.append(Bundle(task, tuple(chosen), end_of(task, chosen, len(bundles))))
+        bundles.append(Bundle(task, tuple(chosen), end_of(task, chosen, len(bundles)), wording=len(bundles)))
     return bundles
 
 
