@@ -85,7 +85,9 @@ TOOL = {"type": "function", "function": {"name": "f"}}
         ({"tools": [TOOL], "logprobs": True}, "logprobs"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"logit_bias": {"5": 101}}, "logit_bias.5"),
-        ({"logit_bias": {"x": 1}}, "logit_bias.x.[key]"),
+        ({"logit_bias": {"x": 1}}, "logit_bias.x"),
+        ({"logit_bias": {"[key]": 1}}, "logit_bias.[key]"),
+        ({"logit_bias": {"x": "much"}}, "logit_bias.x"),
         ({"logit_bias": {"100000": 1}}, "logit_bias"),
         ({"top_k": -2}, "top_k"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
@@ -106,6 +108,11 @@ def test_wrong_fields(tiny, fields, param):
         ({"messages": "x" * 99}, f'messages is "{"x" * 60}"…, but it should be a list'),
         ({"stop": ["x"] * 100}, "stop is a list of 100, but it should have at most 16 items"),
         ({"pasta": "fast"}, 'pasta is "fast", but it should be an object'),
+        ({"logit_bias": {"the": 1}}, 'logit_bias has the key "the", but a key should be the id of a token, in digits'),
+        (
+            {"logit_bias": dict.fromkeys(map(str, range(1025)), 1)},
+            "logit_bias is an object, but it should have at most",
+        ),
         ({"n": int("9" * 90)}, f"n is {'9' * 60}, but"),
         ({"response_format": {"type": "xml"}}, "its type is xml, expected text, json_object or json_schema"),
         (

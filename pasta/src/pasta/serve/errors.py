@@ -24,6 +24,7 @@ log = logging.getLogger("pasta.serve")
 BRANCHES = frozenset(
     f"as {kind}" for kind in ("text", "list", "tokens", "texts", "lists of tokens", "object", "schema", "name")
 )
+TOKEN_ID = r"^\d{1,9}$"
 # What pydantic says in the words of Python.
 EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "be an object"),
@@ -32,7 +33,10 @@ EXPECTED = {
     "bool_type": "be true or false",
     "int_type": "be an integer",
     "float_type": "be a number",
+    f"match pattern '{TOKEN_ID}'": "be the id of a token, in digits",
 }
+KEY = "[key]"  # what pydantic puts after the key of an object, where the key itself is wrong
+TOLD = r"(?:Input|List|String|Dictionary) should (.*?)(?: after validation, not (?:\d+|more))?"
 MAX_SHOWN = 60  # characters of a value
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -98,7 +102,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:
     """The most telling of the complaints about a body, as one sentence."""
     error = max(errors, key=lambda error: len(error["loc"]))  # of a union's branches, the one that fitted best
     kind, message = error["type"], str(error["msg"])
-    place = path_of(error["loc"])
+    place = path_of(error["loc"][:-1] if is_of_key(error) else error["loc"])
     if kind == "json_invalid":
         why = error.get("ctx", {}).get("error", message)
         return ApiError(400, f"the body is not valid JSON: {why}", code="invalid_json")
@@ -115,10 +119,19 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:
 def sentence(place: str, error: Mapping[str, Any]) -> str:
     """`temperature is 3, but it should be less than or equal to 2`; what we complain of ourselves, in our own words."""
     message = str(error["msg"])
-    told = re.fullmatch(r"(?:Input|List|String) should (.*?)(?: after validation, not \d+)?", message, re.DOTALL)
+    told = re.fullmatch(TOLD, message, re.DOTALL)
     if told is None:
         return f"{place}: {message}"
-    return f"{place} is {shown(error['input'])}, but it should {EXPECTED.get(error['type'], told[1])}"
+    expected = EXPECTED.get(error["type"]) or EXPECTED.get(told[1], told[1])
+    if is_of_key(error):
+        owner = path_of(error["loc"][:-2]) or "the body"
+        return f"{owner} has the key {shown(error['input'])}, but a key should {expected}"
+    return f"{place} is {shown(error['input'])}, but it should {expected}"
+
+
+def is_of_key(error: Mapping[str, Any]) -> bool:
+    """Whether a key of an object is complained of, and not its value: a key may itself be called `[key]`."""
+    return error["loc"][-1:] == (KEY,) and error["loc"][-2:-1] == (error["input"],)
 
 
 def shown(value: Any) -> str:

@@ -15,6 +15,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from pasta.decoding.results import Result
+from pasta.serve.errors import TOKEN_ID
 from pasta.serve.formats import Calling, FlatFormat, ResponseFormat, unsupported
 from pasta.serve.messages import (
     MAX_MESSAGES,
@@ -93,7 +94,7 @@ class StreamOptions(Lenient):
     include_usage: bool = False
 
 
-TokenId = Annotated[str, Field(pattern=r"^\d{1,9}$")]
+TokenId = Annotated[str, Field(pattern=TOKEN_ID)]
 
 
 class Options(Body):
