@@ -88,3 +88,30 @@ def test_concurrency_of_other_prompts_needs_another_folder(
     stage("concurrency", tmp_path, "--prompts", prompts, *options)
     with pytest.raises(UsageError, match="holds answers to the prompts of lakes, not of arithmetic"):
         stage("concurrency", tmp_path, "--prompts", "arithmetic", *options)
+
+
+def test_a_reference_that_is_not_here_is_refused_before_any_work(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"one={models['plain']}", "--model", f"two={models['plain']}")
+    asked = ("--prompts", prompts, "--users", "1", *SMALL)
+    told = r"^--against nobody: no such model is here \(name one of one, two, or add it with --model\)$"
+    with pytest.raises(UsageError, match=told):
+        stage("concurrency", tmp_path / "new", *who, *asked, "--against", "nobody")
+    assert not (tmp_path / "new").exists()
+    stage("concurrency", tmp_path, *who, *asked)
+    alone = ("--model", f"three={models['plain']}", *asked)
+    with pytest.raises(UsageError, match="name one of one, two, three, or add"):
+        stage("concurrency", tmp_path, *alone, "--against", "nobody")
+    rows = json.loads(stage("concurrency", tmp_path, *alone, "--against", "one", "--json"))
+    assert {row["model"]: row["speedup"] is not None for row in rows} == {"one": True, "two": True, "three": True}
+
+
+def test_a_task_without_its_reference_is_refused_before_any_work(
+    tmp_path: Path, models: dict[str, str], stage: Stage
+) -> None:
+    data = tmp_path / "sums.jsonl"
+    data.write_text(json.dumps({"question": "What is 1 + 1?", "answer": "#### 2"}) + "\n")
+    with pytest.raises(UsageError, match=r"--against baseline: no such model is here \(name one of sft"):
+        stage("task", "plain", tmp_path / "new", "--model", f"sft={models['plain']}", "--data", data, *SMALL)
+    assert not (tmp_path / "new").exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pasta.data.lines import append_line, read_lines
@@ -28,6 +29,15 @@ USERS = (1, 2, 4, 8, 16, 32, 64)
 ROUNDS = 2  # answers that each user gets, at the least
 
 
+def rows_path(folder: RunFolder) -> Path:
+    return folder.path / "concurrency.jsonl"
+
+
+def measured_models(folder: RunFolder) -> list[str]:
+    """The models that were timed in company so far."""
+    return sorted({row["model"] for row in read_lines(rows_path(folder))})
+
+
 def run_concurrency(
     folder: RunFolder,
     contestants: Sequence[Contestant],
@@ -40,7 +50,7 @@ def run_concurrency(
 ) -> list[dict[str, Any]]:
     """Into `concurrency.jsonl`, a row for each answer under each load; loads that are there already are left out."""
     end = decoding.ends()
-    path = folder.path / "concurrency.jsonl"
+    path = rows_path(folder)
     machine = describe_machine()
     every = questions.read()
     measured = list(read_lines(path))

@@ -85,8 +85,10 @@ def task(options: argparse.Namespace) -> Any:
 
     folder = RunFolder(options.dir)
     questions = QuestionSet.of_task(options.name, options.task, options.data, options.size, options.parts)
+    contestants = contestants_of(options, folder)
+    check_reference(options.against, [*folder.record["models"], *(each.name for each in contestants)])
     run_task(
-        folder, contestants_of(options, folder), questions, say=say, run_code=options.run_code, limit=options.limit,
+        folder, contestants, questions, say=say, run_code=options.run_code, limit=options.limit,
         at_once=options.batch, decoding=decoding(options, folder),
     )  # fmt: skip
     summary = summarise(folder, options.against, questions.name)
@@ -106,7 +108,7 @@ def timing(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from pasta.eval.concurrency import run_concurrency
+    from pasta.eval.concurrency import measured_models, run_concurrency
     from pasta.eval.speed import of_concurrency
 
     folder = RunFolder(options.dir)
@@ -116,11 +118,14 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise UsageError(f"--users {options.users}: expected numbers with commas between") from None
     if min(users) < 1:
         raise UsageError(f"--users {options.users}: expected 1 or more each")
+    contestants = contestants_of(options, folder)
+    if options.against is not None:
+        check_reference(options.against, [*measured_models(folder), *(each.name for each in contestants)])
     run_concurrency(
-        folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, users=users,
+        folder, contestants, sets_of(options, folder)[0], say=say, users=users,
         least=options.limit, decoding=decoding(options, folder),
     )  # fmt: skip
-    return of_concurrency(folder, options.against)
+    return of_concurrency(folder, options.against or "baseline")
 
 
 def judge(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -182,6 +187,13 @@ def check_distinct(what: str, names: Sequence[str]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two {what} are called {twice}", hint="give each a name of its own, as in NAME=…")
+
+
+def check_reference(against: str, here: Sequence[str]) -> None:
+    """Before any work: nothing could be compared with a model that is not here."""
+    if against not in here:
+        known = ", ".join(dict.fromkeys(here))
+        raise UsageError(f"--against {against}: no such model is here", f"name one of {known}, or add it with --model")
 
 
 def decoding(options: argparse.Namespace, folder: RunFolder) -> Decoding:
@@ -249,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     made = stage("concurrency", concurrency, "Time answers against the number of concurrent users.")
     decodes(made, 16, "prompts at the least; twice the users where that is more (%(default)s)")
     made.add_argument("--users", default="1,2,4,8,16,32,64", help="how many at once (%(default)s)")
-    made.add_argument("--against", default="baseline", help="the sequential model to compare with (%(default)s)")
+    made.add_argument("--against", metavar="MODEL", help="the sequential model to compare with (baseline)")
 
     made = stage("judge", judge, "Let a judge compare every answer with the reference's.")
     made.add_argument("dir", metavar="DIR", help="folder of the evaluation")
