@@ -56,6 +56,23 @@ def test_usage_errors_exit_with_2(arguments):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["generate", "x", "--max-tokens", "many"], "'many'"),
+        (["generate", "x", "--temperature", "hot"], "'hot'"),
+        (["annotate", "in", "out", "--limit", "-7"], "-7"),
+        (["render", "x", "--form", "round"], "'round' is not one of 'plain', 'main', 'merged'"),
+        (["train", "sft", "--epochs", "few"], "'few'"),
+    ],
+)
+def test_the_value_of_an_option_is_named(arguments, told):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert f"Invalid value for '{arguments[-2]}'" in last and told in last and "Value error" not in last
+
+
 @pytest.fixture
 def entry(monkeypatch):
     """Puts a command that raises into the table."""

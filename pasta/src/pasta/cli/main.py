@@ -61,6 +61,9 @@ class LazyGroup(TyperGroup):
         except PastaError as error:
             print_error(error)
             raise typer.Exit(error.exit_code) from None
+        except typer.BadParameter as error:
+            name_value(error)
+            raise
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ENGINE_MODULES:
                 raise
@@ -104,6 +107,16 @@ def load_command(name: str) -> Any:
 def print_error(error: PastaError) -> None:
     """One line on stderr, whatever the message holds."""
     print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+
+
+def name_value(error: typer.BadParameter) -> None:
+    """Puts the value of an option into the sentence about it, where the library leaves it out (typer with pydantic)."""
+    told = getattr(error.__cause__, "errors", None)
+    if told is not None:
+        message = error.message.removeprefix("Value error, ")
+        if message.startswith("Input should "):
+            message = f"{told()[0]['input']!r:.60} {message.removeprefix('Input ')}"
+        error.message = message
 
 
 def print_version(wanted: bool) -> None:
