@@ -187,6 +187,8 @@ class Chat:
             except EOFError:
                 break
             except KeyboardInterrupt:  # away with the line
+                if not self._typed:
+                    raise
                 self._remark("")
                 continue
             except UnicodeDecodeError:
@@ -217,8 +219,10 @@ class Chat:
                 )
             case "/help":
                 self._remark(HELP)
-            case _:
+            case _ if self._typed:
                 self._remark(f"There is no {line}. /help says what there is.")
+            case _:
+                print(f"note: there is no command {line}, so that line is passed over", file=sys.stderr, flush=True)
 
     def _ask(self, question: str) -> None:
         """An answer is part of the conversation, also one that was cut; a question without any is not."""
@@ -228,6 +232,8 @@ class Chat:
             with contextlib.closing(self._voice.answer(messages, self._options)) as outputs:  # type: ignore[type-var]
                 self._show(outputs, texts)
         except KeyboardInterrupt:
+            if not self._typed:  # there is nobody to ask the next question: all of them end
+                raise
             self._remark("(ended)")
         except PastaError as error:
             if not self._typed:
@@ -251,12 +257,15 @@ class Chat:
             finally:
                 texts.append("".join(span.text for span in board.settled)[: board.ready])
             return
+        complete = False
         try:
             for output in outputs:
                 texts.append(output.text)
                 write(harmless(output.text) if self._console.file.isatty() else output.text)
+            complete = True
         finally:
-            write("\n")
+            if complete or any(texts):  # an answer has its line, also an empty one; a refusal has none
+                write("\n")
 
     def _close(self) -> None:
         """One line of figures under an answer, for people."""
