@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from adapters import make_adapter
 from pasta.core.positions import Positions
 from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
-from pasta.errors import CorruptModel, UnknownModel
+from pasta.errors import CorruptModel, ModelError, UnknownModel
 from pasta.models import load_model
 from pasta.models.adapter import WEIGHTS, Base, base_of, is_adapter, weights_checksum
 from pasta.models.extract import extract_adapter
@@ -215,6 +216,72 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     extract_adapter(tuned, tiny_model("phi3"), vocabulary, tmp_path, origin=Base("base"), megabytes=1)
     with pytest.raises(CorruptModel, match="not one of this model"):
         apply_adapter(tiny_model("llama"), Vocabulary(byte_tokenizer()), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing")
+@pytest.mark.parametrize("settings", [{}, {"use_rslora": True}, {"alpha_pattern": {"k_proj": 3}}])
+def test_updates_are_as_large_as_pefts(tmp_path: Path, base: str, settings: dict[str, Any]) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(0)
+    config = LoraConfig(
+        r=4,
+        lora_alpha=6,
+        target_modules=["q_proj", "k_proj"],
+        init_lora_weights=False,
+        task_type="CAUSAL_LM",
+        **settings,
+    )
+    plain = load_model(base, device="cpu").model
+    before = logits(plain)
+    adapted = get_peft_model(plain, config)
+    adapted.save_pretrained(str(tmp_path))
+    (tmp_path / "pasta.json").write_text(json.dumps({"base": base}))
+    assert not torch.allclose(logits(adapted), before, atol=0.01)
+    again = load_model(str(tmp_path), device="cpu")
+    torch.testing.assert_close(logits(again.model), logits(adapted), rtol=1e-4, atol=1e-4)
+
+
+LAYER = "base_model.model.model.layers.0.self_attn.q_proj"
+UPDATE = {f"{LAYER}.lora_A.weight": torch.zeros(2, 32), f"{LAYER}.lora_B.weight": torch.zeros(32, 2)}
+
+
+@pytest.mark.parametrize(
+    ("config", "tensors", "said"),
+    [
+        ({}, UPDATE, r'adapter_config.json does not say how .* \(expected a number as "lora_alpha"'),
+        ({"lora_alpha": "x"}, UPDATE, "does not say how large its updates are"),
+        ({"lora_alpha": 1, "alpha_pattern": [1]}, UPDATE, "does not say how large its updates are"),
+        ({"lora_alpha": 1}, {"lm_head.weight": torch.zeros(1)}, "has a tensor lm_head.weight, expected names that"),
+        ({"lora_alpha": 1}, dict(list(UPDATE.items())[:1]), "has half an update of model.layers.0.self_attn.q_proj"),
+        ({"lora_alpha": 1}, dict(list(UPDATE.items())[1:]), "has half an update of model.layers.0.self_attn.q_proj"),
+        (
+            {"lora_alpha": 1},
+            {**UPDATE, f"{LAYER}.lora_A.weight": torch.zeros(3, 32)},
+            r"halves do not fit: \(32, 2\) and \(3, 32\)",
+        ),
+        ({"lora_alpha": 1, "use_dora": True}, UPDATE, r"is of the kind DoRA, expected LORA \(merge it into its base"),
+        ({"lora_alpha": 1, "peft_type": "LOHA"}, UPDATE, "is of the kind LOHA, expected LORA"),
+    ],
+)
+def test_what_is_no_lora_is_one_clear_line(
+    tmp_path: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor], said: str
+) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    save_file(tensors, tmp_path / WEIGHTS)
+    with pytest.raises(ModelError, match=said):
+        apply_adapter(tiny_model(), Vocabulary(byte_tokenizer()), tmp_path)
+
+
+def test_an_adapter_without_weights_and_one_over_itself(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(
+        json.dumps({"lora_alpha": 1, "base_model_name_or_path": str(tmp_path)})
+    )
+    with pytest.raises(CorruptModel, match=f"lacks its adapter's weights: no {WEIGHTS}"):
+        load_model(str(tmp_path), device="cpu")
+    save_file(UPDATE, tmp_path / WEIGHTS)
+    with pytest.raises(CorruptModel, match=r"is named as its own base \(say with --base"):
+        load_model(str(tmp_path), device="cpu")
 
 
 def test_a_damaged_adapter_is_one_clear_line(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pasta.errors import CorruptModel, Offline, UnknownModel, UsageError
 from pasta.models import bundled, hub, store
-from pasta.models.adapter import base_of, is_adapter
+from pasta.models.adapter import CONFIG, RECORD, WEIGHTS, base_of, is_adapter
 from pasta.models.checkpoint import check_files, is_model
 from pasta.models.folder import ModelFolder, Source
 from pasta.models.gguf import converted
@@ -66,6 +66,9 @@ def path_of(name: str) -> Path:
 def resolve_base(adapter: Path, place: str | None) -> ModelFolder:
     """The model that an adapter belongs to, at `place` or where the adapter says."""
     wanted = base_of(adapter)
+    if find_adapter(place or wanted.name) == adapter:
+        hint = f'say with --base where its base lies, or correct "base" in its {RECORD}'
+        raise CorruptModel(f"the adapter in {adapter} is named as its own base", hint)
     try:
         found = resolve(place or wanted.name)
     except (UnknownModel, CorruptModel, Offline) as error:
@@ -82,6 +85,8 @@ def resolve_whole(name: str) -> ModelFolder:
     if name == bundled.NAME:
         return ModelFolder(name, bundled.folder(), "bundled", name)
     if path.is_dir():
+        if (path / CONFIG).is_file() and not (path / "config.json").exists():
+            raise CorruptModel(f"{path} lacks its adapter's weights: no {WEIGHTS}", "only safetensors weights are read")
         check_files(path)
         path = path.resolve()
         return ModelFolder(path.name, path, "folder", str(path))

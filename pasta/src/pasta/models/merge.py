@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 from pasta.core.taught import Taught
 from pasta.core.tree import require_tags
 from pasta.core.vocabulary import Vocabulary
-from pasta.errors import CorruptModel
+from pasta.errors import CorruptModel, UnsupportedModel
 from pasta.models.adapter import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, read_json, read_record
 from pasta.models.checkpoint import check_weights
 from pasta.models.tags import add_tags
@@ -31,8 +32,13 @@ def apply_adapter(
     Without `updates` the low-rank ones stay out, and only what the tags need is taken over.
     """
     config = read_json(Path(folder) / CONFIG)
+    check_kind(config, folder)
     check_weights([Path(folder) / WEIGHTS])
     tensors = load_file(Path(folder) / WEIGHTS)
+    strange = next((key for key in sorted(tensors) if not key.startswith(PREFIX)), None)
+    if strange is not None:
+        why = f"the adapter in {folder} has a tensor {strange}, expected names that begin with {PREFIX}"
+        raise CorruptModel(why, "write it with peft's save_pretrained")
     names = {key.removeprefix(PREFIX) for key in tensors}
     record = read_record(folder)
     taught = Taught.read(record)
@@ -50,7 +56,12 @@ def apply_adapter(
             low = tensors.get(PREFIX + target + B)
             if low is None:
                 raise CorruptModel(f"the adapter in {folder} has half an update of {target}")
-            update = low.float() @ value * _scale(config, target, len(value))
+            if not low.ndim == value.ndim == 2 or low.shape[1] != len(value):
+                shapes = f"{tuple(low.shape)} and {tuple(value.shape)}"
+                raise CorruptModel(
+                    f"the adapter in {folder} has an update of {target} whose halves do not fit: {shapes}"
+                )
+            update = low.float() @ value * _scale(config, target, len(value), folder)
             if isinstance(model.get_submodule(target), Conv1D):  # GPT-2's, whose weight lies the other way round
                 update = update.T
             _fits(weight, update, target, folder)
@@ -61,12 +72,23 @@ def apply_adapter(
             _fits(weight[ids], value, f"its table of {len(ids)} tags", folder)
             for table in [weight] if len(tables) > 1 else embedding_tables(model) or [weight]:
                 table[ids] = value.to(table.device, table.dtype)
-        elif not name.endswith(B):
+        elif name.endswith(B):
+            if name.removesuffix(B) + A not in names:
+                raise CorruptModel(f"the adapter in {folder} has half an update of {name.removesuffix(B)}")
+        else:
             weight = _weight(model, name.removesuffix(".weight"), folder)
             _fits(weight, value, name, folder)
             weight.copy_(value.to(weight.device))
     if record.get("positions"):
         mark(model, taught)
+
+
+def check_kind(config: dict[str, Any], folder: Any) -> None:
+    """Refuses what PEFT has beside LoRA: it would be merged wrongly."""
+    kind = "DoRA" if config.get("use_dora") else config.get("peft_type") or "LORA"
+    if kind != "LORA":
+        why = f"the adapter in {folder} is of the kind {kind}, expected LORA"
+        raise UnsupportedModel(why, "merge it into its base with peft (merge_and_unload), and name that folder")
 
 
 def own_tables(model: PreTrainedModel, wanted: Sequence[str]) -> None:
@@ -100,6 +122,12 @@ def _fits(weight: torch.Tensor, value: torch.Tensor, name: str, folder: Any) -> 
         raise CorruptModel(why, "say with --base where its own base lies")
 
 
-def _scale(config: dict[str, Any], target: str, rank: int) -> float:
-    alpha = next((a for key, a in (config.get("alpha_pattern") or {}).items() if target.endswith(key)), None)
-    return float(config["lora_alpha"] if alpha is None else alpha) / rank
+def _scale(config: dict[str, Any], target: str, rank: int, folder: Any) -> float:
+    """What PEFT multiplies an update by."""
+    try:
+        alphas = (config.get("alpha_pattern") or {}).items()
+        alpha = float(next((a for key, a in alphas if target.endswith(key)), config["lora_alpha"]))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        why = f"{Path(folder) / CONFIG} does not say how large its updates are"
+        raise CorruptModel(why, 'expected a number as "lora_alpha"') from None
+    return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
