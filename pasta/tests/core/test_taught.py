@@ -30,3 +30,17 @@ def test_older_records_say_less() -> None:
 def test_a_depth_that_is_none(depth: Any) -> None:
     with pytest.raises(UsageError, match=f"was taught depth {depth!r}, expected a number from 0 to {MAX_DEPTH}"):
         Taught.read({"depth": depth})
+
+
+@pytest.mark.parametrize("positions", ["sideways", "fixed:0", 5, ["ones"]])
+def test_positions_that_are_none(positions: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        Taught.read({"positions": positions})
+    told = f"the model's record says positions {positions!r}, expected predicted, ones, stitched or fixed:K (correct"
+    assert str(refused.value).startswith(told)
+
+
+@pytest.mark.parametrize("record", ["ones", 5, ["ones"]])
+def test_a_record_that_is_none(record: Any) -> None:
+    with pytest.raises(UsageError, match="record is .*, expected an object"):
+        Taught.read(record)

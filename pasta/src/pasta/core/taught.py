@@ -25,14 +25,26 @@ class Taught:
     @classmethod
     def read(cls, record: Mapping[str, Any] | None) -> Taught:
         """From `pasta` in a model's configuration, or an adapter's `pasta.json`; what they do not say is as usual."""
-        said = record or {}
+        said: Any = record or {}  # as somebody wrote it
+        if not isinstance(said, Mapping):
+            raise UsageError(
+                f"the model's record is {said!r:.60}, expected an object",
+                hint="correct its pasta.json, or `pasta` in its config.json; or take it out",
+            )
         depth = said.get("depth")
         if depth is not None and (type(depth) is not int or not 0 <= depth <= MAX_DEPTH):
             raise UsageError(
                 f"the model's record says that it was taught depth {depth!r}, expected a number from 0 to {MAX_DEPTH}",
                 hint="correct `depth` in its pasta.json, or under `pasta` in its config.json; or take it out",
             )
-        return cls(Positions.parse(said.get("positions") or "predicted"), depth)
+        scheme = said.get("positions") or "predicted"
+        try:
+            return cls(Positions.parse(str(scheme)), depth)
+        except UsageError:
+            raise UsageError(
+                f"the model's record says positions {scheme!r:.60}, expected predicted, ones, stitched or fixed:K",
+                hint="correct `positions` in its pasta.json, or under `pasta` in its config.json; or take it out",
+            ) from None
 
     def record(self) -> dict[str, Any]:
         """What `read` reads."""
