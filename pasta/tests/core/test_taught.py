@@ -42,5 +42,5 @@ def test_positions_that_are_none(positions: Any) -> None:
 
 @pytest.mark.parametrize("record", ["ones", 5, ["ones"]])
 def test_a_record_that_is_none(record: Any) -> None:
-    with pytest.raises(UsageError, match="record is .*, expected an object"):
+    with pytest.raises(UsageError, match=r"record is .*, expected an object"):
         Taught.read(record)
