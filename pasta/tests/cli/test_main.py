@@ -49,6 +49,13 @@ def test_no_listing_is_cut_short():
     assert "preference" in listed and "..." not in listed
 
 
+@pytest.mark.parametrize("arguments", [[], ["train"], ["eval"]])
+def test_a_group_without_a_command_lists_its_own_and_exits_with_2(arguments):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Usage: {' '.join(['pasta', *arguments])} [")
+
+
 @pytest.mark.parametrize("arguments", [["nonsense"], ["models", "--nonsense"], ["check"]])
 def test_usage_errors_exit_with_2(arguments):
     done = run(*arguments)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import transformers
+from cli_support import refused
 
 from support import SIZES, byte_tokenizer, tiny_model
 
@@ -50,3 +51,8 @@ def test_as_json(pasta, tmp_path):
     found = json.loads(out)
     assert found["runs"] and found["path"] == "cpu" and found["cuda_reason"] is None
     assert found["difference"] < 1e-4 and found["windows"] == [None, None]
+
+
+def test_one_model_is_named_once(pasta):
+    refused(pasta("models", "one", "--check", "other"), 2, "two models are named, one and other", "--check")
+    refused(pasta("models", "one", "--device", "cpu"), 2, "--device cpu", "--check NAME")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from pasta.eval.run import run
+from pasta.eval.run import parser, run
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -16,4 +17,7 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 )
 def evaluate(arguments: Annotated[list[str] | None, typer.Argument(metavar="STAGE …")] = None) -> None:
     """Measure models: the quality of their answers and their speed."""
-    run(arguments or ["--help"])
+    if not arguments:  # as of every other group of commands
+        parser().print_help(sys.stderr)
+        raise typer.Exit(2)
+    run(arguments)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pasta.errors import UsageError
 from pasta.models import Listing, available, resolve
 
 
@@ -32,6 +33,10 @@ def command(
     Every command's --model takes one of these names, a model folder, a .gguf file, or the id of a model on
     the Hugging Face hub.
     """
+    if None not in (name, check):
+        raise UsageError(f"two models are named, {name} and {check}", "name one: as it is, or with --check")
+    if device is not None and check is None:
+        raise UsageError(f"--device {device} is of --check", "add --check NAME, or leave it out")
     if check is not None:
         print_check(check, device, as_json)
         return
