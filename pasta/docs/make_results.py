@@ -143,7 +143,8 @@ def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def page(found: dict[str, dict[str, Any]]) -> str:
     lengths_known = json.loads((RESULTS / f"promised-lengths-{WORDS['before']}.json").read_text("utf-8"))
-    return summary_page(found, over_seeds(WORDS["before"])[0], lengths_known, TOLD)
+    seeds = {kind: over_seeds(WORDS[kind])[0] for kind in ("headline", "before")}
+    return summary_page(found, seeds, lengths_known, TOLD)
 
 
 def experiment(name: str, summary: dict[str, Any]) -> str:

@@ -47,8 +47,10 @@ class Told(dict[str, Any]):
         return WAYS[way](self)
 
 
-def summary_page(found: dict[str, Figures], seeds: Figures, lengths_known: Figures, told: dict[str, Figures]) -> str:
-    """found: figures by evaluation; seeds: of the first one's tasks; told: title and words of each evaluation."""
+def summary_page(
+    found: dict[str, Figures], seeds: dict[str, Figures], lengths_known: Figures, told: dict[str, Figures]
+) -> str:
+    """found: figures by evaluation; seeds: of `headline` and of `before`; told: title and words of each evaluation."""
     known = Told({**{name.replace("-", "_"): figures for name, figures in found.items()}, "seeds": seeds})
     for name, place in WORDS["figures"].items():
         whole = known
@@ -59,9 +61,10 @@ def summary_page(found: dict[str, Figures], seeds: Figures, lengths_known: Figur
     tables = {
         "asked_table": asked(found, first),
         "tasks_table": headline(first, "pasta"),
-        "timed_table": timed(first, before, found["qwen15-now"]),
+        "timed_table": timed({when: found[name] for when, name in WORDS["timed"].items()}),
         "rivals_table": rivals(before),
-        "seeds_table": over_seeds(seeds),
+        "seeds_table": over_seeds(seeds["headline"]),
+        "seeds_before_table": over_seeds(seeds["before"]),
         "chats_table": chats(found),
         "lengths_table": lengths(before, lengths_known),
         "default_table": default(found),
@@ -70,17 +73,18 @@ def summary_page(found: dict[str, Figures], seeds: Figures, lengths_known: Figur
     return str(WORDS["page"]).lstrip("\n").format(**tables, **{key: known[key] for key in known})
 
 
-def timed(first: Figures, before: Figures, engine: Figures) -> str:
-    """The clock of the adapter before, of the same with a later engine, and of the one that ships."""
+def timed(by_time: dict[str, Figures]) -> str:
+    """The clock of the adapters that shipped, one after another; the last is the one that does."""
     rows = []
-    for task in first["tasks"]:
-        clocks = [clock_of(summary, task) for summary in (before, engine, first)]
+    *_, last = by_time.values()
+    for task in last["tasks"]:
+        clocks = [clock_of(summary, task) for summary in by_time.values()]
         if any(clocks):
-            asked_for = next(str(speeds[0]) for kind, speeds in SPEEDS.items() if task.startswith(kind))
+            asked_for = next((str(speeds[0]) for kind, speeds in SPEEDS.items() if task.startswith(kind)), "–")
             rows.append([ASKED_OF[task], asked_for, *map(counted, clocks)])
-    clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in (before, engine, first)]
+    clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in by_time.values()]
     rows.append([CHAT, str(CHAT_SPEED), *map(counted, clocks)])
-    return table([HEAD, "asked for", *(f"{when} (prompts)" for when in ("before", "with this engine", "now"))], rows)
+    return table([HEAD, "asked for", *(f"{when} (prompts)" for when in by_time)], rows)
 
 
 def counted(clock: Figures | None) -> str:
@@ -113,7 +117,7 @@ def over_seeds(seeds: Figures) -> str:
                 each = " / ".join(f"{scale * value:.1f}" for value in kind["each"])
                 pooled = points(kind["pooled"]) if scale == 100 else interval(kind["pooled"], 1)
                 rows.append([ASKED_OF.get(task, CHAT), words, each, pooled, str(figures["prompts"])])
-    return table([HEAD, "over the baseline, points", "seed 0 / 1 / 2", "all seeds, 95 %", "prompts"], rows)
+    return table([HEAD, "over the baseline, points", "each seed", "all seeds, 95 %", "prompts"], rows)
 
 
 def chats(found: dict[str, Figures]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,6 +21,7 @@ from pasta.errors import PastaError
 from pasta.eval.run import say
 from pasta.tasks.bundle import Style, plain_prompt
 from pasta.tasks.problem import Problem, read_problems
+from pasta.text.lists import kind
 
 ANSWERS, CHATS = "answers.jsonl", "chats/samples.jsonl"  # the second is as the recipe `default` has it
 SAY_S, WRITE_S = 10.0, 2.0
@@ -57,13 +58,22 @@ def tries(problems: Sequence[Problem], samples: int, code_samples: int, tokens: 
                     yield Try(plain_prompt(problem, style, free=free), ANSWERS, row, tokens)
 
 
-def chats(source: str, limit: int, samples: int, manner: str, tokens: int, seed: int) -> Iterator[Try]:
-    """So many prompts of a file, drawn evenly; each is answered as it stands, and then in a manner."""
+def chats(source: str, limit: int, tokens: int, seed: int) -> Iterator[Try]:
+    """So many prompts of a file, drawn evenly, each to be answered as it stands."""
     prompts = [prompt for row in read_rows(source) if (prompt := prompt_of(row)) and prompt.strip()]
     for index in sorted(random.Random(seed).sample(range(len(prompts)), min(limit, len(prompts)))):
-        for number in range(samples):
-            row = {"index": index, "sample": number, "prompt": prompts[index]}
-            yield Try(prompts[index], CHATS, row, tokens, manner if number else "")
+        yield Try(prompts[index], CHATS, {"index": index, "sample": 0, "prompt": prompts[index]}, tokens)
+
+
+def in_manner(first: Try, answer: str, samples: int, manner: str) -> list[Try]:
+    """A chat once more, in a manner: where it was answered with points or parts, and nowhere else.
+
+    The manner says how points are told. Where there would be none by themselves, a story, a short answer or one that
+    keeps to conditions would become a list.
+    """
+    if first.file != CHATS or first.row["sample"] or kind(answer) == "plain":
+        return []
+    return [replace(first, row={**first.row, "sample": number}, manner=manner) for number in range(1, samples)]
 
 
 def sample(
@@ -97,25 +107,40 @@ def sample(
         one for file in files for one in tries(read_problems(file)[: limit or None], samples, code_samples, max_tokens)
     ]
     if chat_prompts:
-        every += chats(chat_prompts, limit or chat_limit, chat_samples, chat_manner, chat_tokens, seed)
+        every += chats(chat_prompts, limit or chat_limit, chat_tokens, seed)
     random.Random(seed).shuffle(every)
     number, parts = part
     every = every[number::parts]
-    done = {(file, *(row[name] for name in names)) for file, names in KEYS.items() for row in read_lines(out / file)}
-    left = [one for one in every if one.key not in done]
+    done = {
+        (file, *(row[name] for name in names)): row for file, names in KEYS.items() for row in read_lines(out / file)
+    }
+    again = [
+        more
+        for one in every
+        if one.key in done
+        for more in in_manner(one, done[one.key].get("response", ""), chat_samples, chat_manner)
+    ]
+    left = [one for one in (*every, *again) if one.key not in done]
     if not left:
-        say(f"{out} holds all {len(every)} answers")
+        say(f"{out} holds all {len(every) + len(again)} answers")
         return
     engine = load_engine(model, slots=batch * (max(one.tokens for one in left) + ROOM), device=device)
     say(f"{len(left)} answers to draw, {len(done)} are there; the model took {time.monotonic() - begun:.0f} s")
 
+    draw = random.Random(f"{seed}.{number}")
+    draw.shuffle(left)
+    begun_with = 0
+
     def requests() -> Iterator[tuple[Try, Request]]:
-        for place, one in enumerate(left):
+        nonlocal begun_with
+        while begun_with < len(left):  # which grows meanwhile
+            one = left[begun_with]
+            begun_with += 1
             before = [{"role": "system", "content": one.manner}] if one.manner else []
             ids = engine.vocabulary.encode_chat([*before, {"role": "user", "content": one.prompt}])
             if len(ids) > LONGEST_PROMPT and one.file == CHATS:
                 continue
-            own = (seed * 1_000_003 + place + len(done)) * parts + number
+            own = random.Random(f"{seed}.{one.key}").getrandbits(48)  # whatever the order is
             yield one, make_request(engine, ids, max_tokens=one.tokens, temperature=temperature, seed=own, plain=True)
 
     fresh: dict[str, list[dict[str, Any]]] = {file: [] for file in KEYS}
@@ -129,22 +154,25 @@ def sample(
     count = tokens = 0
     decoding = said = written = time.monotonic()
     try:
-        for one, state in as_completed(engine, requests(), batch, until=until):
-            try:
-                result = state.result()
-            except PastaError as error:
-                say(f"{one.key}: {error}")
-                continue
-            count += 1
-            tokens += result.tokens_total
-            fresh[one.file].append({**one.row, **told(one, result), "tokens": result.tokens_total})
-            now = time.monotonic()
-            if now - written > WRITE_S:
-                write()
-                written = now
-            if now - said > SAY_S:
-                said = now
-                say(f"{count} of {len(left)} answers, {tokens / (now - decoding):,.0f} tokens a second")
+        while begun_with < len(left) and time.monotonic() < until:
+            for one, state in as_completed(engine, requests(), batch, until=until):
+                try:
+                    result = state.result()
+                except PastaError as error:
+                    say(f"{one.key}: {error}")
+                    continue
+                count += 1
+                tokens += result.tokens_total
+                fresh[one.file].append({**one.row, **told(one, result), "tokens": result.tokens_total})
+                for more in in_manner(one, result.text, chat_samples, chat_manner):
+                    left.insert(draw.randint(begun_with, len(left)), more)
+                now = time.monotonic()
+                if now - written > WRITE_S:
+                    write()
+                    written = now
+                if now - said > SAY_S:
+                    said = now
+                    say(f"{count} of {len(left)} answers, {tokens / (now - decoding):,.0f} tokens a second")
     finally:
         write()
     seconds = time.monotonic() - decoding

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pasta.eval.goals import goal_rows
+from pasta.eval.report import points
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -60,7 +61,7 @@ def test_no_measured_number_of_the_page_is_typed(results: ModuleType) -> None:
 def test_a_changed_figure_changes_the_page_of_all(results: ModuleType, found: Found) -> None:
     told = found[results.WORDS["headline"]]["tasks"]["several4-mbpp_dev"]["pasta"]["over_reference"]
     page, saved = results.page(found), dict(told)
-    assert "| four functions | 1.3 | -0.7 to 3.3 | 250 | yes |" in page
+    assert "| four functions | 0.9 | -1.0 to 2.9 | 250 | yes |" in page
     told.update(value=0.123, low=0.1, high=0.15)
     try:
         changed = results.page(found)
@@ -83,6 +84,13 @@ def test_the_table_of_tasks_in_the_readme_is_what_the_script_makes(results: Modu
     assert results.readme(text, found) == text, "run: python pasta/docs/make_results.py"
     spoiled = text.replace("| four sums | ", "| four sums | 9.9, or ")
     assert spoiled != text and results.readme(spoiled, found) == text
+
+
+def test_the_readme_tells_what_both_seeds_come_to(results: ModuleType) -> None:
+    seeds = results.over_seeds(results.WORDS["headline"])[0]
+    sums, functions = (points(seeds[f"several4-{of}_dev"]["over_reference"]["pooled"]) for of in ("gsm8k", "mbpp"))
+    told = f"sums {sums.replace(' ', ' points ', 1)}, functions {functions}"
+    assert told in " ".join(results.README.read_text("utf-8").split())
 
 
 def test_the_plots_are_what_its_script_draws(results: ModuleType) -> None:

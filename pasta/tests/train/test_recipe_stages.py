@@ -204,11 +204,29 @@ def test_a_chat_is_answered_as_it_stands_and_then_in_a_manner_that_is_not_learne
     chats = ["--chat-prompts", prompts, "--limit", "2", "--chat-tokens", "4", "--chat-samples", "3"]
     where = ["--model", base, "--out", str(tmp_path), "--device", "cpu", "--chat-manner", str(tmp_path / "manner.txt")]
     answers[0](["sample", *chats, *where])
-    told = [said[0]["content"] for said in asked if said[0]["role"] == "system"]
-    assert told == ["Be thorough."] * 4 and len(asked) == 6  # two prompts, two answers each after the first
-    rows = [json.loads(line) for line in (tmp_path / "chats" / "samples.jsonl").read_text("utf-8").splitlines()]
-    assert sorted(row["sample"] for row in rows) == [0, 0, 1, 1, 2, 2]
+    assert len(asked) == 2 and all(len(said) == 1 for said in asked), "what was answered without points is left so"
+    path = tmp_path / "chats" / "samples.jsonl"
+    rows = read(path)
+    rows[0]["response"] = "Three:\n1. One point.\n2. Another point.\n3. A third."
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    answers[0](["sample", *chats, *where])
+    assert [said[0]["content"] for said in asked[2:]] == ["Be thorough."] * 2
+    assert [said[1]["content"] for said in asked[2:]] == [rows[0]["prompt"]] * 2
+    rows = read(path)
+    assert sorted((row["index"] == rows[0]["index"], row["sample"]) for row in rows) == [
+        (False, 0),
+        *((True, n) for n in range(3)),
+    ]
     assert not any("thorough" in row["prompt"] for row in rows)
+
+
+def test_points_are_asked_for_in_a_manner_as_soon_as_they_come(answers: tuple[Run, list[str]]) -> None:
+    sampling = import_module("sample")
+    first = sampling.Try("Which?", sampling.CHATS, {"index": 7, "sample": 0, "prompt": "Which?"}, 40)
+    more = sampling.in_manner(first, "Some:\n- one thing\n- another thing\n- a third", 3, "Briefly.")
+    assert [(one.row["sample"], one.manner, one.prompt) for one in more] == [(n, "Briefly.", "Which?") for n in (1, 2)]
+    assert sampling.in_manner(first, "Once upon a time there was one.", 3, "Briefly.") == []
+    assert sampling.in_manner(more[0], "- one\n- two\n- three", 3, "Briefly.") == [], "only once"
 
 
 @pytest.mark.parametrize(

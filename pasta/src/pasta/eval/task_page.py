@@ -64,6 +64,7 @@ ASKED = {
     "several4-mbpp_dev": "four functions",
     "gather-gsm8k_dev": "two to six sums, then their total or largest",
     "gather-mbpp_dev": "two to six functions, then a `main`",
+    "freely-mbpp_dev": "two to six functions, asked for freely",
     "chain-gsm8k_dev": "a sum that needs another",
     "chain4-gsm8k_dev": "four sums, the last of which needs the third",
     "plain-gsm8k_dev": "one sum",
@@ -72,11 +73,11 @@ ASKED = {
 
 
 def headline(summary: dict[str, Any], model: str) -> str:
-    """One model against the reference: a line for each task that both were marked on."""
+    """One model against the reference: a line for each task that both were marked on, or timed on."""
     rows = []
     for task, asked in ASKED.items():
         told = summary["tasks"].get(task, {}).get(model)
-        if not told or not told["over_reference"]:
+        if not told or not (told["over_reference"] or told["realised_speedup"]):
             continue
         clock, end, factor = told["realised_speedup"], told["end_over_reference"], told["length_factor"]
         rows.append(
@@ -86,7 +87,7 @@ def headline(summary: dict[str, Any], model: str) -> str:
                 points(end),
                 f"{interval(clock)} ({clock['prompts']})" if clock else "–",
                 interval(told["theoretical_speedup"]),
-                f"{factor['value']:.2f}",
+                f"{factor['value']:.2f}" if factor else "–",
                 f"{percent(told['forking'])}; {percent(told['syncing'])}",
             ]
         )
