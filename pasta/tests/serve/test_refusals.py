@@ -188,6 +188,16 @@ def test_other_mistakes(tiny):
     assert "access-control-allow-origin" not in tiny.http.get("/health", headers={"Origin": "http://a.example"}).headers
 
 
+@pytest.mark.parametrize("kind", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "application/json"}])
+@pytest.mark.parametrize("size", [0, 2, 3_000_000])
+def test_a_path_that_takes_no_body_says_so_whatever_is_sent(tiny, kind, size):
+    for path in ("/health", "/v1/models", "/v1/models/tiny-llama", "/"):
+        response = tiny.http.post(path, content=b"x" * size, headers=kind)
+        refused(response, 405, code="method_not_allowed", saying="this path takes GET")
+        assert response.headers["allow"] == "GET"
+    refused(tiny.http.post("/v1/nothing", content=b"x" * size, headers=kind), 404, code="not_found")
+
+
 def test_a_body_has_a_limit():
     with serving(tiny_engine(), max_body=10_000) as running:
         post, kind = running.http.post, {"Content-Type": "application/json"}

@@ -26,7 +26,7 @@ from pasta.serve.course import Course
 from pasta.serve.dispatcher import Dispatcher
 from pasta.serve.errors import ApiError, from_pasta
 from pasta.serve.front import Front
-from pasta.serve.guard import Guard
+from pasta.serve.guard import Guard, read_on
 from pasta.serve.metrics import Metrics
 from pasta.serve.page import PATHS, page_routes
 from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
@@ -71,6 +71,7 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
         http: HttpRequest, kind: type[BodyT], encode: Callable[[BodyT, str | None], Awaitable[T]]
     ) -> tuple[BodyT, T]:
         """A body and what it was encoded to. All the while it has a place in the queue, and a client."""
+        await check_kind(http)
         data = await http.body()
 
         async def work() -> tuple[BodyT, T]:
@@ -196,6 +197,14 @@ def from_http(error: HTTPException) -> ApiError:
         message = f"this path takes {error.headers['Allow']}; /openapi.json lists what there is"
         return ApiError(405, message, code="method_not_allowed", headers=error.headers)
     return ApiError(error.status_code, str(error.detail), headers=error.headers)
+
+
+async def check_kind(http: HttpRequest) -> None:
+    """Refuses a body that is not said to be JSON: a page on the web may send any other without asking."""
+    given = http.headers.get("content-type", "")
+    if given.partition(";")[0].strip().lower() != "application/json":
+        await read_on(http.receive)
+        raise ApiError(415, "the body must be JSON: send Content-Type: application/json")
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

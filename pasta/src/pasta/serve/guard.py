@@ -70,7 +70,7 @@ class Guard:
             key = self._admit(scope, headers)
             visit.key = None if key is None else key.name
             with self._counted(scope, key):
-                self._check_body(scope, headers)
+                self._check_length(scope, headers)
                 try:
                     await self.app(scope, body, send)
                 finally:
@@ -111,10 +111,8 @@ class Guard:
             return nullcontext()
         return self.settings.keys.usage(key).request(key)
 
-    def _check_body(self, scope: Scope, headers: Headers) -> None:
+    def _check_length(self, scope: Scope, headers: Headers) -> None:
         if scope["method"] == "POST":
-            if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-                raise ApiError(415, "the body must be JSON: send Content-Type: application/json")
             length = headers.get("content-length", "")
             if length.isdecimal() and int(length[:20]) > self.settings.max_body:
                 raise self.too_large()
