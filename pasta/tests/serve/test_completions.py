@@ -243,6 +243,9 @@ def test_the_other_pages(tiny):
     metrics = get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert 'pasta_requests_total{path="/v1/chat/completions",status="200"}' in metrics.text
+    for status in (200, 404):  # the names that are asked for are no labels
+        assert f'pasta_requests_total{{path="/v1/models/{{name}}",status="{status}"}} 1.0' in metrics.text
+    assert "/v1/models/other" not in metrics.text
     assert f"pasta_kv_slots_free {tiny.engine.pool.slots:.1f}" in metrics.text
     json.dumps(get("/openapi.json").json())
 

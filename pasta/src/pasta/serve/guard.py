@@ -20,6 +20,7 @@ from pasta.serve.visit import GONE, Visit
 PROBES = frozenset(("/health", "/ready"))
 OPEN = PATHS | PROBES  # what a browser and a load balancer need before they have a key
 SCOPES = {"/metrics": "metrics"}  # of all else: api
+ONE_MODEL = "/v1/models/{name}"  # whatever the name
 REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 LOCAL = frozenset(("localhost", "127.0.0.1", "[::1]"))
 READ_ON = 16 << 20  # bytes of a refused body that are still read, so that the client gets to read the answer
@@ -33,7 +34,7 @@ class Guard:
         self.settings = settings
         self.held = 0  # bytes of bodies
         self._metrics = metrics
-        self._paths = paths  # known ones: any other must not become a label
+        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,7 +45,7 @@ class Guard:
         visit = Visit(
             given if REQUEST_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}",
             scope["method"],
-            scope["path"] if scope["path"] in self._paths else "other",
+            self._route(scope["path"]),
         )
 
         async def answer(message: Message) -> None:
@@ -63,6 +64,12 @@ class Guard:
             self._metrics.requests.labels(visit.route, visit.status).inc()
             if self.settings.access_log and (visit.route not in PROBES or visit.status >= 400):
                 visit.log()
+
+    def _route(self, path: str) -> str:
+        """What a path counts as: only a known one may become a label."""
+        if path in self._paths:
+            return path
+        return ONE_MODEL if path.startswith("/v1/models/") else "other"
 
     async def _enter(self, scope: Scope, headers: Headers, receive: Receive, send: Send, visit: Visit) -> None:
         body = Limited(receive, self)
