@@ -175,6 +175,30 @@ def test_bodies_that_are_none(tiny, path, content):
     refused(tiny.http.post(path, content=content, headers={"Content-Type": "application/json"}))
 
 
+DEEP = b"[" * 40
+
+
+@pytest.mark.parametrize(
+    ("content", "saying"),
+    [
+        (b"\x89PNG\r\n" + DEEP, "not valid JSON: 'utf-8' codec can't decode byte 0x89"),
+        (b'{"prompt": "\xff", "stop": ' + DEEP, "not valid JSON: 'utf-8' codec"),
+        (b"\xff" + b"," * 100_000, "not valid JSON: 'utf-8' codec"),
+        (b"int main() " + b"{" * 40, "not valid JSON: Expecting value: line 1 column 1"),
+        (b"{" * 40, "not valid JSON: Expecting property name"),
+        (b'{"a": 1} ' + DEEP, "not valid JSON: Extra data: line 1 column 10"),
+        (b'{"a": [1, nil, "' + b"x" * 70_000 + b'", ' + DEEP, "not valid JSON: Expecting value: line 1 column 11"),
+        (DEEP, "nested deeper than 32 levels"),
+        (DEEP + b'"' + b"x" * 70_000, "nested deeper than 32 levels"),
+        (DEEP + b"]" * 40 + b"nonsense", "nested deeper than 32 levels"),
+        (b'{"\xc3\xa9": "' + b"\xc3\xa9" * 40_000 + b'", "a": ' + DEEP, "nested deeper than 32 levels"),
+    ],
+)
+def test_what_is_no_json_is_not_called_deep(tiny, content, saying):
+    response = tiny.http.post(TEXT, content=content, headers={"Content-Type": "application/json"})
+    refused(response, code="invalid_json", saying=saying)
+
+
 def test_other_mistakes(tiny):
     refused(tiny.chat(model="gpt-5"), 404, "model", "model_not_found", "tiny-llama")
     refused(tiny.http.get("/v1/nothing"), 404)

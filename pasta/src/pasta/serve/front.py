@@ -141,9 +141,10 @@ class Front:
     # -- JSON -------------------------------------------------------------------------------------------
 
     def _parse(self, data: bytes, kind: type[BodyT]) -> BodyT:
-        check_shape(data, self._max_values)
         try:
-            value = json.loads(data.decode())
+            text = data.decode()
+            check_shape(data, self._max_values)
+            value = json.loads(text)
         except (ValueError, RecursionError) as error:  # also of numbers too long to be read, and of what is no UTF-8
             why = str(error).partition(";")[0]  # what follows is advice to Python's programmers
             raise ApiError(400, f"the body is not valid JSON: {why}"[:300], code="invalid_json") from None

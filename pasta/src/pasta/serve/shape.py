@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pasta.serve.errors import ApiError
 
 MAX_DEPTH = 32
@@ -10,7 +12,10 @@ NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def check_shape(body: bytes, max_values: int, max_depth: int = MAX_DEPTH) -> None:
-    """Refuses a body with more values (list elements and fields) or more levels than any request needs."""
+    """Refuses a body with more values (list elements and fields) or more levels than any request needs.
+
+    Brackets after a place where it ceases to be JSON are no levels: the parser stops there, and says so.
+    """
     values = depth = 0
     in_string = False
     carry = b""  # a backslash whose other half is in the next slice
@@ -27,7 +32,22 @@ def check_shape(body: bytes, max_values: int, max_depth: int = MAX_DEPTH) -> Non
             depth += 1 if opens else -1
             values += opens
             if depth > max_depth:
+                begun = body[: start + SLICE]
+                if (fault := find_fault(begun)) < len(begun):
+                    check_shape(body[:fault], max_values, max_depth)
+                    return
                 raise ApiError(400, f"the body is nested deeper than {max_depth} levels", code="invalid_json")
         if values > max_values:
             message = f"the body holds more than {max_values} list elements and fields"
             raise ApiError(400, message, code="invalid_json")
+
+
+def find_fault(body: bytes) -> int:
+    """Where a body ceases to be JSON: at its end, if what is there is the beginning of some."""
+    try:
+        json.loads(body.decode("latin-1"))  # one character a byte; what is beyond ASCII can only be in strings
+    except json.JSONDecodeError as error:
+        return error.pos
+    except (ValueError, RecursionError):  # a number too long to be read, or far too many levels
+        pass
+    return len(body)
