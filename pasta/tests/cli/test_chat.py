@@ -85,6 +85,8 @@ def test_the_repetition_penalty(pasta, server, engine):
 def test_what_goes_wrong_is_one_line(pasta, server):
     refused(pasta("chat", "http://127.0.0.1:1"), 1, "cannot reach http://127.0.0.1:1", "pasta serve")
     refused(pasta("chat", "http://[::1"), 2, "not a server's address")
+    for address in ("http://", "https://", "http:///v1", "http://:8000", "http://?a"):
+        refused(pasta("chat", address), 2, f"{address!r} is not a server's address", "expected http://HOST:PORT")
     refused(pasta("chat", f"{server.url}/nowhere"), 1, "there is no such path")
     refused(pasta("chat", server.url, "--dtype", "int8"), 2, "--dtype")
     refused(pasta("chat", server.url, "--temperature", "-1"), 2, "temperature is -1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ class Client:
     """Talks to `pasta serve` at a URL. Nothing is sent before the first question."""
 
     def __init__(self, url: str, api_key: str | None = None):
+        if re.match(r"https?://([/:?#]|$)", url, re.IGNORECASE):
+            raise UsageError(f"{url!r} is not a server's address: it names no host", "expected http://HOST:PORT")
         self.url = url.rstrip("/").removesuffix("/v1")
         self.usage: dict[str, Any] = {}  # of the last answer, once it is complete
         self._headers = {"Content-Type": "application/json"}
