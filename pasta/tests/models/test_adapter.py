@@ -284,6 +284,28 @@ def test_an_adapter_without_weights_and_one_over_itself(tmp_path: Path) -> None:
         load_model(str(tmp_path), device="cpu")
 
 
+def test_adapters_that_lead_back_to_each_other(tmp_path: Path) -> None:
+    one, two, three, top = (tmp_path / name for name in ("one", "two", "three", "top"))
+    for folder, under in ((one, two), (two, three), (three, one), (top, one)):
+        folder.mkdir()
+        (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(under)}))
+        save_file(UPDATE, folder / WEIGHTS)
+
+    def loop(over: Path, last: Path) -> str:
+        return rf"the adapter in {over} has the one in {last} under it, whose base it is itself \(say with --base"
+
+    for over, last in ((one, three), (two, one), (three, two)):
+        with pytest.raises(CorruptModel, match=f"^{loop(over, last)}"):
+            load_model(str(over), device="cpu")
+    with pytest.raises(CorruptModel, match=f"^{loop(one, three)}"):
+        load_model(str(one), device="cpu", base=str(three))
+    with pytest.raises(CorruptModel, match=rf"^the adapter in {top} needs its base model: the adapter in {one} has the"):
+        load_model(str(top), device="cpu")
+    (two / "pasta.json").write_text(json.dumps({"base": str(one)}))
+    with pytest.raises(CorruptModel, match=f"^{loop(one, two)}"):
+        load_model(str(one), device="cpu")
+
+
 def test_a_damaged_adapter_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps({"lora_alpha": 1}))
     (tmp_path / WEIGHTS).write_bytes(b"no")

@@ -1,10 +1,11 @@
 """From a name to a model on this machine, and the list of those that are here."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasta.errors import CorruptModel, Offline, UnknownModel, UsageError
+from pasta.errors import CorruptModel, ModelError, Offline, UnknownModel, UsageError
 from pasta.models import bundled, hub, store
 from pasta.models.adapter import CONFIG, RECORD, WEIGHTS, base_of, is_adapter
 from pasta.models.checkpoint import check_files, is_model
@@ -66,9 +67,11 @@ def path_of(name: str) -> Path:
 def resolve_base(adapter: Path, place: str | None) -> ModelFolder:
     """The model that an adapter belongs to, at `place` or where the adapter says."""
     wanted = base_of(adapter)
-    if find_adapter(place or wanted.name) == adapter:
+    if (last := way_back(adapter, place or wanted.name)) is not None:
         hint = f'say with --base where its base lies, or correct "base" in its {RECORD}'
-        raise CorruptModel(f"the adapter in {adapter} is named as its own base", hint)
+        if last == adapter:
+            raise CorruptModel(f"the adapter in {adapter} is named as its own base", hint)
+        raise CorruptModel(f"the adapter in {adapter} has the one in {last} under it, whose base it is itself", hint)
     try:
         found = resolve(place or wanted.name)
     except (UnknownModel, CorruptModel, Offline) as error:
@@ -76,6 +79,19 @@ def resolve_base(adapter: Path, place: str | None) -> ModelFolder:
         raise type(error)(message, "say where that lies now with --base") from error
     wanted.check(found, adapter)
     return found
+
+
+def way_back(adapter: Path, base: str) -> Path | None:
+    """The adapter that has `adapter` as its base, where the bases under it lead back to it; else None."""
+    last, seen = adapter, set[Path]()
+    # What cannot be read, or leads back to another, is refused when that one is resolved.
+    with contextlib.suppress(ModelError):
+        while (found := find_adapter(base)) is not None and found not in seen:
+            if found == adapter:
+                return last
+            seen.add(found)
+            last, base = found, base_of(found).name
+    return None
 
 
 def resolve_whole(name: str) -> ModelFolder:
