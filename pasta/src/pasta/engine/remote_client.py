@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import weakref
 from collections import deque
@@ -79,7 +80,7 @@ class Client:
     """One server. `url` is up to and including `/v1`; `key` is sent as a bearer token."""
 
     def __init__(self, url: str, key: str = ""):
-        if not url.startswith(("http://", "https://")) or not url.partition("://")[2].partition("/")[0]:
+        if not re.match(r"https?://[^/:?#]", url):
             raise UsageError(f"{url} is not the address of a server", "expected http://HOST:PORT/v1")
         self.url = url.rstrip("/")
         self.usage = Usage()

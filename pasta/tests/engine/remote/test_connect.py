@@ -24,7 +24,7 @@ def test_nobody_is_there() -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "", "http://", "https:///v1"])
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "", "http://", "https:///v1", "http://:8000/v1"])
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(UsageError, match="not the address"):
         connect(url)
