@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from pasta.data.cues import concludes, follows, leans_back
 from pasta.data.topics import GENERIC, reads_well, title_of
-from pasta.lang import MAX_TOPIC_WORDS, Node, Promise, Response, Sync, Text
+from pasta.lang import Node, Promise, Response, Sync, Text
 from pasta.lang.checker import MIN_BLOCK_WORDS
 from pasta.lang.printer import plain_text
 from pasta.text.lists import FEW, begins_with_marker, ends_with_marker, items
@@ -58,7 +58,6 @@ def flaw(prompt: str, response: Response) -> str | None:
         texts = [plain_text(promise.block or ()) for promise in siblings]
         found = (
             _flaw_of_topics([promise.topic for promise in siblings])
-            or _flaw_of_titles(texts)
             or _flaw_of_blocks(texts, prompt)
             or _flaw_of_wording(texts, prompt)
             or _flaw_of_parent(nodes)
@@ -123,13 +122,6 @@ def _flaw_of_topics(topics: Sequence[str]) -> str | None:
     # "Data collection" and "Data analysis" may stand in a list, once; "Data" and "Data analysis" may not.
     if len(alike) > 1 or any(one <= other or other <= one for one, other in alike) or max(uses.values()) > 3:
         return "two topics share a word"
-    return None
-
-
-def _flaw_of_titles(texts: Sequence[str]) -> str | None:
-    """A model promises the title that it has in mind: one that learns from longer ones promises them whole."""
-    if any(len(title_of(text).split()) > MAX_TOPIC_WORDS for text in texts):
-        return f"a title of more than {MAX_TOPIC_WORDS} words"
     return None
 
 
