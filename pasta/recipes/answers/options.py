@@ -74,6 +74,9 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     out.add_argument(
         "--part", default="0/1", help="sample, score or answer this part: 0/2 in the first of two processes"
     )
+    out.add_argument(
+        "--processes", type=int, default=1, help="draw, score and measure in so many, and train at once (1)"
+    )
     out.add_argument("--chat-limit", type=int, help="so many chats at most (1,500)")
     out.add_argument("--chat-samples", type=int, help="answers a chat, those after the first in a manner (1)")
     out.add_argument(

@@ -5,7 +5,8 @@
 
 or some stages after each other (`run.py train baseline …`); `plan` says what each does and how long it may take on one
 H200. A stage goes on where it stopped, saves as it goes, and stops by itself after `--minutes` (by default, what `plan`
-gives it on a GPU). Only stages with a time there need a GPU.
+gives it on a GPU). Only stages with a time there need a GPU. With `--processes 4` four draw and measure answers, and
+trainings run beside each other.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from measuring import run_evaluate, run_report, run_timing
 from options import need, need_made, on_gpu, parser
 from prepare import run_bundle, run_chats, run_sample
+from processes import Work, at_once
 from training import run_apar, run_baseline, run_preference, run_preference_baseline, run_train
 
 from pasta.errors import PastaError
+from pasta.settings import read_part
 
 
 def run_package(options: argparse.Namespace) -> None:
@@ -93,13 +96,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "all" in options.stages:  # what would be missed hours later
             for name in ("model", "problems", *(() if options.eval_prompts else ("tests",))):
                 need(options, name)
-        for stage in chosen:
-            print(f"== {stage.name}", flush=True)
+        check_processes(options)
+        for stages in groups(chosen, options.processes):
+            names = ", ".join(stage.name for stage in stages)
+            print(f"== {names}", flush=True)
             started = time.monotonic()
-            options.left = 60 * options.minutes if options.minutes is not None else default_seconds(stage, options)
+            planned = sum(default_seconds(stage, options) for stage in stages)
+            options.left = 60 * options.minutes if options.minutes is not None else planned
             options.until = started + options.left
-            stage.run(options)
-            print(f"{stage.name}: {time.monotonic() - started:.0f} s", flush=True)
+            at_once(shared_out(stages, options))
+            print(f"{names}: {time.monotonic() - started:.0f} s", flush=True)
     except PastaError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -107,6 +113,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("interrupted: what was done is kept, and the same command goes on", file=sys.stderr)
         sys.exit(130)
     print(f"{time.monotonic() - begun:.0f} s in all", flush=True)
+
+
+def check_processes(options: argparse.Namespace) -> None:
+    if options.processes < 1:
+        raise PastaError(f"--processes is {options.processes}, expected 1 or more")
+    if options.processes > 1 and read_part(options.part) != (0, 1):
+        raise PastaError(f"--part {options.part} and --processes {options.processes} share the same work", "pass one")
+
+
+def groups(stages: Sequence[Stage], processes: int) -> Iterator[list[Stage]]:
+    """What runs at once, in order: trainings that follow each other, as many as there are processes, or one stage."""
+    group: list[Stage] = []
+    for stage in stages:
+        if group and (stage.name not in TRAININGS or group[0].name not in TRAININGS or len(group) == processes):
+            yield group
+            group = []
+        group.append(stage)
+    if group:
+        yield group
+
+
+TRAININGS = ("train", "baseline", "apar")
+
+
+def shared_out(stages: Sequence[Stage], options: argparse.Namespace) -> list[Work]:
+    """What each process does: a training of its own, or a part of a stage, where that has parts."""
+    parts = options.processes if len(stages) == 1 and has_parts(stages[0].name, options) else 1
+    if parts == 1:
+        return [(stage.run, options) for stage in stages]
+    shares = [argparse.Namespace(**{**vars(options), "part": f"{number}/{parts}"}) for number in range(parts)]
+    return [(stages[0].run, share) for share in shares]
+
+
+def has_parts(stage: str, options: argparse.Namespace) -> bool:
+    return stage in ("sample", "evaluate") or (stage.startswith("preference") and options.steps in ("sample", "score"))
 
 
 def default_seconds(stage: Stage, options: argparse.Namespace) -> float:

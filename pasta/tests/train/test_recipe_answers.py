@@ -21,7 +21,7 @@ from pasta.train.preference_config import PreferenceConfig
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
 MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack", "prepare", "training",
-           "measuring")  # fmt: skip
+           "measuring", "processes")  # fmt: skip
 Run = Callable[..., str]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -352,7 +352,7 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
     run("chats")
     assert (tmp_path / "out" / "chats" / "annotated.jsonl").exists(), "though random weights say nothing worth keeping"
     run("bundle", "--solutions", *small)
-    run("train baseline apar", *small)
+    run("train baseline apar", *small, "--processes", "3")
     out = tmp_path / "out"
     assert json.loads((out / "pasta" / "training.json").read_text())["steps"] == 2
     assert "is trained already" in run("train", *small)
@@ -362,11 +362,9 @@ def test_end_to_end(tmp_path: Path, run: Run, prompts_file: str) -> None:
              "--lambdas", "0.2,1", "--max-tokens", "400", "--shortest", "0")  # fmt: skip
     for stage in ("preference", "preference-baseline"):
         for steps in ("sample", "score"):
-            for part in ("0/2", "1/2"):  # two processes would do this beside each other
-                run(stage, *chats, "--steps", steps, "--part", part)
+            run(stage, *chats, "--steps", steps, "--processes", "2")
         run(stage, *chats, "--steps", "pairs,train", "--same-prompts")
-    for part in ("0/2", "1/2"):
-        run("evaluate", *small, "--part", part)
+    run("evaluate", *small, "--processes", "2")
     assert len(lines(out / "eval" / "answers" / "several4-sums" / "pasta.jsonl")) == 3  # twice as many parts
     assert len(lines(out / "eval" / "answers" / "chain4-sums" / "pasta.jsonl")) == 2
     run("timing", *small)

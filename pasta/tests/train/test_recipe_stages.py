@@ -229,6 +229,25 @@ def test_points_are_asked_for_in_a_manner_as_soon_as_they_come(answers: tuple[Ru
     assert sampling.in_manner(more[0], "- one\n- two\n- three", 3, "Briefly.") == [], "only once"
 
 
+def test_processes_share_a_stage_out_or_train_beside_each_other(
+    tmp_path: Path, answers: tuple[Run, list[str]], capsys: pytest.CaptureFixture[str], base: str, prompts: str
+) -> None:
+    run, _ = answers
+    asked = ["--model", base, "--chat-prompts", prompts, "--chat-tokens", "4", "--out", str(tmp_path)]
+    run(["sample", *asked, "--device", "cpu", "--processes", "2"])
+    assert sorted(row["index"] for row in read(tmp_path / "chats" / "samples.jsonl")) == [0, 1, 2]
+    for wrong in (("--processes", "0"), ("--processes", "2", "--part", "0/2")):
+        assert "--processes" in refusal(run, capsys, "sample", *asked, *wrong)
+    assert "run the stage bundle first" in refusal(run, capsys, "train", "baseline", *asked, "--processes", "2")
+    recipe = import_module("run")
+
+    def names(processes: int) -> list[list[str]]:
+        return [[stage.name for stage in group] for group in recipe.groups(recipe.STAGES[2:8], processes)]
+
+    assert names(1) == [["bundle"], ["train"], ["baseline"], ["apar"], ["preference"], ["preference-baseline"]]
+    assert names(2)[1:3] == [["train", "baseline"], ["apar"]] and names(4)[1] == ["train", "baseline", "apar"]
+
+
 @pytest.mark.parametrize(
     ("samples", "refused"),
     [
