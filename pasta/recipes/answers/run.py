@@ -80,7 +80,7 @@ STAGES = (
     Stage("package", run_package, 0, "the adapter as a package for pip, with its card (--name, --base)"),
     Stage("pack", run_pack, 15, "what should come back, in files of at most 14 MiB"),
 )
-LIMIT_S, STAGE_S = 25 * 60, 10 * 60
+LIMIT_S = 25 * 60
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pasta.data.fields import prompt_of
-from pasta.data.lines import append_lines, read_lines
+from pasta.data.lines import append_line, read_lines
 from pasta.data.rows import read_rows
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request
 from pasta.decoding.results import Result
+from pasta.engine.base import Engine
 from pasta.engine.load import load_engine
 from pasta.errors import PastaError
 from pasta.eval.run import say
@@ -24,7 +25,7 @@ from pasta.tasks.problem import Problem, read_problems
 from pasta.text.lists import kind
 
 ANSWERS, CHATS = "answers.jsonl", "chats/samples.jsonl"  # the second is as the recipe `default` has it
-SAY_S, WRITE_S = 10.0, 2.0
+SAY_S = 10.0
 ROOM = 256  # tokens of a prompt, beside those of its answer
 LONGEST_PROMPT = 384  # tokens of a chat's
 
@@ -129,13 +130,31 @@ def sample(
 
     draw = random.Random(f"{seed}.{number}")
     draw.shuffle(left)
-    begun_with = 0
+    count = tokens = 0
+    decoding = said = time.monotonic()
+    for one, result in drawn(engine, left, batch, until=until, temperature=temperature, seed=seed):
+        append_line(out / one.file, {**one.row, **told(one, result), "tokens": result.tokens_total})
+        for more in in_manner(one, result.text, chat_samples, chat_manner):
+            left.insert(draw.randint(0, len(left)), more)
+        count += 1
+        tokens += result.tokens_total
+        if (now := time.monotonic()) - said > SAY_S:
+            said = now
+            say(f"{count} answers, {len(left)} to begin, {tokens / (now - decoding):,.0f} tokens a second")
+    if time.monotonic() >= until:
+        say("time is up: the rest is left for the next run")
+    seconds = time.monotonic() - decoding
+    say(f"{count} answers, {tokens:,} tokens, {tokens / max(seconds, 1e-9):,.0f} a second, {seconds:.0f} s")
+
+
+def drawn(
+    engine: Engine, left: list[Try], batch: int, *, until: float, temperature: float, seed: int
+) -> Iterator[tuple[Try, Result]]:
+    """Takes from the end of `left`, so many at once; whoever gets the answers may put more in. Long chats fall out."""
 
     def requests() -> Iterator[tuple[Try, Request]]:
-        nonlocal begun_with
-        while begun_with < len(left):  # which grows meanwhile
-            one = left[begun_with]
-            begun_with += 1
+        while left:
+            one = left.pop()
             before = [{"role": "system", "content": one.manner}] if one.manner else []
             ids = engine.vocabulary.encode_chat([*before, {"role": "user", "content": one.prompt}])
             if len(ids) > LONGEST_PROMPT and one.file == CHATS:
@@ -143,42 +162,14 @@ def sample(
             own = random.Random(f"{seed}.{one.key}").getrandbits(48)  # whatever the order is
             yield one, make_request(engine, ids, max_tokens=one.tokens, temperature=temperature, seed=own, plain=True)
 
-    fresh: dict[str, list[dict[str, Any]]] = {file: [] for file in KEYS}
-
-    def write() -> None:
-        for file, rows in fresh.items():
-            if rows:
-                append_lines(out / file, rows)
-                rows.clear()
-
-    count = tokens = 0
-    decoding = said = written = time.monotonic()
-    try:
-        while begun_with < len(left) and time.monotonic() < until:
-            for one, state in as_completed(engine, requests(), batch, until=until):
-                try:
-                    result = state.result()
-                except PastaError as error:
-                    say(f"{one.key}: {error}")
-                    continue
-                count += 1
-                tokens += result.tokens_total
-                fresh[one.file].append({**one.row, **told(one, result), "tokens": result.tokens_total})
-                for more in in_manner(one, result.text, chat_samples, chat_manner):
-                    left.insert(draw.randint(begun_with, len(left)), more)
-                now = time.monotonic()
-                if now - written > WRITE_S:
-                    write()
-                    written = now
-                if now - said > SAY_S:
-                    said = now
-                    say(f"{count} of {len(left)} answers, {tokens / (now - decoding):,.0f} tokens a second")
-    finally:
-        write()
-    seconds = time.monotonic() - decoding
-    if count < len(left):
-        say(f"{len(left) - count} answers are left for the next run")
-    say(f"{count} answers, {tokens:,} tokens, {tokens / max(seconds, 1e-9):,.0f} a second, {seconds:.0f} s")
+    while left and time.monotonic() < until:  # more is put in also after the last was taken
+        for one, state in as_completed(engine, requests(), batch, until=until):
+            try:
+                result = state.result()
+            except PastaError as error:
+                say(f"{one.key}: {error}")
+            else:
+                yield one, result
 
 
 def told(one: Try, result: Result) -> dict[str, Any]:

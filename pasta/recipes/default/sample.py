@@ -13,7 +13,7 @@ from typing import Any
 from files import read_prompts, table
 
 from pasta.core.params import SamplingParams
-from pasta.data.lines import append_lines, read_lines
+from pasta.data.lines import append_line, read_lines
 from pasta.data.worth import refusal
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
@@ -23,7 +23,7 @@ from pasta.engine.load import load_engine
 from pasta.errors import PastaError
 from pasta.text.lists import kind
 
-SAY_S, WRITE_S = 10.0, 2.0
+SAY_S = 10.0
 RUN, MAX_AGAIN = 8, 24  # tokens in a row, and how many such runs may come again
 
 
@@ -81,52 +81,49 @@ def sample(
     waiting = [answer for answer in waiting if answer.index % parts == number]
     random.Random(seed).shuffle(waiting)  # so that a run can stop anywhere
 
-    decoding = written = time.monotonic()
+    decoding = time.monotonic()
     until = begun + 60 * minutes if minutes else float("inf")
-    ended: list[dict[str, Any]] = []
     answers = tokens = 0
     params = SamplingParams(
         temperature, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, seed=seed,
         max_tokens=max_tokens, plain=True,
     )  # fmt: skip
     for answer in decode(engine, waiting, batch, params, until):
-        ended.append(row := row_of(answer, engine))
+        append_line(path, row := row_of(answer, engine))
         if answer.sample + 1 < samples and is_worth_another(row):
-            waiting.append(Answer(answer.index, answer.sample + 1, answer.prompt, answer.prompt_ids))
+            waiting.insert(0, Answer(answer.index, answer.sample + 1, answer.prompt, answer.prompt_ids))
         answers += 1
         tokens += len(answer.ids)
-        if (now := time.monotonic()) - written > WRITE_S:
-            append_lines(path, ended)
-            ended, written = [], now
-    append_lines(path, ended)
-    if answers < len(waiting):
-        print(f"time is up: {len(waiting) - answers} answers are left for the next run", flush=True)
+    if time.monotonic() >= until:
+        print("time is up: the rest is left for the next run", flush=True)
     report(path, answers, tokens, time.monotonic() - decoding)
     return path
 
 
 def decode(engine: Engine, waiting: list[Answer], batch: int, params: SamplingParams, until: float) -> Iterator[Answer]:
-    """Decodes `batch` answers at a time, each of which makes room for the next; yields them as they end.
+    """Takes from the end of `waiting`, so many at a time; yields them as they end, and each makes room for the next.
 
-    Whoever takes them may put more into `waiting`.
+    Whoever gets them may put more in.
     """
 
     def requests() -> Iterator[tuple[Answer, Request]]:
-        for answer in waiting:  # which grows meanwhile
+        while waiting:
+            answer = waiting.pop()
             seed = hash((params.seed, answer.index, answer.sample))  # of numbers: the same in every run
             yield answer, make_request(engine, answer.prompt_ids, params, seed=seed)
 
     said = begun = time.monotonic()
-    tokens = 0
-    done = as_completed(engine, requests(), batch, until=until, give_up=loops)
-    for ended, (answer, state) in enumerate(done, start=1):
-        answer.ids = list(state.interpreter.threads[0].tokens)
-        answer.finished = state.interpreter.finish_reason == "stop"
-        tokens += len(answer.ids)
-        yield answer
-        if (now := time.monotonic()) - said > SAY_S:
-            print(f"{ended}/{len(waiting)} answers, {tokens / (now - begun):,.0f} tokens/s", flush=True)
-            said = now
+    ended = tokens = 0
+    while waiting and time.monotonic() < until:  # more is put in also after the last was taken
+        for answer, state in as_completed(engine, requests(), batch, until=until, give_up=loops):
+            answer.ids = list(state.interpreter.threads[0].tokens)
+            answer.finished = state.interpreter.finish_reason == "stop"
+            ended += 1
+            tokens += len(answer.ids)
+            yield answer
+            if (now := time.monotonic()) - said > SAY_S:
+                print(f"{ended} answers, {len(waiting)} to begin, {tokens / (now - begun):,.0f} tokens/s", flush=True)
+                said = now
 
 
 def still_to_do(

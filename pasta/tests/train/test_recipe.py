@@ -79,6 +79,16 @@ def test_sample_goes_on_where_it_stopped(tmp_path: Path, run: Run, data: str) ->
     assert sorted((row["index"], row["sample"]) for row in rows) == [(i, 0) for i in range(7)] + [(6, 1), (7, 0)]
 
 
+def test_what_is_worth_another_answer_gets_it_in_the_same_run(
+    tmp_path: Path, run: Run, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("sample"), "is_worth_another", lambda row: row["index"] != 1)
+    said = run("sample", "--prompts", data, "--max-tokens", "4", "--limit", "3", "--samples", "3")
+    found = sorted((row["index"], row["sample"]) for row in lines(tmp_path / "samples.jsonl"))
+    assert found == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1), (2, 2)]
+    assert "time is up" not in said
+
+
 def test_annotate_train_evaluate_export(tmp_path: Path, run: Run) -> None:
     samples = [{"index": i, "sample": 0, "prompt": f"List {i}?", "response": LIST, "finished": True} for i in range(6)]
     samples += [{**samples[0], "prompt": f"Plain {i}?", "response": PLAIN} for i in range(9)]

@@ -220,13 +220,21 @@ def test_a_chat_is_answered_as_it_stands_and_then_in_a_manner_that_is_not_learne
     assert not any("thorough" in row["prompt"] for row in rows)
 
 
-def test_points_are_asked_for_in_a_manner_as_soon_as_they_come(answers: tuple[Run, list[str]]) -> None:
+def test_points_are_asked_for_in_a_manner_as_soon_as_they_come(
+    tmp_path: Path, base: str, prompts: str, answers: tuple[Run, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     sampling = import_module("sample")
     first = sampling.Try("Which?", sampling.CHATS, {"index": 7, "sample": 0, "prompt": "Which?"}, 40)
     more = sampling.in_manner(first, "Some:\n- one thing\n- another thing\n- a third", 3, "Briefly.")
     assert [(one.row["sample"], one.manner, one.prompt) for one in more] == [(n, "Briefly.", "Which?") for n in (1, 2)]
     assert sampling.in_manner(first, "Once upon a time there was one.", 3, "Briefly.") == []
     assert sampling.in_manner(more[0], "- one\n- two\n- three", 3, "Briefly.") == [], "only once"
+    monkeypatch.setattr(sampling, "kind", lambda answer: "list")
+    (tmp_path / "manner.txt").write_text("Briefly.")
+    chats = ["--chat-prompts", prompts, "--limit", "2", "--chat-tokens", "4", "--chat-samples", "3"]
+    where = ["--model", base, "--out", str(tmp_path), "--device", "cpu", "--chat-manner", str(tmp_path / "manner.txt")]
+    answers[0](["sample", *chats, *where])
+    assert sorted(row["sample"] for row in read(tmp_path / "chats" / "samples.jsonl")) == [0, 0, 1, 1, 2, 2]
 
 
 def test_processes_share_a_stage_out_or_train_beside_each_other(

@@ -27,10 +27,10 @@ NOTHING = -30.0  # the worth of an empty answer
 FITTED = (100, 3000)
 
 
-def open_reward(name: str, length_control: bool = True, device: str | None = None) -> RewardModel | FoldedReward:
+def open_reward(name: str, length_control: bool = True) -> RewardModel | FoldedReward:
     if os.path.isfile(Path(name) / RECORD):
-        return FoldedReward.read(Path(name), length_control, device)
-    return RewardModel(name, device=device)
+        return FoldedReward.read(Path(name), length_control)
+    return RewardModel(name)
 
 
 class Rewarding:
