@@ -247,3 +247,35 @@ def test_what_a_datum_multiplies_is_a_multiple_whatever_its_sign(distribution: s
         assert siren.run(text, data={"ys": [1.0, 2.0]}, method=method, particles=2).plan == {"g": "symbolic"}
         with pytest.raises(RunError, match=r"the factor of `g` in the .* must not be negative, not -2"):
             siren.run(text, data={"ys": [1.0, -2.0]}, method=method, particles=2)
+
+
+@pytest.mark.parametrize("observed, kept", [("p", True), ("p * v", False)])
+def test_a_state_that_sums_up_all_pushes(observed: str, kept: bool) -> None:
+    text = f"""
+    val step = fun (y, (p, v)) ->
+      let symbolic push <- gaussian(0, 0.3) in
+      let v = v + push in
+      let p = p + v in
+      let () = observe(gaussian({observed}, 4), y) in
+      (p, v)
+    in
+    let symbolic p <- gaussian(0, 100) in
+    let (p, v) = fold(step, ys, (p, 0)) in
+    (p, v)
+    """
+    assert verdict(text).satisfiable is kept
+
+
+def test_a_sum_of_this_step_is_told_apart_when_the_next_one_draws_it() -> None:
+    text = """
+    val step = fun (y, (sum, level)) ->
+      let symbolic level <- gaussian(level, 1) in
+      let () = if sum < 0 then observe(gaussian(level, 1), y) else () in
+      let left <- gaussian(0, 1) in
+      let right <- gaussian(0, 1) in
+      (left + right, level)
+    in
+    let (sum, level) = fold(step, ys, (0, 0)) in
+    level
+    """
+    assert verdict(text).satisfiable

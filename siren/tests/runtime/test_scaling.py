@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+import siren
 from siren.runtime import run
 from siren.syntax.parser import parse
 
@@ -42,3 +43,41 @@ def test_linear_in_particles() -> None:
 @pytest.mark.slow
 def test_linear_in_steps() -> None:
     assert seconds(200, 2_000) < 1.6 * 4 * seconds(200, 500)
+
+
+SUMS = """
+  val step = fun (y, (p, v)) ->
+    let symbolic push <- gaussian(0, 0.3) in
+    let sample bad <- bernoulli({rate}) in
+    let () = observe(gaussian(if bad then 0 else p + v, if bad then 1000 else 4), y) in
+    let () = resample() in
+    (p + v, v + push)
+  in
+  let symbolic p <- gaussian(0, 100) in
+  let symbolic v <- gaussian(0, 4) in
+  let (p, v) = fold(step, ys, (p, v)) in
+  (p, v)
+"""
+VECTOR = """
+  val step = fun (y, x) ->
+    let symbolic x <- mv_gaussian([[1, 1], [0, 1]] * x, [[0, 0], [0, 0.3]]) in
+    let () = observe(gaussian(x[0], 4), y) in
+    x
+  in
+  let symbolic x <- mv_gaussian([0, 0], [[100, 0], [0, 4]]) in
+  let x = fold(step, ys, x) in
+  (x[0], x[1])
+"""
+
+
+def test_a_state_that_sums_up_all_pushes_takes_no_exponential_time() -> None:
+    """Every position depends on all pushes before. Steps took 2^t where lanes differ, and t^4 elsewhere."""
+    ys = np.random.default_rng(0).normal(size=40).cumsum()
+    exact = siren.run(VECTOR, data={"ys": ys}, particles=1)
+    sums = siren.run(SUMS.format(rate="0"), data={"ys": ys}, particles=1, seed=0)
+    for name, place in (("p", 0), ("v", 1)):
+        assert sums[name].mean == pytest.approx(exact[place].mean, rel=1e-9)
+        assert sums[name].sd == pytest.approx(exact[place].sd, rel=1e-9)
+    assert sums.log_evidence == pytest.approx(exact.log_evidence, rel=1e-9)
+    apart = siren.run(SUMS.format(rate="0.1"), data={"ys": ys}, particles=10, seed=0)
+    assert apart.plan["push"] == "symbolic"

@@ -16,6 +16,7 @@ from siren.analysis.number import Numbers, Unknown
 from siren.analysis.paths import Undecided
 from siren.distributions.base import Distribution
 from siren.distributions.finite import BERNOULLI, DELTA
+from siren.distributions.gaussian import GAUSSIAN
 from siren.errors import Span
 from siren.inference.bp import BP
 from siren.inference.ds import DS, MARGINALIZED
@@ -27,6 +28,7 @@ from siren.symbolic.algebra import operation
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     NUMBERS,
+    ONE,
     Expr,
     Op,
     Outcome,
@@ -50,7 +52,7 @@ def _is_finite(family: Distribution) -> bool:
 
 
 class Several(Variable):
-    """Stands for any number of finite discrete variables of a closed set."""
+    """Stands for any number of variables of closed sets, finite discrete ones or gaussians."""
 
     __slots__ = ()
 
@@ -135,7 +137,7 @@ class Abstract(Engine):
     def tidy(self, variable: Variable) -> None:
         """Do what the engine would do first when it meets the variable next."""
 
-    def gather(self, expr: Op) -> Expr:
+    def gather(self, expr: Poly | Op) -> Expr:
         """A large expression made small for good, if what it says no longer matters."""
         return expr
 
@@ -266,14 +268,19 @@ class AbstractSSI(Abstract, SSI):
     def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
         return variable in self.closed or (variable not in live and self.dist(variable).known)
 
-    def gather(self, expr: Op) -> Expr:
+    def gather(self, expr: Poly | Op) -> Expr:
         names = variables(expr)
+        kept = next((v for v in names if v.annotation == "symbolic"), names[0])
+        several = Several(kept.name, kept.annotation, kept.span)
+        if type(expr) is Poly:
+            if not self._is_closed(Dist(GAUSSIAN, (expr, 1.0))):
+                return expr
+            self._enter(several, Dist(GAUSSIAN, (self.numbers.fresh(), self.numbers.fresh(NONNEGATIVE))))
+            return Poly({((several, 1),): self.numbers.fresh(), ONE: self.numbers.fresh()}, None)
         if not all(self._is_member(v, _is_finite) for v in names):
             return expr
-        kept = next((v for v in names if v.annotation == "symbolic"), names[0])
-        if len(names) == 1 and isinstance(kept, Several) and expr.name == "any":
+        if len(names) == 1 and isinstance(kept, Several) and expr.name == "any":  # type: ignore[union-attr]
             return expr
-        several = Several(kept.name, kept.annotation, kept.span)
         self._enter(several, Dist(BERNOULLI, (self.numbers.fresh(NONNEGATIVE),)))
         return Op("any", (self.numbers.fresh(), of(several)))
 

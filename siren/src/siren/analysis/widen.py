@@ -36,11 +36,27 @@ class Widening:
             expr = self.graph.simplify(expr)
             return self.engine.gather(expr) if large and type(expr) is Op else expr
 
-        after = self._shortened(before, map_leaves(after, decided))
+        after = map_leaves(after, decided)
+        after = self._shortened(before, self._summed_up(before, after) if large else after)
         leaves = list(_leaves(after))
         for value in outside:
             leaves += _leaves(value)
         return self._put_away(after, reachable(self.graph, leaves))
+
+    def _summed_up(self, before: Value, after: Value) -> Value:
+        """Sums that have more variables than those that stood in their places are gathered."""
+        if type(before) is tuple and type(after) is tuple:
+            return self._summed_up(before[0], after[0]), self._summed_up(before[1], after[1])
+        if isinstance(before, Named) and isinstance(after, Named) and before.kind() == after.kind():
+            return after.of({n: self._summed_up(before.parts[n], part) for n, part in after.parts.items()})
+        if isinstance(after, (Cons, Tail)) and isinstance(before, (Cons, Tail)):
+            items, rest = split(after)
+            old = split(before)[0]
+            pairs = [self._summed_up(a, b) for a, b in zip(old, items, strict=False)]
+            return assemble([*pairs, *items[len(pairs) :]], rest)
+        if type(after) is Poly and len(variables(after)) > max(1, len(variables(*_leaves(before)))):
+            return self.engine.gather(after)
+        return after
 
     def _shortened(self, before: Value, after: Value) -> Value:
         """Lists that have grown are cut; what is cut off lies in the tail as it is, for `_put_away`."""

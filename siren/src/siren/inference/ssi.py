@@ -134,7 +134,10 @@ class SSI(Engine):
         dist = self.dist(x)
         if dist.known:
             return
-        parents = self.in_order(dist.variables())
+        parents = dist.variables()
+        if ghosts and all(parent in ghosts for parent in parents):
+            return
+        parents = self.in_order(parents)
         blocked = set(ghosts)
         try:
             self._require_agreement(dist, [p for p in parents if p not in blocked])
@@ -188,16 +191,26 @@ class SSI(Engine):
         """Parents such that none depends on a later one; otherwise as they appear."""
         if len(parents) < 2:
             return parents
-        depends = {p: self._reachable(p) for p in parents}
+        # Sets of parents as the bits of a number: sums over many variables make this the busiest place.
+        bits = {p: 1 << place for place, p in enumerate(parents)}
+        depends = {p: self._next_among(p, bits) for p in parents}
+        for through, bit in bits.items():
+            for p, others in depends.items():
+                if others & bit:
+                    depends[p] = others | depends[through]
         order: list[Variable] = []
         rest = list(parents)
+        left = (1 << len(parents)) - 1
         while rest:
-            first = next((p for p in rest if not any(q in depends[p] for q in rest if q is not p)), rest[0])
+            first = next((p for p in rest if not depends[p] & left & ~bits[p]), rest[0])
             order.append(first)
             rest.remove(first)
+            left &= ~bits[first]
         return order
 
-    def _reachable(self, variable: Variable) -> set[Variable]:
+    def _next_among(self, variable: Variable, bits: dict[Variable, int]) -> int:
+        """Those of the given variables that it depends on by a way over no other of them."""
+        found = 0
         seen: set[Variable] = set()
         todo = [variable]
         while todo:
@@ -205,10 +218,12 @@ class SSI(Engine):
             pieces = [piece for _, piece in node.pieces] if type(node) is Mixed else [node]
             for piece in pieces:
                 for parent in piece.dist.variables():  # type: ignore[union-attr]
-                    if parent not in seen:
+                    if parent in bits:
+                        found |= bits[parent]
+                    elif parent not in seen:
                         seen.add(parent)
                         todo.append(parent)
-        return seen
+        return found
 
     def _require_agreement(self, dist: Dist, parents: list[Variable]) -> None:
         """Lanes that do not depend on a parent must not be touched by it. Between gaussians a coefficient of
@@ -238,11 +253,14 @@ class SSI(Engine):
     def _is_plain(self, dist: Dist) -> bool:
         return dist.family is GAUSSIAN and isinstance(dist.params[1], NUMBERS)
 
-    def _is_plain_below(self, variable: Variable, below: tuple[Variable, ...] = ()) -> bool:
+    def _is_plain_below(self, variable: Variable, found: dict[Variable, bool] | None = None) -> bool:
         """Gaussians of known variance all the way up, and in no circle: lanes may differ in their parents,
         and all lanes together may then depend on each other where no lane does."""
-        dist = self.dist(variable)
-        return self._is_plain(dist) and all(
-            parent not in below and self._is_plain_below(parent, (*below, variable))
-            for parent in dist.variables()
-        )
+        found = {} if found is None else found
+        if variable not in found:
+            found[variable] = False  # so that it stands in a circle, if it is asked for again before the end
+            dist = self.dist(variable)
+            found[variable] = self._is_plain(dist) and all(
+                self._is_plain_below(parent, found) for parent in dist.variables()
+            )
+        return found[variable]

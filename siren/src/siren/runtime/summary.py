@@ -113,6 +113,11 @@ class Summary:
         return self._general(expr)
 
     def _general(self, expr: Expr) -> Posterior:
+        if not self.plugin and type(expr) is Poly and len(expr.terms) > 2:
+            # A sum of many gaussians, as a position that steps add up to: no marginal of each is needed.
+            total = self._of_gaussians(self.graph.simplify(expr))
+            if total is not None:
+                return total
         expr, dists = self._settled(expr)
         if isinstance(expr, NUMBERS):
             return _of_number(raw(expr))
@@ -192,11 +197,10 @@ class Summary:
 
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
+        total = self._of_gaussians(expr)
+        if total is not None:
+            return total
         chain = self.engine.chain(variables(expr))
-        found = weighted_sum(expr, chain) if chain else None
-        if found is not None:
-            numbers = raw(found[0]), np.maximum(raw(found[1]), 0.0)
-            return _of_affine(numbers[0], GAUSSIAN, numbers, 1.0, 0.0)
         mean = expectation(expr, chain) if chain else None
         if chain is None or mean is None:
             return self._sampled(expr)
@@ -206,6 +210,15 @@ class Summary:
             return sampled
         square = np.maximum(raw(spread), 0.0)
         return replace(sampled, variance=lambda: square)
+
+    def _of_gaussians(self, expr: Expr) -> Posterior | None:
+        """A weighted sum of jointly gaussian variables."""
+        chain = self.engine.chain(variables(expr))
+        found = weighted_sum(expr, chain) if chain else None
+        if found is None:
+            return None
+        numbers = raw(found[0]), np.maximum(raw(found[1]), 0.0)
+        return _of_affine(numbers[0], GAUSSIAN, numbers, 1.0, 0.0)
 
     def _sampled(self, expr: Expr, mean: Any = None) -> Posterior:
         """By drawing the variables jointly, in copies of the particles; `mean` is the exact one, if known."""
