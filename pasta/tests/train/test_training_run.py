@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -282,6 +283,21 @@ def test_a_full_disk_is_one_line(usual: SftConfig, save_steps: int) -> None:
             sft.train(replace(usual, save_steps=save_steps, method="full"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    if save_steps:  # there is room now: what was cut short is no checkpoint
+        assert sft.train(replace(usual, save_steps=save_steps, method="full", resume=True)).steps == 2
+
+
+def test_it_goes_on_from_the_newest_checkpoint_that_is_whole(
+    usual: SftConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was killed while it wrote a checkpoint, and one that was killed while it wrote the last file of it."""
+    sft.train(replace(usual, save_steps=1))
+    torn, whole = (Path(usual.output) / f"checkpoint-{step}" for step in (2, 1))
+    (torn / "trainer_state.json").unlink()
+    unfinished = shutil.copytree(whole, whole.with_name("checkpoint-3"))
+    (unfinished / "trainer_state.json").write_text('{"epoch": ')
+    assert sft.train(replace(usual, save_steps=1, resume=True)).steps == 2
+    assert f"going on from {whole}\n" in capsys.readouterr().err
 
 
 def test_a_disk_without_room_is_refused_first(usual: SftConfig, monkeypatch: pytest.MonkeyPatch) -> None:

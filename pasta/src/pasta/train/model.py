@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +12,8 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.engine.checked import ensure_checked
@@ -128,17 +131,32 @@ def check_output(folder: str, *, adapter: bool, resume: bool) -> None:
     """Refuses a folder with a model or a checkpoint in it, unless the training goes on from its checkpoint."""
     path = Path(folder)
     check_folder(folder)
-    finished, newest = form_of(path), get_last_checkpoint(folder) if path.is_dir() else None
+    finished, newest = form_of(path), newest_checkpoint(path)
     if finished is None and newest is None:
         return
-    form, own = finished or form_of(Path(str(newest))), "an adapter" if adapter else "a whole model"
+    form, own = finished or (form_of(newest) if newest else None), "an adapter" if adapter else "a whole model"
     told = f"the output {folder} holds {finished or f'a checkpoint of {form or own}'} already"
     if form not in (own, None):
         raise UsageError(told, "name a new folder")
     if newest is None:
         raise UsageError(told, "there is no checkpoint to go on from: name a new folder")
     if not resume:
-        raise UsageError(told, f"pass --resume to go on from {Path(newest).name}, or name a new folder")
+        raise UsageError(told, f"pass --resume to go on from {newest.name}, or name a new folder")
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The newest that is whole: its state is written last, so one that a kill or a full disk cut short has none."""
+    steps = {path: re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name) for path in folder.glob("*")}
+    whole = {path: int(found[1]) for path, found in steps.items() if found and is_json(path / TRAINER_STATE_NAME)}
+    return max(whole, key=whole.__getitem__, default=None)
+
+
+def is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def form_of(folder: Path) -> str | None:

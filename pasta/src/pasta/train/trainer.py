@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers import set_seed as seed_all
 from transformers.trainer_callback import PrinterCallback
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from pasta.clock import Clock
 from pasta.core.layout import Layout
@@ -32,6 +32,7 @@ from pasta.models.save import DTYPE, save_peft
 from pasta.train.head import target_logits
 from pasta.train.interrupt import SaveOnInterrupt
 from pasta.train.loss import LengthWeight, Meter, token_losses
+from pasta.train.model import newest_checkpoint
 from pasta.train.progress import Progress
 
 GO_ON = "make room, then run the same command with --resume: it goes on from the newest checkpoint"
@@ -103,11 +104,11 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
     def run(self, *, resume: bool) -> float:
         """Trains and saves; returns the mean loss. Ctrl-C leaves a checkpoint, and raises once that is written."""
         folder = self.args.output_dir
-        newest = get_last_checkpoint(folder) if resume and Path(folder).is_dir() else None
+        newest = newest_checkpoint(Path(folder)) if resume else None
         if newest is not None:
             self.say(f"going on from {newest}")
         with quiet(), storing(folder, GO_ON):
-            result = self.train(resume_from_checkpoint=newest)
+            result = self.train(resume_from_checkpoint=newest and str(newest))
             if self.interrupt.stopped:
                 saved = f"{folder}/{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
                 done = f"step {self.state.global_step} of {self.state.max_steps}"
