@@ -279,3 +279,16 @@ def test_a_sum_of_this_step_is_told_apart_when_the_next_one_draws_it() -> None:
     level
     """
     assert verdict(text).satisfiable
+
+
+@pytest.mark.parametrize("variance, kept", [("1 / g", True), ("y / g", False)])
+def test_regression_with_unknown_noise(variance: str, kept: bool) -> None:
+    """Whatever the datum is that a coefficient is multiplied with, a variance that was positive stays so."""
+    text = f"""
+    let symbolic g <- gamma(3, 2) in
+    let symbolic a <- gaussian(0, 10 / g) in
+    let symbolic b <- gaussian(0, 4 / g) in
+    let () = fold(fun (y, ()) -> observe(gaussian(a + b * y, {variance}), y), ys, ()) in
+    (a, b, g)
+    """
+    assert verdict(text).satisfiable is kept

@@ -293,3 +293,25 @@ def test_a_sum_of_squares_stays_flat():
     ys = np.arange(2000.0)
     expected = (np.square(ys).sum() + 2000, math.sqrt(4 * ys.sum() ** 2 + 2 * 2000**2))
     assert answer(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("line, expected", [("a + 3 * b", [1, 3]), ("a - b", [1, -1])])
+def test_a_line_whose_coefficients_share_an_unknown_precision(line, expected):
+    """Regression with unknown noise: given the precision all is gaussian, so a prediction is exact."""
+    text = """
+    let symbolic g <- gamma(3, 2) in
+    let symbolic a <- gaussian(0, 10 / g) in
+    let symbolic b <- gaussian(1, 4 / g) in
+    let () = fold(fun ((x, y), ()) -> observe(gaussian(a + b * x, 1 / g), y), [(0, 1), (1, 3), (2, 2)], ()) in
+    """
+    x, y = np.array([[1, 0], [1, 1], [1, 2]]), np.array([1, 3, 2])
+    before, start = np.diag([0.1, 0.25]), np.array([0, 1])
+    precision = before + x.T @ x
+    mean = np.linalg.solve(precision, before @ start + x.T @ y)
+    rate = 2 + (y @ y + start @ before @ start - mean @ precision @ mean) / 2
+    spread = rate / 3.5 * np.linalg.inv(precision)
+    expected = np.array(expected)
+    assert answer(text + line) == pytest.approx(
+        (expected @ mean, math.sqrt(expected @ spread @ expected)), rel=1e-9
+    )
+    assert answer(text + "a * b")[0] == pytest.approx(mean[0] * mean[1] + spread[0, 1], rel=1e-9)

@@ -96,8 +96,15 @@ class Unknown(Scalar):
                 return 0.0
             if b == 1:
                 return a
-        sign = NONNEGATIVE if a is b else _sign_of_product(sign_of(a), sign_of(b))
-        return self.numbers.made("mul", (a, b), POSITIVE if a is b and a.surely_nonzero else sign)
+        square = POSITIVE if a.surely_nonzero else NONNEGATIVE
+        if a is b:
+            sign = square
+        elif isinstance(b, Unknown) and b.name == "mul" and any(factor is a for factor in b.args):
+            # a * (a * c), as in the variance of a * x
+            sign = _sign_of_product(square, sign_of(b.args[1] if b.args[0] is a else b.args[0]))
+        else:
+            sign = _sign_of_product(sign_of(a), sign_of(b))
+        return self.numbers.made("mul", (a, b), sign)
 
     def __add__(self, other: Any) -> Any:
         return self._sum(self, other)

@@ -111,9 +111,14 @@ class SSI(Engine):
                     self.hoist(variable, held)
                     chain.append((variable, self.dist(variable)))
                     held.add(variable)
-            except (NonConjugate, Diverge):
+            except NonConjugate as obstacle:
+                # Given what stands in the way, as the precision that two gaussians share, there may be one.
+                between = obstacle.clash.blame
+            except Diverge:
                 return None
-        return chain
+            else:
+                return chain
+        return None if between in names else self.chain([between, *names])
 
     def link(self, variable: Variable) -> Link | None:
         return self._chain.link(variable, self.graph.scope.now, self.draws)

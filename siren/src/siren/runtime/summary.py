@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
@@ -115,7 +116,8 @@ class Summary:
     def _general(self, expr: Expr) -> Posterior:
         if not self.plugin and type(expr) is Poly and len(expr.terms) > 2:
             # A sum of many gaussians, as a position that steps add up to: no marginal of each is needed.
-            total = self._of_gaussians(self.graph.simplify(expr))
+            expr = self.graph.simplify(expr)
+            total = _of_gaussians(expr, self.engine.chain(variables(expr)))
             if total is not None:
                 return total
         expr, dists = self._settled(expr)
@@ -197,10 +199,10 @@ class Summary:
 
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
-        total = self._of_gaussians(expr)
+        chain = self.engine.chain(variables(expr))
+        total = _of_gaussians(expr, chain)
         if total is not None:
             return total
-        chain = self.engine.chain(variables(expr))
         mean = expectation(expr, chain) if chain else None
         if chain is None or mean is None:
             return self._sampled(expr)
@@ -210,15 +212,6 @@ class Summary:
             return sampled
         square = np.maximum(raw(spread), 0.0)
         return replace(sampled, variance=lambda: square)
-
-    def _of_gaussians(self, expr: Expr) -> Posterior | None:
-        """A weighted sum of jointly gaussian variables."""
-        chain = self.engine.chain(variables(expr))
-        found = weighted_sum(expr, chain) if chain else None
-        if found is None:
-            return None
-        numbers = raw(found[0]), np.maximum(raw(found[1]), 0.0)
-        return _of_affine(numbers[0], GAUSSIAN, numbers, 1.0, 0.0)
 
     def _sampled(self, expr: Expr, mean: Any = None) -> Posterior:
         """By drawing the variables jointly, in copies of the particles; `mean` is the exact one, if known."""
@@ -301,6 +294,15 @@ def _of_affine(
         discrete=family.discrete and np.ndim(slope) == 0,
         kind="bool" if family is BERNOULLI and np.all(slope == 1) and np.all(offset == 0) else "number",
     )
+
+
+def _of_gaussians(expr: Expr, chain: Sequence[tuple[Variable, Dist]] | None) -> Posterior | None:
+    """A weighted sum of jointly gaussian variables."""
+    found = weighted_sum(expr, chain) if chain else None
+    if found is None:
+        return None
+    numbers = raw(found[0]), np.maximum(raw(found[1]), 0.0)
+    return _of_affine(numbers[0], GAUSSIAN, numbers, 1.0, 0.0)
 
 
 def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
