@@ -88,6 +88,18 @@ def test_a_stream_tells_the_text_and_every_value(engine: PilotedEngine) -> None:
     assert isinstance(events[-1], Finished)
 
 
+def test_a_value_that_may_be_left_out_is_told_once_it_is_certain_to_be_there(engine: PilotedEngine) -> None:
+    schema = {"type": "object", "properties": {"note": {"type": "string", "minLength": 5, "maxLength": 20}}}
+    for prompt in "abcdefgh":
+        stream = Stream(engine, make_structured_request(engine, prompt, schema, max_tokens=200))
+        told = [output.text for output in stream]
+        assert "".join(told) == stream.result.text
+        if stream.result.text != "{}":
+            assert len([text for text in told if text]) > 5, "as it is decoded, not at its end"
+            return
+    raise AssertionError("none of the answers has a note")
+
+
 def test_a_budget_cuts_and_names_what_is_missing(engine: PilotedEngine) -> None:
     whole = decode(engine, PERSON)
     cut = decode(engine, PERSON, max_tokens=whole.fields[0].tokens + 1)

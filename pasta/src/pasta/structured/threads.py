@@ -153,7 +153,8 @@ class PlanInterpreter:
     def partial(self, index: int) -> str:
         """How a value begins that is not done, so far as that is certain."""
         lane = self.lanes[index]
-        return "" if lane.value.optional else lane.written.decode("utf-8", "ignore").lstrip(" ")
+        begun = lane.written.decode("utf-8", "ignore").lstrip(" ")
+        return "" if lane.value.optional and "null".startswith(begun) else begun  # which may be left out
 
     # -- values -----------------------------------------------------------------------------------------
 
