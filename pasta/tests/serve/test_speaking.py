@@ -24,8 +24,21 @@ def test_logprobs_of_a_chat(tiny, client):
     assert [entry.logprob for entry in told] == pytest.approx([one.logprob for one in thread.logprobs])
     assert all(len(entry.top_logprobs) == 3 for entry in told)
     assert told[0].top_logprobs[0].logprob == pytest.approx(max(value for _, value in thread.logprobs[0].top))
-    whole = [entry for entry in told if entry.bytes]
-    assert all(bytes(entry.bytes).decode() == entry.token for entry in whole)
+    assert all(bytes(entry.bytes).decode(errors="replace") == entry.token for entry in told)
+
+
+def test_bytes_of_tokens_make_up_characters_that_take_several(tiny, client):
+    ids = tiny.engine.vocabulary.encode_text("é", bos=False)
+    assert len(ids) == 2, "the tokens of the tiny model are bytes"
+    bias = {str(token): 100 for token in ids}
+    answer = client.chat.completions.create(
+        model=MODEL, messages=ASK, max_tokens=30, temperature=1, seed=3, logit_bias=bias, logprobs=True, top_logprobs=2
+    )
+    (choice,) = answer.choices
+    assert "é" in choice.message.content
+    told = b"".join(bytes(entry.bytes) for entry in choice.logprobs.content)
+    assert told.decode(errors="replace") == choice.message.content
+    assert all(entry.top_logprobs[0].bytes for entry in choice.logprobs.content)
 
 
 def test_logprobs_of_threads_are_in_reading_order(forking):

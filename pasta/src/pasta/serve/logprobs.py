@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,27 +16,42 @@ LEAST = -9999.0  # what OpenAI's API says in place of minus infinity, which JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """A token of the text as it spells in the middle of one, and the likeliest in its place."""
+class Candidate:
+    """A token as it spells in the middle of a text, where part of a character is a replacement character."""
 
     text: str
+    octets: bytes
     logprob: float
-    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Candidate):
+    """A token of the text, and the likeliest in its place."""
+
+    top: tuple[Candidate, ...]
 
 
 def chosen_tokens(result: Result, vocabulary: Vocabulary) -> list[Chosen]:
-    """The tokens of the answer's text; those that a stop string cut off are left out."""
-    pieces = vocabulary.pieces
+    """The tokens of the answer's text; those that a stop string cut off, and part of a last character, are left out."""
+    pieces, octets = vocabulary.pieces, vocabulary.octets
     told = list(in_order(result, vocabulary))
     ids = [token for token, _ in told]
     count = len(ids)
     if len(vocabulary.decode(ids)) > len(result.text):
-        count = bisect_left(range(count), len(result.text), key=lambda end: len(vocabulary.decode(ids[:end])))
+        # Where a token spells more than the text's end, it is the last; else the last that ends there: a character may
+        # take several, and has its length with the first of them.
+        ends, length = range(count), len(result.text)
+
+        def spelled(end: int) -> int:
+            return len(vocabulary.decode(ids[:end]))
+
+        count = max(bisect_left(ends, length, key=spelled), bisect_right(ends, length, key=spelled) - 1)
     return [
         Chosen(
             pieces[token],
+            octets[token],
             max(own.logprob, LEAST),
-            tuple((pieces[other], max(value, LEAST)) for other, value in own.top),
+            tuple(Candidate(pieces[other], octets[other], max(value, LEAST)) for other, value in own.top),
         )
         for token, own in told[:count]
         if own is not None
@@ -69,13 +84,7 @@ def in_order(result: Result, vocabulary: Vocabulary) -> Iterator[tuple[int, Toke
 
 
 def as_chat(tokens: Sequence[Chosen]) -> dict[str, Any]:
-    content = [
-        {
-            **entry(token.text, token.logprob),
-            "top_logprobs": [entry(text, value) for text, value in token.top],
-        }
-        for token in tokens
-    ]
+    content = [{**entry(token), "top_logprobs": [entry(other) for other in token.top]} for token in tokens]
     return {"content": content, "refusal": None}
 
 
@@ -87,11 +96,11 @@ def as_text(tokens: Sequence[Chosen]) -> dict[str, Any]:
     return {
         "tokens": [token.text for token in tokens],
         "token_logprobs": [token.logprob for token in tokens],
-        "top_logprobs": [dict(token.top) for token in tokens],
+        "top_logprobs": [{other.text: other.logprob for other in token.top} for token in tokens],
         "text_offset": offsets,
     }
 
 
-def entry(text: str, logprob: float) -> dict[str, Any]:
-    """A token; part of a character has no bytes that could be told apart."""
-    return {"token": text, "logprob": logprob, "bytes": [] if "\ufffd" in text else list(text.encode())}
+def entry(token: Candidate) -> dict[str, Any]:
+    """The bytes of all tokens, put together, are those of the text, also where a character takes several tokens."""
+    return {"token": token.text, "logprob": token.logprob, "bytes": list(token.octets)}
