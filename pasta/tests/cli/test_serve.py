@@ -54,6 +54,20 @@ def test_it_serves_until_a_signal(tiny, ending):
         assert [json.loads(line)["status"] for line in visits] == [401, 200, 200]
 
 
+def test_it_serves_on_where_nobody_reads_its_log(tiny):
+    """As in `pasta serve 2>&1 | head`: connections are kept, and the end is an ordinary one."""
+    with program(tiny) as (process, url), httpx.Client(base_url=url, timeout=300) as http:
+        process.stderr.close()
+        ports = set()
+        for _ in range(3):
+            answer = http.get("/version")
+            assert answer.status_code == 200
+            ports.add(answer.extensions["network_stream"].get_extra_info("client_addr"))
+        assert len(ports) == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(300) == 0
+
+
 def test_killed_in_the_middle_and_started_again(tiny):
     """Clients see an end that no complete answer has, and the same address serves the same answers at once."""
     body = {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 20}

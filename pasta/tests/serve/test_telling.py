@@ -132,6 +132,19 @@ def test_a_client_that_leaves_is_told_of(capsys):
     assert (line["status"], line["finish"], line["error"]) == (499, "cancelled", "gone")
 
 
+def test_an_error_in_the_middle_of_a_stream_is_told_of(capsys):
+    engine = tiny_engine()
+    slow = Slow(engine)
+    with serving(engine, access_log=True, grace_s=0.0) as running:
+        with running.http.stream("POST", CHAT, json={"messages": ASK, "stream": True}) as response:
+            until(lambda: running.server.dispatcher.running == 1)
+            running.server.dispatcher.shut_down()
+            assert '"code":"shutting_down"' in response.read().decode()
+        slow.set()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    assert [(line["status"], line["error"]) for line in lines] == [(200, "shutting_down")]
+
+
 # -- figures --------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -15,6 +14,7 @@ from pasta.cli.running import check_least, connect_engine, load_engine, note_unt
 from pasta.core.garbage import collect_rarely
 from pasta.core.params import Options
 from pasta.errors import PastaError, UsageError
+from pasta.serve.logs import say
 
 if TYPE_CHECKING:
     from pasta.engine.base import Engine
@@ -174,7 +174,3 @@ def on_gpu(engine: Engine) -> bool:
     """Whether a step of many rows takes little longer than one of few. On a CPU each takes its time from the others."""
     device = getattr(engine.pool, "device", None)  # of another server's pool nothing is known
     return device is not None and device.type == "cuda"
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ from pasta.decoding.results import Result
 from pasta.errors import PastaError
 from pasta.serve.course import Course
 from pasta.serve.dispatcher import Dispatcher, News
+from pasta.serve.errors import ApiError, from_pasta
 from pasta.serve.metrics import Metrics
 from pasta.serve.tracing import AnswerSpan
 from pasta.serve.visit import Visit
@@ -144,6 +145,12 @@ class Answer:
         if self.results[index].finish_reason == "length":
             return "length"
         return "stop" if self.courses[index].called is None else "tool_calls"
+
+    def refusal(self, error: PastaError) -> ApiError:
+        """What ended a stream that had begun, as the client and the log are told of it."""
+        told = from_pasta(error)
+        self._visit.error = told.code
+        return told
 
     # -- for the operator ---------------------------------------------------------------------------------
 

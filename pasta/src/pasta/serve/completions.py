@@ -10,7 +10,6 @@ from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.errors import PastaError
 from pasta.serve.answer import HEARTBEAT, Answer, sse
-from pasta.serve.errors import from_pasta
 from pasta.serve.events import to_json
 from pasta.serve.logprobs import Chosen, as_chat, as_text
 from pasta.serve.protocol import ChatBody, Options
@@ -53,7 +52,7 @@ class Completions:
             if self._body.wants_usage:
                 yield sse({**self._head(".chunk"), "choices": [], "usage": self._answer.usage()})
         except PastaError as error:
-            yield sse(from_pasta(error).body())
+            yield sse(self._answer.refusal(error).body())
         yield b"data: [DONE]\n\n"
 
     def _head(self, chunk: str) -> dict[str, Any]:

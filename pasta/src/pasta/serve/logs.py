@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
 import time
 from collections.abc import Callable
 
 WINDOW_S = 10.0
 LOGGERS = ("uvicorn.error", "asyncio", "pasta.serve", "pasta")
+
+
+def say(line: str) -> None:
+    """A line on stderr. Where nobody reads it any more, or its disk is full, the server goes on without."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 class OnceAWhile(logging.Filter):

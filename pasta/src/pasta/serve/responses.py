@@ -9,7 +9,6 @@ from typing import Any
 from pasta.decoding.results import Result
 from pasta.errors import PastaError
 from pasta.serve.answer import HEARTBEAT, Answer, sse
-from pasta.serve.errors import from_pasta
 from pasta.serve.events import to_json
 from pasta.serve.logprobs import Chosen, as_chat
 from pasta.serve.protocol import ResponsesBody
@@ -52,7 +51,7 @@ class Responses:
                         told = {"pasta": {"step": update.step, "events": events}} if events else {}
                         yield self._event("response.output_text.delta", **place, delta=update.text, logprobs=[], **told)
         except PastaError as error:
-            refusal = from_pasta(error)
+            refusal = self._answer.refusal(error)
             why = {"code": refusal.code or "server_error", "message": refusal.message}
             yield self._event("response.failed", response={**self._response("failed"), "error": why})
 

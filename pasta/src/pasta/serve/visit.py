@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from pasta.serve.logs import say
 
 GONE = 499  # nobody reads it: nginx's number for a client that closed the connection
 
@@ -49,4 +50,4 @@ class Visit:
         return {**told, "total_s": round(self.total_s, 4)}
 
     def log(self) -> None:
-        print(json.dumps(self.fields(), ensure_ascii=True), file=sys.stderr, flush=True)
+        say(json.dumps(self.fields(), ensure_ascii=True))
