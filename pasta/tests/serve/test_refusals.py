@@ -79,7 +79,6 @@ TOOL = {"type": "function", "function": {"name": "f"}}
         ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools[0]"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
         ({"tools": [TOOL, TOOL]}, "tools"),
-        ({"tools": [TOOL], "parallel_tool_calls": True}, "parallel_tool_calls"),
         ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
         ({"tools": [TOOL], "logprobs": True}, "logprobs"),
@@ -235,6 +234,9 @@ def test_a_prompt_has_a_limit():
     with serving(tiny_engine(context=256, slots=192)) as running:
         refused(running.http.post(TEXT, json={"prompt": "x" * 255}), param="prompt", code="context_length_exceeded")
         refused(running.http.post(TEXT, json={"prompt": "x" * 192}), code="context_length_exceeded", saying="192")
+        known = "This model's maximum context length is 192 tokens"  # by which clients know it
+        for length in (192, 100_000):
+            refused(running.http.post(TEXT, json={"prompt": "x" * length}), saying=known)
         fits = running.http.post(TEXT, json={"prompt": "x" * 191}).json()
         assert (fits["usage"]["completion_tokens"], fits["choices"][0]["finish_reason"]) == (1, "length")
         value = running.http.post(TEXT, json={"prompt": "x" * 100, "max_tokens": 500}).json()

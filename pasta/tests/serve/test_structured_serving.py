@@ -122,6 +122,13 @@ def test_any_object(client):
             assert isinstance(json.loads(choice.message.content), dict)
 
 
+def test_of_any_object_the_model_is_told_nothing(tiny):
+    plain = tiny.chat(max_tokens=1).json()["usage"]["prompt_tokens"]
+    schema = {"type": "object"}
+    for form in ({"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "x"}}, format_of(schema)):
+        assert tiny.chat(response_format=form, max_tokens=1).json()["usage"]["prompt_tokens"] == plain
+
+
 def test_responses(client):
     answer = client.responses.parse(model=MODEL, input="Why?", text_format=Event, max_output_tokens=100)
     assert isinstance(answer.output_parsed, Event)
@@ -136,9 +143,10 @@ def test_responses(client):
 # -- tools -----------------------------------------------------------------------------------------------------
 
 
-def test_a_named_tool(client):
+@pytest.mark.parametrize("several", [True, False], ids=["several are allowed", "one is allowed"])
+def test_a_named_tool(client, several):
     answer = client.chat.completions.create(
-        model=MODEL, messages=ASK, tools=TOOLS, max_tokens=100,
+        model=MODEL, messages=ASK, tools=TOOLS, max_tokens=100, parallel_tool_calls=several,
         tool_choice={"type": "function", "function": {"name": "add"}},
     )  # fmt: skip
     (choice,) = answer.choices

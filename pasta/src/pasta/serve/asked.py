@@ -14,6 +14,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.program import Program
 from pasta.serve.course import Calls
 from pasta.serve.errors import ApiError
+from pasta.serve.formats import ANY_OBJECT
 from pasta.serve.history import Messages, settle
 from pasta.serve.protocol import ChatBody, ResponsesBody
 from pasta.structured.errors import SchemaError
@@ -41,7 +42,7 @@ class Asked:
 def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_program: MakeProgram) -> Asked:
     given = settle(vocabulary, body.conversation())
     schema, messages = body.schema_of, given
-    if schema is not None and body.extension.show_schema:
+    if schema not in (None, ANY_OBJECT) and body.extension.show_schema:  # of any object there is nothing to tell
         messages = fitting(vocabulary, given, show_schema(given, schema))
     opening, tools = None, None
     if isinstance(body, ChatBody) and body.tools:

@@ -170,7 +170,6 @@ class Calling(Body):
 
     tools: Tools | None = None
     tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
 
     @model_validator(mode="after")
     def check_choice(self) -> Calling:
@@ -184,8 +183,6 @@ class Calling(Body):
             told = {"name": "tool_choice", "asked": json.dumps(self.tool_choice.function.name[:80])}
             why = f"{{name}} names {{asked}}, which is not among the tools: {', '.join(names)[:200]}"
             raise PydanticCustomError("unsupported_parameter", why, told)
-        if names and self.parallel_tool_calls:
-            raise unsupported("parallel_tool_calls", "{name} is not supported here: an answer holds one call of a tool")
         return self
 
     @property

@@ -178,9 +178,14 @@ class Front:
 
     def _check_characters(self, count: int, param: str) -> None:
         if count > self._max_characters:
-            message = f"the prompt is {count} characters long, and this server takes {self._max_characters} at the most"
-            hint = f"its context of {self.max_model_len} tokens, times the longest token"
-            raise ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
+            why = f"the prompt has {count} characters, and so many tokens spell {self._max_characters} at the most"
+            raise self._too_long(why, param)
+
+    def _too_long(self, why: str, param: str) -> ApiError:
+        """In OpenAI's and vLLM's words: clients that shorten a conversation, or ask elsewhere, know it by them."""
+        message = f"This model's maximum context length is {self.max_model_len} tokens: {why}"
+        hint = f"the model's context is {self.engine.context}, the server's memory {self._slots} tokens"
+        return ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
 
     # -- limits -----------------------------------------------------------------------------------------
 
@@ -202,9 +207,7 @@ class Front:
             raise ApiError(400, "the prompt is empty", param=param)
         most = self._most_tokens(asked.longest)
         if most < 1:
-            message = f"the prompt is {len(prompt)} tokens long, and no answer fits beside it"
-            hint = f"the model's context is {self.engine.context}, the server's memory {self._slots} tokens"
-            raise ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
+            raise self._too_long(f"the prompt has {len(prompt)}, and no answer fits beside it", param)
         field, wanted = body.limit
         if wanted is not None and wanted > self._settings.max_tokens:
             message = f"{field} is too large: {wanted}; this server decodes at most {self._settings.max_tokens}"

@@ -36,7 +36,9 @@ MAX_PROMPTS = 64
 MAX_STOPS = 16
 
 LOGPROBS = "message.output_text.logprobs"
-IGNORED = frozenset("metadata store service_tier prompt_cache_retention prompt_cache_options".split())
+IGNORED = frozenset(
+    "metadata store service_tier prompt_cache_retention prompt_cache_options parallel_tool_calls".split()
+)  # an answer holds one call of a tool at the most, so that several may be allowed or not
 # Fields that are not supported, each with the values that ask for nothing.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "audio": (),
@@ -46,7 +48,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "function_call": ("none", "auto"),
     "functions": ([],),
     "modalities": (["text"],),
-    "parallel_tool_calls": (True, False),
     "prediction": (),
     "presence_penalty": (0, 0.0),
     "reasoning_effort": ("none",),
@@ -178,7 +179,7 @@ class Options(Body):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-STRUCTURED = frozenset("response_format tools tool_choice parallel_tool_calls".split())
+STRUCTURED = frozenset("response_format tools tool_choice".split())
 
 
 class ChatBody(Options, Calling):
