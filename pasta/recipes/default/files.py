@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pasta.data.fields import prompt_of
+from pasta.data.fields import is_unicode, prompt_of
 from pasta.data.rows import read_rows
 from pasta.errors import PastaError, UsageError
 
 
 def read_prompts(source: str, limit: int = 0) -> list[str]:
-    """The prompts of a file that are not empty."""
+    """The prompts of a file that are not empty, and Unicode."""
     prompts = []
     for row in read_rows(source):
         prompt = prompt_of(row)
         if prompt is None:
             raise UsageError(f"{source}: a row has no prompt", hint="rows need prompt, instruction or messages")
-        if prompt.strip():
+        if prompt.strip() and is_unicode(prompt):
             prompts.append(prompt)
         if limit and len(prompts) == limit:
             break

@@ -86,6 +86,8 @@ def test_byte_order_marks_and_lists(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "in.jsonl.gz", "wb") as packed:
         packed.write(mark + json.dumps(rows[0]).encode())
     assert list(read_rows(str(tmp_path / "in.jsonl.gz"))) == rows[:1]
+    (tmp_path / "late.json").write_text("\n" + json.dumps(rows, indent=1))
+    assert list(read_rows(str(tmp_path / "late.json"))) == rows
     (tmp_path / "bad.json").write_text("[1, 2]")
     with pytest.raises(PastaError, match="entry 1 of the list is not a JSON object"):
         list(read_rows(str(tmp_path / "bad.json")))
@@ -100,6 +102,21 @@ def test_what_is_nested_too_deep_is_told_with_its_file(tmp_path: Path, text: str
     with pytest.raises(PastaError, match=r"deep\.jsonl is not JSON"):
         read_json(tmp_path / "deep.jsonl")
     assert list(read_lines(tmp_path / "deep.jsonl")) == []
+
+
+def test_half_a_character_costs_its_row_alone(tmp_path: Path) -> None:
+    """As cut off emoji are spelled in JSON: in a prompt, in an answer, and in a field that nobody reads."""
+    rows = [
+        {"prompt": "Garden \ud83d", "response": LIST},
+        {"prompt": "Garden?", "response": LIST + "\ud83d"},
+        {"prompt": "Garden?", "response": LIST, "title": "\ud83d"},
+    ]
+    source = write(tmp_path / "in.jsonl", rows)
+    (row,) = marked(source, tmp_path / "out.jsonl")
+    assert row["title"] == "\ud83d" and row["plain"] == LIST
+    assert [question.prompt for question in read_questions(source)] == ["Garden?"] * 2
+    with pytest.raises(UsageError, match="the prompt is not valid Unicode"):
+        split_row(rows[0])
 
 
 def test_rows_that_are_all_refused_are_an_error(tmp_path: Path) -> None:

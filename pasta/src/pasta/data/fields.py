@@ -108,6 +108,17 @@ def _with_input(row: Mapping[str, Any], name: str) -> str:
 def _example(index: int, messages: tuple[Turn, ...], text: str) -> Example | str:
     if not text.strip():
         return "the answer is empty"
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_unicode(text):
         return "the answer is not valid Unicode"
+    if not all(is_unicode(message["content"]) for message in messages):
+        return "the prompt is not valid Unicode"
     return Example(index, messages, text)
+
+
+def is_unicode(text: str) -> bool:
+    """JSON can spell half a character (`\\ud800`), which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from pasta.data.fields import is_unicode
 from pasta.errors import PastaError, UsageError
 from pasta.models import hub
 from pasta.outputs import check_file, check_folder
@@ -99,7 +100,9 @@ def open_text(path: Path, mode: str, like: str | None = None) -> IO[str]:
 
 
 def dump(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    text = json.dumps(row, ensure_ascii=False)
+    # Half a character, in whichever field, can be spelled and not be written.
+    return (text if is_unicode(text) else json.dumps(row)) + "\n"
 
 
 def _read_json(path: Path) -> Iterator[Row]:
@@ -107,8 +110,8 @@ def _read_json(path: Path) -> Iterator[Row]:
     try:
         with open_text(path, "rt") as lines:
             filled = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
-            for number, line in filled:
-                if number == 1 and line.lstrip().startswith("["):
+            for place, (number, line) in enumerate(filled):
+                if place == 0 and line.lstrip().startswith("["):
                     yield from _read_list(path, line + lines.read())
                     return
                 try:

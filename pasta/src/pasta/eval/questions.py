@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import lzma
 import os
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pasta.data.fields import prompt_of
-from pasta.data.rows import open_text, read_rows
+from pasta.data.fields import is_unicode, prompt_of
+from pasta.data.rows import read_rows
 from pasta.errors import UsageError
 from pasta.eval.names import check_name
 from pasta.eval.tasks import built_in
@@ -88,14 +83,14 @@ def read_task(source: str) -> list[Question]:
 def read_questions(source: str) -> list[Question]:
     """AlpacaEval's JSON, MT-bench and Vicuna question files, or any JSON (lines) of prompts."""
     questions = []
-    for index, row in enumerate(_rows(source)):
+    for index, row in enumerate(read_rows(source)):
         prompt = prompt_of(row)
         if prompt is None:
             raise UsageError(
                 f"{source}: row {index} has no prompt",
                 hint="rows need prompt, instruction, question, text, turns or messages",
             )
-        if prompt.strip():
+        if prompt.strip() and is_unicode(prompt):
             questions.append(Question(str(row.get("question_id", row.get("id", index))), prompt, row))
     if not questions:
         raise UsageError(f"{source} holds no prompt")
@@ -103,22 +98,3 @@ def read_questions(source: str) -> list[Question]:
     if len(set(ids)) < len(ids):  # ids that do not tell rows apart are none
         questions = [Question(str(index), each.prompt, each.row) for index, each in enumerate(questions)]
     return questions
-
-
-def _rows(source: str) -> Iterable[Mapping[str, Any]]:
-    path = Path(source)
-    if os.path.isfile(path):
-        listed = False
-        unreadable = (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError)  # `read_rows` says so
-        with contextlib.suppress(*unreadable), open_text(path, "rt") as file:
-            listed = file.read(64).lstrip().startswith("[")
-        if listed:
-            with open_text(path, "rt") as file:
-                try:
-                    rows = json.load(file)
-                except (ValueError, RecursionError) as error:
-                    raise UsageError(f"{source} is not JSON: {error}") from None
-            if not all(isinstance(row, dict) for row in rows):
-                raise UsageError(f"{source}: expected a list of objects")
-            return list(rows)
-    return read_rows(source)

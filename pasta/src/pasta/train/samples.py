@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pasta.core.tree import Block, Tree
+from pasta.data.fields import is_unicode
 from pasta.data.lines import append_lines, read_lines
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
@@ -47,12 +48,12 @@ def draw(
     """Adds to `path`, a row an answer, what is missing of so many `samples` of each prompt.
 
     All samples of a prompt are drawn together, and prompts in random order: a run may stop anywhere. A prompt that
-    is too long or empty is left out. The samples of a prompt take turns with the biases in `parallelism`; `greedy`:
-    the first of them is decoded as answers are. The same seed draws the same answers, whatever ran before. What is
-    `done` elsewhere, by prompt and number, is not drawn again.
+    is too long, empty or no Unicode is left out. The samples of a prompt take turns with the biases in `parallelism`;
+    `greedy`: the first of them is decoded as answers are. The same seed draws the same answers, whatever ran before.
+    What is `done` elsewhere, by prompt and number, is not drawn again.
     """
     done = {*done, *((row["index"], row["sample"]) for row in read_lines(path))}
-    order = [index for index, prompt in enumerate(prompts) if prompt.strip()]
+    order = [index for index, prompt in enumerate(prompts) if prompt.strip() and is_unicode(prompt)]
     random.Random(seed).shuffle(order)
     wanted = [(index, sample) for index in order for sample in range(samples) if (index, sample) not in done]
     encoded: dict[int, list[int]] = {}
