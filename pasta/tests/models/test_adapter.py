@@ -63,6 +63,19 @@ def test_lora_round_trip(tmp_path: Path, base: str, positions: str) -> None:
     torch.testing.assert_close(logits(again.model), logits(adapted), rtol=1e-2, atol=2e-2)  # kept in 16 bits
 
 
+def test_a_token_beyond_the_base_models_table_is_the_same_in_every_run(tmp_path: Path, base: str) -> None:
+    """As of a tokenizer that was given a padding token, and of a model that was not told."""
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.add_special_tokens({"pad_token": "<pad>"})
+    AutoModelForCausalLM.from_pretrained(base).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    loaded = load_model(str(tmp_path / "base"), device="cpu")
+    add_tags(loaded.model, loaded.vocabulary)
+    make_adapter(loaded, tmp_path / "adapter")
+    one, other = (load_model(str(tmp_path / "adapter"), device="cpu").model for _ in range(2))
+    torch.testing.assert_close(logits(one), logits(other), rtol=0, atol=0)
+
+
 def test_an_update_begins_as_none(base: str) -> None:
     loaded = load_model(base, device="cpu", tags=True)
     before = logits(loaded.model)

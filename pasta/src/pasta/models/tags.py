@@ -28,6 +28,14 @@ def add_tags(model: PreTrainedModel, vocabulary: Vocabulary, unit: int = TENS) -
 
 
 def make_room(model: PreTrainedModel, vocabulary: Vocabulary) -> None:
-    """Embeddings for every token of the vocabulary; what the new ones hold is the caller's."""
-    if len(vocabulary) > model.get_input_embeddings().weight.shape[0]:
-        model.resize_token_embeddings(len(vocabulary), mean_resizing=False)
+    """Embeddings for every token of the vocabulary; a new one is the mean of the others, in every run the same.
+
+    A tag gets its own from the caller. A token that the model's own tokenizer had beyond its table keeps the mean.
+    """
+    before = model.get_input_embeddings().weight.shape[0]
+    if len(vocabulary) <= before:
+        return
+    model.resize_token_embeddings(len(vocabulary), mean_resizing=False)
+    with torch.no_grad():
+        for table in (model.get_input_embeddings(), model.get_output_embeddings()):
+            table.weight[before:] = table.weight[:before].mean(0)
