@@ -25,7 +25,7 @@ from pasta.cli.options import (
     Sequential,
     Temperature,
 )
-from pasta.cli.running import check_text, load_engine, make_console, note_untagged, write
+from pasta.cli.running import check_text, load_engine, make_console, note_untagged, stream_plain
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
@@ -257,15 +257,13 @@ class Chat:
             finally:
                 texts.append("".join(span.text for span in board.settled)[: board.ready])
             return
-        complete = False
-        try:
+
+        def shown() -> Iterator[str]:
             for output in outputs:
                 texts.append(output.text)
-                write(harmless(output.text) if self._console.file.isatty() else output.text)
-            complete = True
-        finally:
-            if complete or any(texts):  # an answer has its line, also an empty one; a refusal has none
-                write("\n")
+                yield harmless(output.text) if self._console.file.isatty() else output.text
+
+        stream_plain(shown())
 
     def _close(self) -> None:
         """One line of figures under an answer, for people."""

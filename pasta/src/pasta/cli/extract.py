@@ -21,14 +21,14 @@ from pasta.cli.options import (
     Model,
     Seed,
     Temperature,
+    Trace,
 )
 from pasta.cli.running import (
     check_least,
     check_text,
-    connect_engine,
     decode,
-    load_engine,
     make_console,
+    open_engine,
     read_prompt,
     write,
     write_json,
@@ -37,7 +37,6 @@ from pasta.errors import UsageError
 from pasta.outputs import check_file
 
 if TYPE_CHECKING:
-    from pasta.engine.base import Engine
     from pasta.structured.extract import Extracting
     from pasta.structured.result import StructuredResult
 
@@ -80,9 +79,7 @@ def command(
     dtype: Dtype = None,
     context: Context = None,
     as_json: AsJson = False,
-    trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a timeline for ui.perfetto.dev (.json or .json.gz).")
-    ] = None,
+    trace: Trace = None,
 ) -> None:
     """Answer with JSON of a given schema, its fields decoded at once.
 
@@ -105,11 +102,7 @@ def command(
     check_options(read, mode, waits, at_limit, options, context)
     if trace is not None:
         check_file(trace, read=[schema, file, model, base])
-    engine: Engine
-    if engine_url is None:
-        engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
-    else:
-        engine = connect_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context)
+    engine = open_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context)
 
     from pasta.structured.extract import Incomplete, extract_stream
 
@@ -187,8 +180,7 @@ def check_options(
     from pasta.structured.planner import compile_schema
     from pasta.structured.request import check_at_limit
 
-    if context is not None:
-        check_least(context=context)
+    check_least(context=context)
     SamplingParams(**options)
     compile_schema(schema, mode=mode, after=after)
     check_at_limit(at_limit)

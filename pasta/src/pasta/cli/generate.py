@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,16 +24,16 @@ from pasta.cli.options import (
     Seed,
     Sequential,
     Temperature,
+    Trace,
 )
 from pasta.cli.running import (
     check_least,
     check_text,
-    connect_engine,
-    load_engine,
     make_console,
     note_untagged,
+    open_engine,
     read_prompt,
-    write,
+    stream_plain,
     write_json,
 )
 from pasta.errors import UsageError
@@ -42,7 +41,6 @@ from pasta.outputs import check_file
 
 if TYPE_CHECKING:
     from pasta.decoding.api import Stream
-    from pasta.engine.base import Engine
 
 
 def command(
@@ -69,9 +67,7 @@ def command(
     dtype: Dtype = None,
     context: Context = None,
     as_json: AsJson = False,
-    trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a timeline for ui.perfetto.dev (.json or .json.gz).")
-    ] = None,
+    trace: Trace = None,
 ) -> None:
     """Answer a prompt, decoding independent parts at once.
 
@@ -100,13 +96,7 @@ def command(
     check_options(question, options, context)
     if trace is not None:
         check_file(trace, read=[model, base])
-    engine: Engine
-    if engine_url is None:
-        engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
-    else:
-        engine = connect_engine(
-            engine_url, model, base=base, device=device, dtype=dtype, context=context, positions=positions
-        )
+    engine = open_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context, positions=positions)
     if not plain:
         note_untagged(engine)
 
@@ -129,8 +119,7 @@ def check_options(question: str, options: dict[str, Any], context: int | None) -
 
     if not question.strip():
         raise UsageError("the prompt is empty", "pass a question")
-    if context is not None:
-        check_least(context=context)
+    check_least(context=context)
     SamplingParams(**options)
 
 
@@ -152,17 +141,3 @@ def show(answer: Stream) -> None:
         if len(result.threads) > 1:
             console.print(legend(result, console))
         console.print(summary(result, console))
-
-
-def stream_plain(texts: Iterator[str]) -> None:
-    """The answer as it becomes ready, and a line end, also where it is cut short."""
-    begun = False
-    try:
-        for text in texts:
-            if text:
-                begun = True
-                write(text)
-        begun = True
-    finally:
-        if begun:
-            write("\n")

@@ -51,4 +51,7 @@ Scheme = Annotated[
     str | None,
     typer.Option(metavar="SCHEME", help="predicted, ones, fixed:K, stitched; default: as trained."),
 ]
+Trace = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write a timeline for ui.perfetto.dev (.json or .json.gz).")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -86,7 +86,7 @@ def command(
     from pasta.trace import write_trace
 
     recording = read_file(file)
-    check_least(max_threads=max_threads, **({} if context is None else {"context": context}))
+    check_least(max_threads=max_threads, context=context)
     scheme = Positions.parse(positions) if positions is not None else None
     if trace is not None:
         check_file(trace, read=[file, model, base])

@@ -46,10 +46,17 @@ def check_text(text: str, what: str) -> str:
     return text
 
 
-def check_least(**values: int) -> None:
+def check_least(**values: int | None) -> None:
     for name, value in values.items():
-        if value < 1:
+        if value is not None and value < 1:
             raise UsageError(f"{name} is {value}, expected 1 or more")
+
+
+def open_engine(url: str | None, model: str | None, *, positions: str | None = None, **options: Any) -> Engine:
+    """A model on this machine; with `--engine`, one on a server, whose positions nobody here can set."""
+    if url is None:
+        return load_engine(model, **options)
+    return connect_engine(url, model, positions=positions, **options)
 
 
 def load_engine(name: str | None, **options: Any) -> NativeEngine:
@@ -128,6 +135,20 @@ def patiently(label: str) -> Iterator[None]:
 def write(text: str) -> None:
     """To stdout, to the letter: no locale, and no line end of our own."""
     typer.echo(text.encode("utf-8", "replace"), nl=False)
+
+
+def stream_plain(texts: Iterator[str]) -> None:
+    """An answer as it becomes ready, and a line end, also where it is cut short; none where nothing came of it."""
+    begun = False
+    try:
+        for text in texts:
+            if text:
+                begun = True
+                write(text)
+        begun = True
+    finally:
+        if begun:
+            write("\n")
 
 
 def write_json(value: Any) -> None:

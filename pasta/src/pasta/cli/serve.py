@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl, Model
-from pasta.cli.running import check_least, connect_engine, load_engine, note_untagged, patiently
+from pasta.cli.running import check_least, note_untagged, open_engine, patiently
 from pasta.core.garbage import collect_rarely
 from pasta.core.params import Options
 from pasta.errors import PastaError, UsageError
@@ -78,19 +78,15 @@ def command(
     if None not in (name, model):
         raise UsageError(f"two models are named, {name} and {model}", "name one, with --model")
     model = model or name
-    check_least(max_tokens=max_tokens, max_connections=max_connections)
+    check_least(
+        max_tokens=max_tokens, max_connections=max_connections, max_running=max_running, slots=slots, context=context
+    )
     if queue < 0:
         raise UsageError(f"queue is {queue}, expected 0 or more")
-    if max_running is not None:
-        check_least(max_running=max_running)
     if slowdown is not None and not 1 <= slowdown < float("inf"):
         raise UsageError(f"--slowdown is {slowdown}, expected 1 or more")
     if not 0 <= drain < float("inf"):
         raise UsageError(f"--drain is {drain}, expected 0 or more")
-    if slots is not None:
-        check_least(slots=slots)
-    if context is not None:
-        check_least(context=context)
     if api_key is not None and (not api_key.strip() or not api_key.isascii() or not api_key.isprintable()):
         raise PastaError("the API key must be printable ASCII characters", "leave --api-key out to serve without one")
     if api_key is not None and keys is not None:
@@ -109,13 +105,7 @@ def command(
         if keys is not None:
             known = Keys.of_file(keys)
         with bind(host, port) as bound:
-            engine: Engine
-            if engine_url is None:
-                engine = load_engine(model, base=base, device=device, dtype=dtype, context=context, slots=slots)
-            else:
-                engine = connect_engine(
-                    engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots
-                )
+            engine = open_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots)
             note_untagged(engine)
             warm_up(engine)
             collect_rarely()
