@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pasta.judge.base import Comparison
 from pasta.judge.kin import Lineage, in_common, judge_of
 from pasta.judge.open import open_judge
 
+Answers = dict[str, dict[str, Any]]  # of one model, by the ids of prompts
 CHUNK = 32  # prompts; all models' answers to them go to the judge together, so that it reads the reference once
 
 
@@ -42,34 +43,20 @@ def run_judging(
     reference = folder.answers(questions, against)
     if not reference:
         raise UsageError(f"{against} has no answers on {questions}", hint="run: pasta eval answers")
-    rivals = [model for model in models or taking_part if model != against]
-    answers = {model: folder.answers(questions, model) for model in rivals}
-    chosen = [model for model in rivals if answers[model].keys() & reference.keys()]
-    if not chosen:
-        lacking = f"none by {', '.join(rivals)}" if rivals else "it alone is to be judged"
-        raise UsageError(
-            f"{folder.path} holds no answers to compare with those of {against} on {questions}: {lacking}",
-            "let another answer them: pasta eval answers DIR --model NAME=MODEL",
-        )
-    for model in rivals:
-        if model not in chosen:
-            say(f"{model} is left out: it has no answers on {questions} that {against} has, too")
+    rivals = {model: folder.answers(questions, model) for model in models or taking_part if model != against}
+    answers = comparable(folder, questions, against, reference, rivals, say)
     about = {"judge": spec, "against": against}
     folder.check_judge(name, about)
     judge = open_judge(spec)
-    own = Lineage.of(spec)
-    for contestant in folder.contestants():
-        scorer = judge_of(contestant.model)
-        if contestant.name in chosen and scorer and (reason := in_common(own, Lineage.of(scorer))):
-            say(f"warning: stage two of {contestant.name} was scored by {scorer}, and {reason}: no witness for it")
-    done = {model: folder.judged(name, questions, model) for model in chosen}
+    warn_of_kin(folder, spec, answers, say)
+    done = {model: folder.judged(name, questions, model) for model in answers}
     ids = list(reference)[:limit] if limit else list(reference)
     begun = time.monotonic()
     for start in range(0, len(ids), CHUNK):
         pairs = [
             (model, id)
             for id in ids[start : start + CHUNK]
-            for model in chosen
+            for model in answers
             if id in answers[model] and id not in done[model]
         ]
         if not pairs:
@@ -91,7 +78,32 @@ def run_judging(
                 {**row, "reference_characters": len(reference[id]["text"])},
             )
         say(f"{judge.name}: {min(start + CHUNK, len(ids))} of {len(ids)} prompts, {time.monotonic() - begun:.0f} s")
-    return [write_alpaca(folder, name, questions, against, model, reference, answers[model]) for model in chosen]
+    return [write_alpaca(folder, name, questions, against, model, reference, answers[model]) for model in answers]
+
+
+def comparable(
+    folder: RunFolder, questions: str, against: str, reference: Answers, rivals: dict[str, Answers], say: Say
+) -> dict[str, Answers]:
+    """The rivals, by name, that answered what the reference did; says who is left out, and refuses where all are."""
+    found = {model: answers for model, answers in rivals.items() if answers.keys() & reference.keys()}
+    if not found:
+        lacking = f"none by {', '.join(rivals)}" if rivals else "it alone is to be judged"
+        raise UsageError(
+            f"{folder.path} holds no answers to compare with those of {against} on {questions}: {lacking}",
+            "let another answer them: pasta eval answers DIR --model NAME=MODEL",
+        )
+    for model in (name for name in rivals if name not in found):
+        say(f"{model} is left out: it has no answers on {questions} that {against} has, too")
+    return found
+
+
+def warn_of_kin(folder: RunFolder, spec: str, judged: Collection[str], say: Say) -> None:
+    """Whoever scored a model's stage two is no witness for it, nor is a judge of the same make."""
+    own = Lineage.of(spec)
+    for contestant in folder.contestants():
+        scorer = judge_of(contestant.model)
+        if contestant.name in judged and scorer and (reason := in_common(own, Lineage.of(scorer))):
+            say(f"warning: stage two of {contestant.name} was scored by {scorer}, and {reason}: no witness for it")
 
 
 def write_alpaca(
@@ -100,8 +112,8 @@ def write_alpaca(
     questions: str,
     against: str,
     model: str,
-    reference: dict[str, Any],
-    answers: dict[str, Any],
+    reference: Answers,
+    answers: Answers,
 ) -> dict[str, Any]:
     """`model_outputs.json` as AlpacaEval reads it, and the judge's `annotations.json` as it writes them."""
     judged = folder.judged(judge, questions, model)

@@ -46,41 +46,43 @@ def apply_adapter(
     if tables:
         add_tags(model, vocabulary, taught.positions.unit)
         own_tables(model, tables)
-    if not updates:
-        names = {name for name in names if not name.endswith((A, B))}
-    for name in sorted(names):
+    whole = {name for name in names if not name.endswith((A, B))}
+    if updates:
+        _add_updates(model, {name: tensors[PREFIX + name] for name in names - whole}, config, folder)
+    for name in sorted(whole):
         value = tensors[PREFIX + name].float()
-        if name.endswith(A):
-            target = name.removesuffix(A)
-            weight = _weight(model, target, folder)
-            low = tensors.get(PREFIX + target + B)
-            if low is None:
-                raise CorruptModel(f"the adapter in {folder} has half an update of {target}")
-            if not low.ndim == value.ndim == 2 or low.shape[1] != len(value):
-                shapes = f"{tuple(low.shape)} and {tuple(value.shape)}"
-                raise CorruptModel(
-                    f"the adapter in {folder} has an update of {target} whose halves do not fit: {shapes}"
-                )
-            update = low.float() @ value * _scale(config, target, len(value), folder)
-            if isinstance(model.get_submodule(target), Conv1D):  # GPT-2's, whose weight lies the other way round
-                update = update.T
-            _fits(weight, update, target, folder)
-            weight.copy_(weight.float() + update.to(weight.device))
-        elif name.endswith(ROWS):
+        if name.endswith(ROWS):
             weight = _weight(model, name.removesuffix(ROWS), folder)
             ids = sorted(require_tags(vocabulary).all)
             _fits(weight[ids], value, f"its table of {len(ids)} tags", folder)
             for table in [weight] if len(tables) > 1 else embedding_tables(model) or [weight]:
                 table[ids] = value.to(table.device, table.dtype)
-        elif name.endswith(B):
-            if name.removesuffix(B) + A not in names:
-                raise CorruptModel(f"the adapter in {folder} has half an update of {name.removesuffix(B)}")
         else:
             weight = _weight(model, name.removesuffix(".weight"), folder)
             _fits(weight, value, name, folder)
             weight.copy_(value.to(weight.device))
     if record.get("positions"):
         mark(model, taught)
+
+
+def _add_updates(
+    model: PreTrainedModel, halves: dict[str, torch.Tensor], config: dict[str, Any], folder: str | os.PathLike[str]
+) -> None:
+    """Adds the product of two halves, A and B of one name, to the weight of that name."""
+    ups, downs = ({name.removesuffix(end) for name in halves if name.endswith(end)} for end in (B, A))
+    if half := min(ups ^ downs, default=None):
+        raise CorruptModel(f"the adapter in {folder} has half an update of {half}")
+    for target in sorted(ups):
+        weight = _weight(model, target, folder)
+        up, down = halves[target + B].float(), halves[target + A].float()
+        if not up.ndim == down.ndim == 2 or up.shape[1] != len(down):
+            shapes = f"{tuple(up.shape)} and {tuple(down.shape)}"
+            raise CorruptModel(f"the adapter in {folder} has an update of {target} whose halves do not fit: {shapes}")
+        update = up @ down * _scale(config, target, len(down), folder)
+        if isinstance(model.get_submodule(target), Conv1D):  # GPT-2's, whose weight lies the other way round
+            update = update.T
+        _fits(weight, update, target, folder)
+        weight.copy_(weight.float() + update.to(weight.device))
 
 
 def check_kind(config: dict[str, Any], folder: Any) -> None:
