@@ -72,9 +72,7 @@ class Scheduler:
         self._learn(len(tokens_of_step), decoded)
         for state, tokens in decoded.items():
             state.advance(tokens)
-            if not state.finished:
-                self._grow(state)
-            if state.finished:
+            if state.finished or not self._grow(state):
                 self._weigh(state)
                 self._end(state)
         self._draft(decoded)
@@ -181,21 +179,24 @@ class Scheduler:
                     state.interpreter.allot(self._fair)  # until turns are given
         return ended
 
-    def _grow(self, state: RequestState) -> None:
-        """Feeds the engine what the request wants to put, once there is room for it."""
-        while state in self.running and not self.engine.can_allocate(state.growth, state.handles[0]):
+    def _grow(self, state: RequestState) -> bool:
+        """Feeds the engine what the request wants to put, once there is room for it; returns whether it goes on."""
+        while state in self.running:
+            if self.engine.can_allocate(state.growth, state.handles[0]):
+                try:
+                    state.carry_out()
+                except PastaError as error:  # of this request alone
+                    state.error = error
+                    return False
+                if state.handles[len(state.handles) - 1] not in self._threads:  # it forked
+                    self._know(state)
+                return True
             last = next(reversed(self.running))
             if last is state and len(self.running) == 1:
                 state.cut()
-                return
+                return not state.finished
             self._preempt(last)
-        if state in self.running:
-            try:
-                state.carry_out()
-            except PastaError as error:  # of this request alone
-                state.error = error
-            else:
-                self._know(state)
+        return True  # it gave way, and is computed again later
 
     def _preempt(self, state: RequestState) -> None:
         self._leave(state)
