@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from pasta.errors import UsageError
 from pasta.eval import asking
 from pasta.eval.folder import RunFolder
 from pasta.eval.run import main
+from pasta.eval.speed import realised
 
 Stage = Callable[..., str]
 SMALL = ("--max-tokens", "24", "--batch", "3", "--device", "cpu")
@@ -100,6 +102,27 @@ def test_timing_takes_turns_and_gives_ratios(
     assert all(row["seconds"] > 0 and row["captured"] == 0 for row in rows)
     stage("timing", tmp_path, *who, "--prompts", prompts, "--limit", "3", "--max-tokens", "24", "--device", "cpu")
     assert len(RunFolder(tmp_path).timings()) == 6  # those that were there, and one more
+
+
+def test_a_newcomer_is_timed_beside_the_others_once_more(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    how = ("--prompts", prompts, "--limit", "2", "--max-tokens", "24", "--device", "cpu", "--json")
+    stage("timing", tmp_path, "--model", f"baseline={models['plain']}", *how)
+    both = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}")
+    told = json.loads(stage("timing", tmp_path, *both, *how))
+    assert [(row["model"], row["prompts timed"]) for row in told] == [("baseline", 2), ("forks", 2)]
+    last = [row["seconds"] for row in RunFolder(tmp_path).timings()[2:] if row["model"] == "baseline"]
+    assert told[0]["seconds an answer"] == pytest.approx(sum(last) / 2)
+
+
+def test_seconds_of_two_machines_are_no_ratio() -> None:
+    def clock(seconds: float, machine: str) -> dict[str, Any]:
+        return {"timed": {"seconds": seconds, "content_tokens": 9, "critical_path": 9, "machine": machine}}
+
+    rival = {"1": clock(2.0, "large"), "2": clock(6.0, "small")}
+    found = realised({"1": clock(1.0, "large"), "2": clock(1.0, "large")}, rival)["realised_speedup"]
+    assert found is not None and (found.value, found.prompts) == (2.0, 1)
 
 
 def test_a_stage_takes_the_settings_of_those_before(

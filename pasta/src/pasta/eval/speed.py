@@ -28,9 +28,9 @@ def theoretical(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, 
 
 
 def realised(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, Figure | None]:
-    """Ratios of the clock on the prompts that were timed with both."""
+    """Ratios of the clock on the prompts that were timed with both on the same kind of machine."""
     own, other = ({id: row["timed"] for id, row in every.items() if "timed" in row} for every in (rows, rival))
-    both = [id for id in own if id in other]
+    both = [id for id in own if id in other and own[id].get("machine") == other[id].get("machine")]
     ratios = [other[id]["seconds"] / own[id]["seconds"] for id in both]
     steps = [content(other[id]) / max(1, own[id]["critical_path"]) for id in both]
     return {
