@@ -66,6 +66,16 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert place in anchors(found), f"{page.name} links to {target}#{place}"
 
 
+def test_no_saved_figures_lie_about_unread() -> None:
+    pasta = ROOT / "pasta"
+    made = [*(pasta / "docs").glob("*.py"), *(pasta / "docs").glob("*.toml")]
+    told = "".join(path.read_text("utf-8") for path in (*PAGES, *made))
+    for path in (pasta / "benchmarks" / "results").iterdir():
+        name = path.name.partition(".")[0]
+        shown = name.replace("seeds-", "eval-", 1)  # those of several seeds stand on the page of the first
+        assert re.search(rf"{re.escape(shown)}(?![\w-])", told), f"no page names {path.name}: show it, or delete it"
+
+
 def anchors(page: Path) -> set[str]:
     """A page's headings as GitHub names them: of words that come again, the later ones have a number."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)

@@ -58,7 +58,7 @@ class Terminal:
 
     def __init__(self, width, height):
         self.width, self.height = width, height
-        self.lines, self.row, self.highest = [""], 0, 0
+        self.lines, self.row = [""], 0
 
     def feed(self, output):
         for text, control in re.findall(r"([^\x1b\r\n]+)|(\r|\n|\x1b\[[?0-9;]*[A-Za-z])", output):
