@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,7 @@ def append_line(path: Path, row: Row) -> None:
 
 
 def write_lines(path: Path, rows: Iterable[Row]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(map(_line, rows)))
+    write_whole(path, b"".join(map(_line, rows)))
 
 
 def read_json(path: Path) -> Any:
@@ -63,8 +63,19 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
+    write_whole(path, json.dumps(value, indent=1, ensure_ascii=False).encode("utf-8") + b"\n")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """All of it or nothing: what stood there before stays where a disk is full, or where the process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    own = path.with_name(f"{path.name}.{os.getpid()}")  # several processes may write a file at the same time
+    try:
+        own.write_bytes(data)
+        own.replace(path)
+    except BaseException:
+        own.unlink(missing_ok=True)
+        raise
 
 
 def _line(row: Row) -> bytes:

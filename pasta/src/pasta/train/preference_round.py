@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,11 +82,9 @@ class Round:
 
 
 def remember(path: Path, told: dict[str, Any], holds: str, hint: str) -> None:
-    """Writes settings down once, whole or not at all: several processes may do so at the same time."""
+    """Writes settings down once; several processes may do so at the same time."""
     if not path.exists():
-        own = path.with_name(f"{path.name}.{os.getpid()}")
-        write_json(own, told)
-        own.replace(path)
+        write_json(path, told)
     elif (known := read_json(path)) != told:
         other = [name for name in {**known, **told} if known.get(name) != told.get(name)]
         before, now = ({name: each.get(name) for name in other} for each in (known, told))
