@@ -307,7 +307,7 @@ def parser() -> argparse.ArgumentParser:
 
     train = out.add_argument_group("train, baseline: as in sft.yaml, but for")
     train.add_argument("--data", help="annotated JSON lines (OUT/annotated.jsonl)")
-    train.add_argument("--method", help="full, lora, peft (lora)")
+    train.add_argument("--method", help="full or lora (lora)")
     train.add_argument("--lora-rank", type=int)
     train.add_argument("--lora-alpha", type=float)
     train.add_argument("--embeddings", help="all or tags")
