@@ -56,6 +56,19 @@ def test_what_others_wrote_already_changes_no_share(tmp_path: Path, order: tuple
     assert references(again, WANTED, each, Team(), []) == found and not again.asked
 
 
+def test_another_response_under_the_same_number_is_asked_for(tmp_path: Path) -> None:
+    """As a beginning is another where more samples, or other settings, say how it goes on."""
+    each = Round(tmp_path, "m", (1.0,))
+    references(Counting(), WANTED, each, Team(), [])  # type: ignore[arg-type]
+    learner: Any = Counting()
+    references(learner, {**WANTED, (0, 3): "another"}, each, Team(), [])
+    assert learner.asked == [(0, 3)]
+    (tmp_path / "reference.jsonl").write_text('{"index": 0, "sample": 3, "log_prob": -3.0}\n')  # as before they said so
+    learner = Counting()
+    assert references(learner, WANTED, each, Team(), [])[0, 3] == -3.0
+    assert (0, 3) not in learner.asked
+
+
 def test_the_policy_is_pushed_towards_promises(tmp_path: Path) -> None:
     """As the engine's `parallelism` pushes it."""
     learner: Any = Counting()

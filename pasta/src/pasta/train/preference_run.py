@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from pasta.data.lines import append_lines, read_lines, write_lines
@@ -269,9 +270,16 @@ def references(
 ) -> dict[Key, float]:
     """The log probability of each response under the policy that drew it.
 
-    Each process sees to its own share, whatever the others have written by now.
+    Each process sees to its own share, whatever the others have written by now. A row says of which response it is:
+    beginnings are numbered as their samples, and are others once there are other samples or settings.
     """
-    known = {(row["index"], row["sample"]): row["log_prob"] for row in read_parts(each.folder, "reference")}
+    contents = {key: blake2b(repr(layout).encode(), digest_size=8).hexdigest() for key, layout in wanted.items()}
+
+    def written() -> dict[Key, float]:
+        rows = (((row["index"], row["sample"]), row) for row in read_parts(each.folder, "reference"))
+        return {key: row["log_prob"] for key, row in rows if row.get("of", contents.get(key)) == contents.get(key)}
+
+    known = written()
     share = list(wanted.items())[team.rank :: team.size]
     missing = {key: layout for key, layout in share if key not in known}
     learner.plan(wanted, pairs)
@@ -281,7 +289,9 @@ def references(
     policy = replace(each.policy(learner.config), opens=tags.promise if tags else None)
     for some in learner.score(missing, policy):
         known |= some
-        rows = ({"index": index, "sample": number, "log_prob": value} for (index, number), value in some.items())
+        rows = (
+            {"index": key[0], "sample": key[1], "of": contents[key], "log_prob": value} for key, value in some.items()
+        )
         append_lines(each.folder / f"reference{own}.jsonl", rows)
     team.wait()
-    return known | {(row["index"], row["sample"]): row["log_prob"] for row in read_parts(each.folder, "reference")}
+    return known | written()
