@@ -46,6 +46,17 @@ def test_a_model_agrees_and_is_left_as_it_was(family: str) -> None:
     assert generate(engine, "Hi", max_tokens=20).text == before
 
 
+def test_a_model_may_name_several_tokens_that_end_an_answer(tmp_path: Path) -> None:
+    """As Llama 3.2 and Gemma 3 do in config.json, for those who talk to them."""
+    model = tiny_model()
+    model.config.eos_token_id = model.generation_config.eos_token_id = [2, 65]
+    model.save_pretrained(tmp_path / "model")
+    byte_tokenizer().save_pretrained(tmp_path / "model")
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["eos_token_id"] == [2, 65]
+    engine = load_engine(str(tmp_path / "model"))
+    assert engine.vocabulary.eos >= {2, 65}
+
+
 def sees_siblings(self: Request, start: int, end: int) -> np.ndarray:
     return np.arange(end) <= np.arange(start, end)[:, None]
 

@@ -181,7 +181,8 @@ class Player:
 
 def ordinary_tokens(config: PretrainedConfig, size: int) -> Iterator[int]:
     """All kinds of tokens, but none that stands for an image or the like."""
-    special = {value for name, value in config.to_dict().items() if name.endswith(("_token_id", "_token_index"))}
+    named = [value for name, value in config.to_dict().items() if name.endswith(("_token_id", "_token_index"))]
+    special = {token for value in named for token in (value if isinstance(value, list) else [value])}
     stride = next(number for number in (7919, 7907, 7901) if size % number)
     return (token for index in count() if (token := index * stride % size) not in special)
 
