@@ -129,7 +129,8 @@ def test_ctrl_c_ends_all_questions_of_a_pipe():
         until(running.is_idle)
 
 
-def test_keys_in_a_terminal(server):
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])  # in the second Python decodes strictly
+def test_keys_in_a_terminal(server, locale):
     """Ctrl-C ends the answer alone and frees the server, Ctrl-C at the prompt clears the line, Ctrl-D leaves."""
     ours, theirs = pty.openpty()
     python, option, code = PASTA
@@ -137,7 +138,7 @@ def test_keys_in_a_terminal(server):
     process = subprocess.Popen(
         [python, option, first + code, "chat", server.url, *OPTIONS, "--max-tokens", "2000"],
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", "LC_ALL": locale},
     )  # fmt: skip
     os.close(theirs)
     seen = ""
@@ -171,6 +172,9 @@ def test_keys_in_a_terminal(server):
         wait_for("> ", press=b"\x03")
         os.write(ours, b"/help\n")
         wait_for("/undo")
+        wait_for("> ")
+        os.write(ours, b"no character: \xff.\n")
+        wait_for("error: the question is not UTF-8")
         wait_for("> ")
         os.write(ours, b"\x04")
         assert process.wait(300) == 0

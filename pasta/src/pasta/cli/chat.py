@@ -192,7 +192,10 @@ class Chat:
                 self._remark("")
                 continue
             except UnicodeDecodeError:
-                raise UsageError("standard input is not UTF-8") from None
+                if not self._typed:
+                    raise UsageError("standard input is not UTF-8") from None
+                self._remark("error: the question is not UTF-8")
+                continue
             if line == "/quit":
                 return
             if line.startswith("/") and line[1:].isalpha():
@@ -226,9 +229,10 @@ class Chat:
 
     def _ask(self, question: str) -> None:
         """An answer is part of the conversation, also one that was cut; a question without any is not."""
-        messages = [*self.messages, {"role": "user", "content": check_text(question, "question")}]
+        messages = [*self.messages, {"role": "user", "content": question}]
         texts: list[str] = []
         try:
+            check_text(question, "question")
             with contextlib.closing(self._voice.answer(messages, self._options)) as outputs:  # type: ignore[type-var]
                 self._show(outputs, texts)
         except KeyboardInterrupt:
