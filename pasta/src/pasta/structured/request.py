@@ -174,6 +174,9 @@ def _refusal(error: str, pointer: str) -> SchemaError:
         return SchemaError("oneOf whose branches may overlap cannot be enforced", pointer, "oneOf", "say anyOf")
     if named := re.search(r'Unimplemented keys: \["([^"]+)"', reason):
         return SchemaError(f"{named[1]} cannot be enforced", pointer, named[1], "leave it out, and check it afterwards")
+    if re.search(r"Failed to generate regex for (integer|float) range", reason):
+        why = "minimum and maximum cannot be enforced so far from 0"
+        return SchemaError(why, pointer, "minimum", "leave them out, and check them afterwards")
     if told := re.search(r"regex parse error:\n    (.*)\n *\^+\nerror: (.*)", error):
         hint = "say it in other words, or leave it out and check it afterwards"
         return SchemaError(f"the pattern {told[1]!r:.80} cannot be enforced: {told[2]}", pointer, "pattern", hint)
