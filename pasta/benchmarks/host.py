@@ -1,11 +1,12 @@
-"""What the host does for each row of a step on a GPU: the CUDA engine without the device, on any machine.
+"""What the host does for each row of a step on a GPU: the CUDA engine without the device.
 
     python benchmarks/host.py --json host.json
 
-Kernels are left out: a graph gives back the tokens of the replayed response, or the same letter again and again, and
-the time in which it does that is not counted. What is left is the scheduler, the interpreter, the plan of each step,
-rows that follow, and the text. Times are processor time of this process, of the steps without prompts. They depend on
-the machine, and on what else runs there: compare two versions by turns.
+It runs on any machine that has triton (`pip install triton`). Kernels are left out: a graph gives back the tokens of
+the replayed response, or the same letter again and again, and the time in which it does that is not counted. What is
+left is the scheduler, the interpreter, the plan of each step, rows that follow, and the text. Times are processor time
+of this process, of the steps without prompts. They depend on the machine, and on what else runs there: compare two
+versions by turns.
 """
 
 from __future__ import annotations

@@ -123,5 +123,6 @@ def parser(description: str, stages: Sequence[str]) -> argparse.ArgumentParser:
     out.add_argument("--to", type=Path, help="where packed files (OUT/packed) or the package (OUT/package) go")
     out.add_argument("--name", help="what the packaged adapter is to be called")
     out.add_argument("--base", help="the packaged adapter's base, by its id on the hub")
+    out.add_argument("--version", default="1.0", help="the packaged adapter's version (%(default)s)")
     out.add_argument("--chosen", default="pasta", help="the adapter under OUT to package (%(default)s)")
     return out

@@ -25,7 +25,7 @@ build-backend = "hatchling.build"
 
 [project]
 name = "{distribution}"
-version = "1.0"
+version = "{version}"
 description = "An adapter that teaches {base} to decode independent parts of an answer at once, with pasta-decoding."
 readme = "src/{module}/README.md"
 license = "Apache-2.0"
@@ -43,7 +43,7 @@ packages = ["src/{module}"]
 """
 
 
-def package(adapter: Path, evaluation: Path, to: Path, *, name: str, base: str) -> Path:
+def package(adapter: Path, evaluation: Path, to: Path, *, name: str, base: str, version: str) -> Path:
     """Writes a project into `to`, ready for `pip install` or `python -m build`; returns the adapter's folder in it."""
     if not is_adapter(adapter):
         raise PastaError(f"{adapter} holds no adapter", hint="run the stage train first")
@@ -71,7 +71,7 @@ def package(adapter: Path, evaluation: Path, to: Path, *, name: str, base: str) 
     )  # fmt: skip
     (folder / "README.md").write_text(card, "utf-8")
     distribution = f"pasta-adapter-{slug.replace('_', '-')}"
-    project = PROJECT.format(distribution=distribution, base=base, module=slug, name=name)
+    project = PROJECT.format(distribution=distribution, version=version, base=base, module=slug, name=name)
     (to / "pyproject.toml").write_text(project, "utf-8")
     return folder
 

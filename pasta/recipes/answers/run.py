@@ -36,7 +36,14 @@ def run_package(options: argparse.Namespace) -> None:
     to = options.to or options.out / "package"
     need_made(options.out / options.chosen, "train")
     need_made(options.out / "eval" / "summary.json", "report")
-    made = package(options.out / options.chosen, options.out / "eval", to, name=options.name, base=options.base)
+    made = package(
+        options.out / options.chosen,
+        options.out / "eval",
+        to,
+        name=options.name,
+        base=options.base,
+        version=options.version,
+    )
     print(f"{made}\npip install {to}, then: pasta generate --model {options.name} …")
 
 

@@ -21,7 +21,7 @@ from pasta.core.vocabulary import TAGS, Tags, Vocabulary
 from pasta.lang import Response, Text, parse, plain
 from pasta.models import ModelFolder
 from pasta.models.checkpoint import read_tokenizer
-from pasta.train.examples import end_of_turn, make_example
+from pasta.train.examples import make_examples
 from real_tokenizers import FORMS, LARGE, SMALL, SPM_FILES, real_tokenizer, spm_file
 from round_trips import check_plain_tokens, check_response, check_text, random_response, random_text
 
@@ -109,7 +109,7 @@ def test_random_texts_come_back_in_the_tokens_of_plain_text(vocabulary: Vocabula
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(ROWS is None, reason="PASTA_TEST_ROWS names no annotated rows")
 def test_training_data_comes_back_in_the_tokens_of_plain_text(vocabulary: Vocabulary, name: str) -> None:
-    end, tags = end_of_turn(vocabulary), vocabulary.tags
+    tags = vocabulary.tags
     assert ROWS is not None and tags is not None
     count = compared = 0
     with open(ROWS, encoding="utf-8") as lines:
@@ -125,7 +125,7 @@ def test_training_data_comes_back_in_the_tokens_of_plain_text(vocabulary: Vocabu
             if count % 20 == 0:
                 prompt = vocabulary.encode_chat([{"role": "user", "content": row["prompt"]}])
                 tree = spell(response, vocabulary, prompt)
-                layout = make_example(row, vocabulary, Positions(), end)
+                [layout] = make_examples([row], vocabulary, Positions()).layouts
                 assert without_lengths(layout.ids, tags) == without_lengths([*prompt, *flatten(tree)], tags)
     print(f"{name}: {count:,} rows, {compared:,} tokens of plain text compared")
     assert compared > 0

@@ -22,7 +22,7 @@ from pasta.models import load_model
 from pasta.models.tags import add_tags
 from pasta.train import sft
 from pasta.train.config import SftConfig
-from pasta.train.examples import end_of_turn, make_example
+from pasta.train.examples import make_examples
 from round_trips import random_response, random_text
 from support import tiny_model, toy_rows
 from toy_tokenizers import toy_tokenizer
@@ -81,18 +81,17 @@ def test_what_is_streamed_is_what_is_returned(engine: NativeEngine, seed: int, r
 
 def test_training_examples_are_the_tokens_that_a_replay_puts(engine: NativeEngine) -> None:
     vocabulary = engine.vocabulary
-    end = end_of_turn(vocabulary)
     tags = vocabulary.tags
     assert tags is not None
     for row in [*toy_rows(), {"prompt": QUESTION, "response": FRUITS}]:
-        layout = make_example(row, vocabulary, Positions(), end)
+        [layout] = make_examples([row], vocabulary, Positions()).layouts
         prompt = vocabulary.encode_chat([{"role": "user", "content": row["prompt"]}])
         result = replay(engine, row["prompt"], spell(parse(row["response"]), vocabulary, prompt))
         assert result.text == plain(parse(row["response"]))
         # All but the promises' lengths, which are measured anew in each vocabulary.
         texts = [[token for token in ids if token not in tags.length_of] for ids in (layout.ids, flatten(result.tree))]
         assert texts[0] == [*prompt, *texts[1]]
-        bare = make_example(row, vocabulary, Positions(), end, strip_tags=True)
+        [bare] = make_examples([row], vocabulary, Positions(), strip_tags=True).layouts
         answered = [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": result.text}]
         whole = vocabulary.tokenizer.apply_chat_template(answered, return_dict=False)
         assert whole[: len(bare.ids)] == list(bare.ids)

@@ -10,7 +10,7 @@ from pasta.core.tree import flatten, spell
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import UsageError
 from pasta.lang import parse, plain
-from pasta.train.examples import end_of_turn, make_example, make_examples, measure, split_row
+from pasta.train.examples import end_of_turn, make_examples, measure, split_row
 from support import byte_tokenizer
 
 
@@ -48,7 +48,7 @@ def test_lengths_in_ones_are_the_blocks_own(rows) -> None:
     tags = vocabulary.tags
     assert tags is not None
     for row in rows:
-        layout = make_example(row, vocabulary, scheme, end_of_turn(vocabulary))
+        [layout] = make_examples([row], vocabulary, scheme).layouts
         assert list(layout.positions) == list(range(len(layout.ids)))
         ids = list(flatten(measure(spell(parse(row["response"]), vocabulary), tags, scheme)))
         for place, token in enumerate(ids):
@@ -69,7 +69,7 @@ def whole_block(ids: list[int], opens: int, closes: int) -> int:
 def test_stripped_is_the_plain_answer(rows) -> None:
     vocabulary = Vocabulary(byte_tokenizer())  # without tags: Baseline-SFT has none
     for row in rows:
-        layout = make_example(row, vocabulary, Positions(), end_of_turn(vocabulary), strip_tags=True)
+        [layout] = make_examples([row], vocabulary, Positions(), strip_tags=True).layouts
         told = [target for target in layout.targets if target != IGNORE]
         assert vocabulary.decode(told[:-1]) == plain(parse(row["response"]))
         assert told[-1] == end_of_turn(vocabulary)

@@ -12,7 +12,7 @@ from pasta.decoding.api import replay
 from pasta.engine.native import NativeEngine
 from pasta.lang import parse
 from pasta.models import load_model
-from pasta.train.examples import end_of_turn, make_example, measure
+from pasta.train.examples import end_of_turn, make_examples, measure
 from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
 
@@ -27,7 +27,7 @@ def test_loss_is_the_sum_of_the_engines_log_probabilities(default_folder) -> Non
     loaded = load_model(str(default_folder.path), device="cpu", tags=True)
     model, vocabulary = loaded.model, loaded.vocabulary
     row = {"prompt": "Name two pets.", "response": ANSWER}
-    batch = collate([[make_example(row, vocabulary, Positions(), end_of_turn(vocabulary))]])
+    batch = collate([make_examples([row], vocabulary, Positions()).layouts])
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
         logits = target_logits(model, model_inputs(batch), batch["learned"])

@@ -247,8 +247,9 @@ def test_a_packaged_adapter_is_a_model_by_its_name(
     (out / "eval").mkdir()
     (out / "eval" / "summary.json").write_text(json.dumps({"tasks": {"several4-sums": {"pasta": found}}}))
     assert "no package is made" in run("package")
-    run("package", "--name", "tiny-1.5b-pasta", "--base", "Somebody/Tiny-1.5B")
+    run("package", "--name", "tiny-1.5b-pasta", "--base", "Somebody/Tiny-1.5B", "--version", "1.2")
     project = tomllib.loads((out / "package" / "pyproject.toml").read_text())["project"]
+    assert project["version"] == "1.2"
     assert project["entry-points"]["pasta.adapters"] == {"tiny-1.5b-pasta": "tiny_1_5b_pasta"}
     card = (out / "package" / "src" / "tiny_1_5b_pasta" / "README.md").read_text()
     for words in (

@@ -27,7 +27,7 @@ from pasta.models import load_model
 from pasta.models.taught import taught_of
 from pasta.train import sft
 from pasta.train.config import SftConfig
-from pasta.train.examples import end_of_turn, make_example, make_examples, measure
+from pasta.train.examples import end_of_turn, make_examples, measure
 from pasta.train.head import target_logits
 from pasta.train.loss import token_losses
 from pasta.train.model import train_rows
@@ -56,7 +56,7 @@ def test_loss_is_the_sum_of_the_interpreters_log_probabilities(rows, positions: 
         decoded = sum(-float(choice.logits.log_softmax(-1)[put[choice.path][choice.index]]) for choice in engine.seen)
         assert len(engine.seen) == sum(map(len, put.values()))
 
-        batch = collate([[make_example(row, vocabulary, scheme, end)]])
+        batch = collate([make_examples([row], vocabulary, scheme).layouts])
         engine.model.set_attn_implementation("sdpa")
         with torch.inference_mode():
             logits = target_logits(engine.model, model_inputs(batch), batch["learned"])
@@ -70,7 +70,7 @@ def test_the_head_sees_what_is_learned_alone(rows) -> None:
     engine = tiny_engine()
     engine.model.set_attn_implementation("sdpa")
     vocabulary, scheme = engine.vocabulary, Positions.parse("predicted")
-    batch = collate([[make_example(row, vocabulary, scheme, end_of_turn(vocabulary))] for row in rows[:3]])
+    batch = collate([[layout] for layout in make_examples(rows[:3], vocabulary, scheme).layouts])
     labels, inputs = batch["labels"], model_inputs(batch)
     seen: list[torch.Size] = []
     engine.model.get_output_embeddings().register_forward_hook(lambda _, given, out: seen.append(out.shape))
@@ -343,6 +343,6 @@ def test_layout_without_a_response_still_ends() -> None:
 
 def test_prompt_of_training_is_the_prompt_of_decoding(rows) -> None:
     engine = tiny_engine()
-    layout = make_example(rows[0], engine.vocabulary, Positions(), end_of_turn(engine.vocabulary))
+    [layout] = make_examples(rows[:1], engine.vocabulary, Positions()).layouts
     prompt = encode_prompt(engine, rows[0]["prompt"])
     assert layout.ids[: len(prompt)] == prompt

@@ -12,7 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,9 +27,11 @@ from pasta.core.vocabulary import Tags, Vocabulary
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler
-from pasta.engine.cuda.engine import CudaEngine
 from pasta.models.tags import add_tags
 from pasta.outputs import output_file
+
+if TYPE_CHECKING:  # it needs triton
+    from pasta.engine.cuda.engine import CudaEngine
 
 THREADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (1_000, 8_000)
@@ -39,6 +41,11 @@ GREEDY = SamplingParams()
 SAMPLED = SamplingParams(temperature=0.7, top_p=0.9)
 WORDS = "abcdefghijklmnopqrstuvwxyz"  # the tokens to replay: which ones makes no difference to the speed
 Say = Callable[[str], None]
+
+
+def need_device(parser: argparse.ArgumentParser) -> None:
+    if not torch.cuda.is_available():
+        parser.error("no CUDA device is here")
 
 
 def machine() -> dict[str, Any]:
@@ -72,12 +79,14 @@ def read_bandwidth() -> float:
     return 5 * data.numel() * 4 / (start.elapsed_time(end) / 1e3)
 
 
-def make_engine(shape: str) -> CudaEngine:
+def make_engine(shape: str, slots: int = 32_768) -> CudaEngine:
+    from pasta.engine.cuda.engine import CudaEngine
+
     freeze_libraries()
     collect_rarely()  # as a server does
     model, vocabulary = random_model(shape, torch.bfloat16, "cuda"), Vocabulary(byte_tokenizer())
     add_tags(model, vocabulary)
-    return CudaEngine(model, vocabulary, name=shape, slots=32_768)
+    return CudaEngine(model, vocabulary, name=shape, slots=slots)
 
 
 def step_seconds(
@@ -320,4 +329,5 @@ if __name__ == "__main__":
     parser.add_argument("--shapes", nargs="+", default=list(MEASURED), choices=list(SHAPES))
     parser.add_argument("--responses", type=int, default=50)
     arguments = parser.parse_args()
+    need_device(parser)
     run(arguments.shapes, arguments.responses, arguments.json)

@@ -12,19 +12,18 @@ import argparse
 import json
 import statistics
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pasta.bench.gpu import machine, read_bandwidth
-from pasta.bench.shapes import MEASURED, SHAPES, byte_tokenizer, random_model, weight_bytes
-from pasta.core.garbage import freeze_libraries
+from pasta.bench.gpu import machine, make_engine, need_device, read_bandwidth
+from pasta.bench.shapes import MEASURED, SHAPES, weight_bytes
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
-from pasta.core.vocabulary import Vocabulary
-from pasta.engine.cuda.engine import CudaEngine
-from pasta.models.tags import add_tags
 from pasta.outputs import output_file
+
+if TYPE_CHECKING:  # it needs triton
+    from pasta.engine.cuda.engine import CudaEngine
 
 CONTEXTS = (1_000, 8_000, 32_000)
 THREADS = (1, 16, 64)
@@ -69,12 +68,10 @@ def prompt_seconds(engine: CudaEngine, length: int, repeats: int = 5) -> float:
 
 
 def run(shape: str, bandwidth: float) -> dict[str, Any]:
-    freeze_libraries()
-    model, vocabulary = random_model(shape, torch.bfloat16, "cuda"), Vocabulary(byte_tokenizer())
-    add_tags(model, vocabulary)
-    engine = CudaEngine(model, vocabulary, name=shape, slots=max(CONTEXTS) + 8_192)
+    engine = make_engine(shape, slots=max(CONTEXTS) + 8_192)
     slot_bytes = sum(call.slot_bytes for call in engine.calls)
-    report: dict[str, Any] = {"weight_bytes": weight_bytes(model), "slot_bytes": slot_bytes, "steps": [], "prompts": []}
+    weights = weight_bytes(engine.model)
+    report: dict[str, Any] = {"weight_bytes": weights, "slot_bytes": slot_bytes, "steps": [], "prompts": []}
     for length in PROMPTS:
         report["prompts"].append({"tokens": length, "seconds": prompt_seconds(engine, length)})
         print(f"{shape}: prompt of {length}: {report['prompts'][-1]['seconds'] * 1e3:.1f} ms", flush=True)
@@ -101,6 +98,7 @@ if __name__ == "__main__":
     parser.add_argument("--shapes", nargs="+", default=list(MEASURED), choices=list(SHAPES))
     parser.add_argument("--json", type=output_file, help="save everything to this file")
     arguments = parser.parse_args()
+    need_device(parser)
     bandwidth = read_bandwidth()
     report: dict[str, Any] = {"machine": machine(), "bandwidth": bandwidth, "shapes": {}}
     for shape in arguments.shapes:

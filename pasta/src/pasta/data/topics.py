@@ -116,7 +116,8 @@ def _run(words: Sequence[str]) -> Sequence[str]:
     """Of many words some that stand together, so that they read as words do: of "use plants for food" the last three.
 
     They neither begin nor end with a small word, and tell the most; the last such, since titles end with what they
-    are about. Where one word tells alone, those before it stay with it ("be clear"), but for the "for a" of a hike.
+    are about. Where one word tells alone, those before it stay with it ("be clear"), but for a preposition or an
+    article at their head ("hike" of "for a hike").
     """
     small = [word.casefold() in STOPWORDS for word in words]
     ends = [index for index, is_small in enumerate(small) if not is_small]

@@ -29,7 +29,8 @@ def as_completed(
     """Decodes until there are no more requests, or the monotonic clock says `until`. Ending early cancels.
 
     Requests that run are looked at now and then, and ended where `give_up` says so: they come back as they are.
-    `requests` is asked for the next only when there is room, so it may depend on what came back before.
+    `requests` is asked for the next only when there is room, so it may depend on what came back before;
+    once it has ended it is not asked again.
     """
     runner = runner_of(engine)
     ended: queue.SimpleQueue[RequestState] = queue.SimpleQueue()

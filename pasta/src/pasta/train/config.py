@@ -12,12 +12,12 @@ from pasta.errors import UsageError
 from pasta.models import bundled
 from pasta.settings import SEEDS, Settings, told
 
-Method = Literal["full", "lora", "peft"]  # peft: what lora was called when there were two
+Method = Literal["full", "lora"]
 Weights = Literal["auto", "float32", "bfloat16", "4bit"]
 Embeddings = Literal["auto", "all", "tags"]
 Attention = Literal["auto", "flex", "dense"]
 
-LEARNING_RATES: dict[str, float] = {"full": 5e-5, "lora": 5e-4, "peft": 5e-4}
+LEARNING_RATES: dict[str, float] = {"full": 5e-5, "lora": 5e-4}
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,13 +63,6 @@ def make_examples(
     return examples
 
 
-def make_example(
-    row: Mapping[str, Any], vocabulary: Vocabulary, scheme: Positions, end: int, *, strip_tags: bool = False
-) -> Layout:
-    prompt, tree = spell_row(row, vocabulary, scheme, strip_tags=strip_tags)
-    return lay_out(prompt, tree, None if strip_tags else vocabulary.tags, scheme, end)
-
-
 def spell_row(
     row: Mapping[str, Any], vocabulary: Vocabulary, scheme: Positions, *, strip_tags: bool = False
 ) -> tuple[list[int], Tree]:
@@ -81,7 +74,7 @@ def spell_row(
     if strip_tags:
         tree = tuple(vocabulary.encode(vocabulary.lead(prompt) + plain(response)))
     else:
-        if any(promise.block is None for promise, _ in response.promises()):
+        if not response.is_merged:
             raise UsageError("a promise without its block")
         tree = spell(response, vocabulary, prompt)
         assert vocabulary.tags is not None  # or spell would have refused

@@ -34,8 +34,6 @@ from pasta.train.trainer import Rows, SegmentTrainer
 RECORD = "training.json"  # what was done, beside the model
 LORA_RANK, LORA_ALPHA = 24, 48.0  # of new updates; an adapter goes on with its own
 
-PairRows = list[list[Pair]]
-
 
 class Learner:
     """A model to be improved, as it was read: log probabilities under it, and a training that begins with it."""
