@@ -81,8 +81,8 @@ def test_what_is_accepted_holds_at_length(start: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", faults.FAULTS)
 def test_a_fault_in_the_analysis_is_found(fault: str) -> None:
-    """A few hundred of the programs show each of these faults."""
-    with faults.planted(fault), pytest.raises(AssertionError, match="accepts"):
+    """A few hundred programs show each: a run breaks what was accepted, or the analysis itself breaks."""
+    with faults.planted(fault), pytest.raises((AssertionError, IndexError), match=r"accepts|out of range"):
         for seed in range(PROGRAMS):
             require_sound(seed, faults.FAULTS[fault].methods)
 
