@@ -85,16 +85,6 @@ class Output:
         yield from _leaves(self.name, self.value)
 
     @property
-    def is_series(self) -> bool:
-        """A list of numbers, as a plot over time shows it."""
-        return (
-            isinstance(self.value, list)
-            and bool(self.value)
-            and not self.is_varying
-            and all(_is_leaf(item) for item in self.value)
-        )
-
-    @property
     def is_boolean(self) -> bool:
         """All of it is true or false, so that the mean is a probability and says everything."""
         return all(getattr(leaf, "kind", "number") == "bool" for _, leaf in self.leaves())

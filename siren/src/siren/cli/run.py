@@ -43,18 +43,25 @@ def run(
     method: Annotated[Method, typer.Option("--method", "-m", help="Inference algorithm.")] = Method.ssi,
     particles: Annotated[
         int | None,
-        typer.Option("--particles", "-p", min=1, help="Number of particles; default 1000, of --learn 128."),
+        typer.Option(
+            "--particles",
+            "-p",
+            min=1,
+            help="Number of particles; default 1000; of --learn 128, but for moves.",
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Makes the run reproducible; drawn and shown if absent.")
     ] = None,
     resample: Annotated[
-        Resampling | None, typer.Option(help="How particles are resampled; default multinomial.")
+        Resampling | None, typer.Option(help="How; default multinomial, of --learn and --smooth systematic.")
     ] = None,
     ess: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Resample only below this share of effective particles; default always."
+            min=0.0,
+            max=1.0,
+            help="Resample only below this share of effective particles; default always, of --learn 0.5.",
         ),
     ] = None,
     plan: Annotated[str | None, typer.Option(help="Overrides annotations: x=symbolic,r=sample.")] = None,

@@ -7,8 +7,7 @@ the present lanes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -145,15 +144,6 @@ class Engine:
     def chain(self, names: list[Variable]) -> list[tuple[Variable, Dist]] | None:
         """p(v1) p(v2|v1) ... of the variables, each given the earlier ones, if nothing has to be drawn."""
         return None
-
-    @contextmanager
-    def unchecked(self) -> Iterator[None]:
-        """Draws inside are no concern of the plan: their results are thrown away."""
-        checked, self.checked = self.checked, False
-        try:
-            yield
-        finally:
-            self.checked = checked
 
     def copied(
         self, lanes: Index, exprs: Sequence[Expr], rng: np.random.Generator
