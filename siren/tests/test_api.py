@@ -116,6 +116,7 @@ def test_arviz() -> None:
     data = result.to_arviz(draws=50)
     assert data.posterior["x"].shape == (1, 50)
     assert data.posterior["x_x"].shape == (1, 50, 2)
+    assert data.attrs["inference_library"] == "siren" and data.attrs["particles"] == result.particles
 
 
 @pytest.mark.slow

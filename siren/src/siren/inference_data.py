@@ -33,7 +33,7 @@ def from_draws(posterior: Mapping[str, Any], attributes: Mapping[str, Any]) -> A
     arviz = _arviz()
     about = {"inference_library": "siren", **attributes}
     if _is_new(arviz):
-        return arviz.from_dict({"posterior": dict(posterior)}, attrs=about)
+        return arviz.from_dict({"posterior": dict(posterior)}, attrs={"/": about})
     return arviz.from_dict(posterior=dict(posterior), attrs=about)
 
 
