@@ -11,6 +11,10 @@ class PastaError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """From another process it comes as it was, whatever its class is made from."""
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
+
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 

@@ -97,6 +97,15 @@ def test_stop_strings(engine, stop, expected):
     assert engine.pool.free_slots == engine.pool.slots
 
 
+def test_a_stop_string_leaves_no_more_than_the_limit(engine):
+    """Threads that are read after it were halted by the limit, while the one that is read first went on."""
+    blocks = ("a" * 39 + "z", "b" * 40)
+    text = "".join(f'<promise topic="t" tokens=1/><async>{block}</async>' for block in blocks)
+    result = run(engine, text, stop="z", max_tokens=50)
+    assert result.text == "a" * 39 and result.finish_reason == "stop"
+    assert result.decoded_tokens <= 50 and result.dropped_tokens > 0
+
+
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.0, "seed": 3, "top_p": 0.9}, {"parallelism": 8.0}])
 def test_the_stream_is_the_answer(engine, sampling):
     options = {"max_tokens": 60, "max_thread_tokens": 20, **sampling}

@@ -1,5 +1,7 @@
 """What is told of an answer: events that need no tokenizer, and add up to the answer."""
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -116,3 +118,9 @@ def test_events_are_the_same_whenever_somebody_asks(engine, result, events, orde
     assert told == [output.events for output in expected]
     assert [output.events for output in again] == told
     assert again[0] != again[1] and "TokenPut" in repr(again[0])
+
+
+def test_an_answer_that_was_watched_is_copied_and_goes_to_another_process(engine):
+    result = replay(engine, "Why?", spell(parse(TEXT), engine.vocabulary))  # nobody asked for its events yet
+    assert result.outputs
+    assert copy.deepcopy(result) == pickle.loads(pickle.dumps(result)) == result

@@ -115,7 +115,7 @@ class Interpreter:
         return out
 
     def stop(self, reason: str) -> list[Command]:
-        """Ends the answer here and now, every thread closed as it is."""
+        """Ends the answer here and now, every thread closed as it is, up to the last token that may be read."""
         out: list[Command] = []
         if self.finish_reason is None:
             self._finish(reason, out)
@@ -374,7 +374,6 @@ class Interpreter:
             elif thread.status is not Status.DONE and thread.status is not Status.HALTED:
                 self._yield_turn(thread, Status.HALTED)
         if whole:
-            trim(self.threads, self.tags, self.limits.max_tokens)
             self._finish(self._cut.reason, out)
 
     def _halt_beyond_budget(self) -> None:
@@ -389,6 +388,7 @@ class Interpreter:
                 return
 
     def _finish(self, reason: str, out: list[Command]) -> None:
+        trim(self.threads, self.tags, self.limits.max_tokens)
         for thread in reversed(self.threads):  # children before their parents
             if thread.status is not Status.DONE:
                 drop_from(thread, len(thread.tokens), self.tags)

@@ -105,6 +105,9 @@ class StepOutput:
     def __hash__(self) -> int:
         return hash(self._fields)
 
+    def __reduce__(self) -> tuple[type[StepOutput], tuple[int, float, tuple[Event, ...], str]]:
+        return StepOutput, self._fields  # copies and pickles hold the events, not what would make them
+
     def __repr__(self) -> str:
         step, seconds, events, text = self._fields
         return f"StepOutput({step=}, {seconds=}, {events=}, {text=})"
