@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -64,21 +64,7 @@ def annotate(
     written = {} if overwrite else _written(target, part, recipe)
 
     report = Report(annotator.name)
-    todo: list[Example] = []
-    for index, row in enumerate(rows):
-        example = read_example(index, row)
-        if strict and isinstance(example, Example):
-            example = worthy(example, finished=row.get("finished", True) is not False)
-        if isinstance(example, str):
-            report.refuse(example)
-        elif (old := written.get(index)) is None:
-            todo.append(example)
-        elif old["plain"] != example.text and not (strict and example.text.startswith(old["plain"])):
-            raise UsageError(f"row {index} of {source} is not the one in {target}", "pass --overwrite to start afresh")
-        else:
-            report.add(old["pasta"])
-            report.resumed += 1
-
+    todo = _still_to_do(source, target, rows, written, report, strict)
     if report.refused == len(rows):
         raise _nothing(source, report, "" if strict else EXPECTED)
     with storing(part), _appending(part) as out:
@@ -113,6 +99,27 @@ def annotate(
     part.unlink(missing_ok=True)
     report.seconds = time.monotonic() - began
     return report
+
+
+def _still_to_do(
+    source: str, target: str, rows: Sequence[Row], written: Mapping[int, Row], report: Report, strict: bool
+) -> list[Example]:
+    """The answers that are not annotated yet. The others are counted, those that are written and those refused."""
+    todo: list[Example] = []
+    for index, row in enumerate(rows):
+        example = read_example(index, row)
+        if strict and isinstance(example, Example):
+            example = worthy(example, finished=row.get("finished", True) is not False)
+        if isinstance(example, str):
+            report.refuse(example)
+        elif (old := written.get(index)) is None:
+            todo.append(example)
+        elif old["plain"] != example.text and not (strict and example.text.startswith(old["plain"])):
+            raise UsageError(f"row {index} of {source} is not the one in {target}", "pass --overwrite to start afresh")
+        else:
+            report.add(old["pasta"])
+            report.resumed += 1
+    return todo
 
 
 def check_names(source: str, target: str) -> None:

@@ -150,43 +150,46 @@ def weigh(answer: Answer, elements: Sequence[Element]) -> list[Run]:
 
 def choose(answer: Answer, runs: Sequence[Run], allowed: float, min_saved: int) -> list[Run]:
     """The runs, one after another, that save most steps and together cost at most `allowed` nats."""
-    by_first: dict[int, list[Run]] = {}
-    for run in runs:
-        if run.saved >= min_saved:
-            by_first.setdefault(run.first, []).append(run)
+    count = len(answer.units)
+    worthy = [run for run in runs if run.saved >= min_saved]
 
-    def best(price: float) -> list[Run]:
-        """The choice that saves most, where a nat costs so many steps."""
-        count = len(answer.units)
-        worth = [0.0] * (count + 1)
-        taken: list[Run | None] = [None] * count
-        for at in range(count - 1, -1, -1):
-            worth[at] = worth[at + 1]
-            for run in by_first.get(at, ()):
-                value = run.saved - price * run.rise + worth[run.last + 1]
-                if value > worth[at]:
-                    worth[at], taken[at] = value, run
-        chosen = []
-        at = 0
-        while at < count:
-            here = taken[at]
-            if here is not None:
-                chosen.append(here)
-            at = at + 1 if here is None else here.last + 1
-        return chosen
+    def fits(price: float) -> bool:
+        return sum(run.rise for run in best_at(price, worthy, count)) <= allowed
 
     low, high = 0.0, 1.0
-    chosen = best(low)
-    if sum(run.rise for run in chosen) <= allowed:
-        return chosen
-    while sum(run.rise for run in best(high)) > allowed:
+    if fits(low):
+        return best_at(low, worthy, count)
+    while not fits(high):
         high *= 4  # at some price only runs without any loss remain, and those cost nothing
         if high > 1e6:
             return []
     for _ in range(16):
         middle = (low + high) / 2
-        if sum(run.rise for run in best(middle)) > allowed:
-            low = middle
-        else:
+        if fits(middle):
             high = middle
-    return best(high)
+        else:
+            low = middle
+    return best_at(high, worthy, count)
+
+
+def best_at(price: float, runs: Sequence[Run], count: int) -> list[Run]:
+    """The runs over `count` units, one after another, that save most where a nat costs so many steps."""
+    by_first: dict[int, list[Run]] = {}
+    for run in runs:
+        by_first.setdefault(run.first, []).append(run)
+    worth = [0.0] * (count + 1)
+    taken: list[Run | None] = [None] * count
+    for at in range(count - 1, -1, -1):
+        worth[at] = worth[at + 1]
+        for run in by_first.get(at, ()):
+            value = run.saved - price * run.rise + worth[run.last + 1]
+            if value > worth[at]:
+                worth[at], taken[at] = value, run
+    chosen = []
+    at = 0
+    while at < count:
+        here = taken[at]
+        if here is not None:
+            chosen.append(here)
+        at = at + 1 if here is None else here.last + 1
+    return chosen
