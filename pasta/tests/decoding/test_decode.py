@@ -131,6 +131,24 @@ def test_leaving_a_stream_frees_its_slots(engine):
     assert engine.pool.free_slots == engine.pool.slots
 
 
+def test_leaving_the_loop_over_a_stream_ends_its_answer(engine):
+    """Also where somebody still has the stream, and asks it how far the answer came."""
+    moments = stream(engine, "Why?", max_tokens=2000, plain=True)
+    begun = next(moments).text
+    for moment in moments:
+        begun += moment.text
+        break
+    assert engine.pool.free_slots == engine.pool.slots
+    assert moments.result.finish_reason == "cancelled" and moments.result.text.startswith(begun)
+
+
+def test_a_stream_that_was_closed_at_once_has_no_result(engine):
+    with stream(engine, "Why?", max_tokens=2000) as moments:
+        pass
+    with pytest.raises(UsageError, match="was closed before its answer began"):
+        _ = moments.result
+
+
 def test_a_cancelled_request_leaves_the_others_alone(engine):
     decoder = Stepper(engine)
     first, second = (decoder.submit(make_request(engine, p, max_tokens=20)) for p in ("Why?", "How so?"))

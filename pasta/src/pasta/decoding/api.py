@@ -235,11 +235,12 @@ class Stream:
         """Waits for the end where it has not come yet."""
         for _ in self._outputs:
             pass
-        assert self._state is not None
+        if self._state is None:
+            raise UsageError("the stream was closed before its answer began", "read the result before closing it")
         return self._state.result()
 
     def __iter__(self) -> Iterator[StepOutput]:
-        return self
+        yield from self._outputs  # whoever leaves the loop early closes them
 
     def __next__(self) -> StepOutput:
         return next(self._outputs)
