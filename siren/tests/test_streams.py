@@ -162,3 +162,6 @@ def test_a_stream_goes_on_as_it_began(tmp_path: Path) -> None:
     assert done.returncode == 1 and "was saved with --plan left out, not x=sample" in done.stderr
     done = run("--method", "bp")
     assert done.returncode == 1 and "was saved with --method ssi, not bp" in done.stderr
+    program.write_text(PROGRAM.replace("start", "1"), encoding="utf-8")
+    done = run()
+    assert done.returncode == 1 and f"was saved by another program than {program}" in done.stderr

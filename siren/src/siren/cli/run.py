@@ -156,18 +156,12 @@ def run(
         _write_extras(learned.result, file, plot, drawn, None, None)
         return
     if stream:
-        online = Stream.resume(resume) if resume else Stream(program, mean=mean.value, **options)
-        if resume and online.program != program:
-            raise SirenError(f"{resume} was saved by another program than {file}")
         if resume:
             named = None if method is Method.ssi else method.value
-            _require_same(resume, {**given, "seed": seed, "plan": chosen, "method": named}, online.options)
-        try:
-            show_stream(map(online.push, standard_input()), as_json, online.rows)
-        finally:  # an interruption is an end of the rows, too
-            if save:
-                online.save(save)
-                print(f"wrote {save} after {online.rows} rows", file=sys.stderr)
+            online = _resumed(resume, program, {**given, "seed": seed, "plan": chosen, "method": named})
+        else:
+            online = Stream(program, mean=mean.value, **options)
+        _show_rows(online, save, as_json)
         return
     recorder = Recorder() if record else None
     if smoothing:
@@ -182,14 +176,29 @@ def run(
     _write_extras(result, file, plot, drawn, record, recorder)
 
 
-def _require_same(resume: Path, given: dict[str, Any], saved: dict[str, Any]) -> None:
+def _show_rows(online: Stream, save: Path | None, as_json: bool) -> None:
+    """An answer after each row of standard input; an interruption is an end of the rows, too."""
+    try:
+        show_stream(map(online.push, standard_input()), as_json, online.rows)
+    finally:
+        if save:
+            online.save(save)
+            print(f"wrote {save} after {online.rows} rows", file=sys.stderr)
+
+
+def _resumed(resume: Path, program: ast.Program, given: dict[str, Any]) -> Stream:
     """A stream goes on as it began: an option that says otherwise would be of no effect."""
+    online = Stream.resume(resume)
+    if online.program != program:
+        raise SirenError(f"{resume} was saved by another program than {program.source.name}")
     for name, value in given.items():
-        if value is not None and value != saved[name]:
+        saved = online.options[name]
+        if value is not None and value != saved:
             raise SirenError(
-                f"{resume} was saved with --{name} {_shown(saved[name])}, not {_shown(value)}",
+                f"{resume} was saved with --{name} {_shown(saved)}, not {_shown(value)}",
                 hint=f"leave --{name} out, or begin a new stream without --resume",
             )
+    return online
 
 
 def _shown(value: Any) -> str:
