@@ -33,7 +33,9 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
         served = find_served(client, model)
         folder = find_folder(served, model)
         vocabulary = read_vocabulary(folder, tagged=False)
-        known = served.get("max_model_len") or read_json(folder / "config.json").get("max_position_embeddings") or 2048
+        known = served.get("max_model_len")
+        if not str(known).isdecimal():  # it does not say
+            known = read_json(folder / "config.json").get("max_position_embeddings") or 2048
         engine = RemoteEngine(
             client,
             vocabulary,
@@ -54,7 +56,10 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
 def find_served(client: Client, model: str | None) -> dict[str, Any]:
     """The server's own entry of the model."""
     listing = client.get("/v1/models")
-    served = listing.get("data") if isinstance(listing, dict) else None
+    listed = listing.get("data") if isinstance(listing, dict) else None
+    served = (
+        [entry for entry in listed if isinstance(entry, dict) and "id" in entry] if isinstance(listed, list) else []
+    )
     if not served:
         raise ServerError(f"{client.url} lists no models", "expected a completions server: http://HOST:PORT/v1")
     for entry in served:

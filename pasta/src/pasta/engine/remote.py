@@ -345,7 +345,7 @@ class RemoteEngine:
             try:
                 reply = self.client.get("/v1/completions", {**body, "return_tokens_as_token_ids": True})
                 self._logprobs = bool(read_logprobs(reply["choices"][0], 1))
-            except (Refused, KeyError, IndexError, TypeError, ValueError):
+            except (Refused, KeyError, IndexError, TypeError, ValueError, AttributeError):
                 self._logprobs = False
         return self._logprobs
 

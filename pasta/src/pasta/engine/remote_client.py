@@ -20,6 +20,7 @@ from pasta.errors import PastaError, UsageError
 CONNECT_S = 10.0
 PING_S = 5.0
 PASSING = (408, 425, 429, 500, 502, 503, 504)
+NO_SERVER = "use a server that knows return_token_ids, such as vLLM"
 SILENCE_S = 300.0  # a server may queue requests for a while before it answers
 
 
@@ -145,8 +146,8 @@ class Client:
             raise
         except ServerError as error:
             stream.error = error
-        except ValueError as error:
-            stream.error = ServerError(f"{self.url} streams something else than JSON: {error}", "check the address")
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            stream.error = ServerError(f"{self.url} streams something else than completions: {error}", NO_SERVER)
         except Exception as error:
             stream.error = self._unreachable(error)
         else:
@@ -161,9 +162,7 @@ class Client:
             tokens = choice.get("token_ids")
             finish = choice.get("finish_reason")
             if tokens is None and (choice.get("text") or finish):
-                raise ServerError(
-                    f"{self.url} returns no token ids", "use a server that knows return_token_ids, such as vLLM"
-                )
+                raise ServerError(f"{self.url} returns no token ids", NO_SERVER)
             if finish not in (None, "stop", "length"):
                 raise Unavailable(f"{self.url} ended a completion: {finish}", "see the server's log")
             tokens = list(tokens or ())
@@ -174,6 +173,8 @@ class Client:
                 if not isinstance(reason, int):
                     raise ServerError(f"{self.url} does not say which token stopped it", "use another server")
                 tokens.append(reason)
+            if not all(type(token) is int and 0 <= token < 1 << 31 for token in tokens):
+                raise ServerError(f"{self.url} returns {tokens!r:.60} for token ids", NO_SERVER)
             stream.ending = stream.ending or finish is not None
             stream.last = tokens[-1] if tokens else stream.last
             stream.tokens.extend(zip_longest(tokens, logprobs[: len(tokens)]))

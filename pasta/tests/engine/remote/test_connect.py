@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from remote_support import ROWS, native_of, served
@@ -12,7 +13,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate
 from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
-from pasta.engine.remote_client import ServerError
+from pasta.engine.remote_client import Client, ServerError
 from pasta.errors import UnknownModel, UsageError
 from pasta.models.tags import add_tags
 from support import byte_tokenizer, tiny_model
@@ -28,6 +29,28 @@ def test_nobody_is_there() -> None:
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(UsageError, match="not the address"):
         connect(url)
+
+
+@pytest.mark.parametrize("listing", [None, [], {"data": 3}, {"data": {"a": 1}}, {"data": [3]}, {"data": [{}, []]}])
+def test_a_server_of_another_kind(listing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "get", lambda *_: listing)
+    with pytest.raises(ServerError, match="lists no models"):
+        connect("http://127.0.0.1:9/v1")
+
+
+def test_a_context_that_is_no_number_is_the_models_own(
+    native: NativeEngine, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = Client.get
+
+    def odd(client: Client, path: str, body: Any = None) -> Any:
+        if path == "/v1/models":
+            return {"data": [{"id": folder, "root": folder, "max_model_len": [1]}]}
+        return get(client, path, body)
+
+    with served(native, folder) as server:
+        monkeypatch.setattr(Client, "get", odd)
+        assert connect(server.url).context == native.context
 
 
 def test_a_server_without_token_ids(native: NativeEngine, folder: str) -> None:
