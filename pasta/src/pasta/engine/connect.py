@@ -33,7 +33,7 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
         served = find_served(client, model)
         folder = find_folder(served, model)
         vocabulary = read_vocabulary(folder, tagged=False)
-        known = served.get("max_model_len")
+        known: Any = served.get("max_model_len")
         if not str(known).isdecimal():  # it does not say
             known = read_json(folder / "config.json").get("max_position_embeddings") or 2048
         engine = RemoteEngine(
