@@ -12,21 +12,22 @@ import weakref
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from siren.distributions import Distribution, registered
 from siren.errors import SirenError
 from siren.inference.ds import stand_in
-from siren.runtime.values import NIL
+from siren.runtime.values import NIL, Cons, Ragged
 from siren.symbolic import expr
 from siren.symbolic.expr import Variable
 from siren.symbolic.lanes import Scope
 
 _KIND: Final = b"siren stream "
-_MAGIC: Final = _KIND + b"2\n"
-# A history of thousands of steps is as deep a graph.
+_MAGIC: Final = _KIND + b"3\n"
+# A sum of thousands of terms is as deep an expression.
 _STACK: Final = 512 * 1024 * 1024
 _DEPTH: Final = 1_000_000
+_LINKS: Final[dict[type, str]] = {Variable: "node", Cons: "tail", Ragged: "tail"}
 
 
 def save(path: str | Path, state: dict[str, Any]) -> None:
@@ -37,7 +38,11 @@ def save(path: str | Path, state: dict[str, Any]) -> None:
     def write() -> None:
         with beside.open("wb") as file:
             file.write(_MAGIC)
-            _Pickler(file, protocol=5).dump((next(expr._serial), state))
+            pickler = _Pickler(file, protocol=5)
+            pickler.dump((next(expr._serial), state))
+            while pickler.links:
+                pickler.dump(pickler.links.pop())
+            pickler.dump(None)
         beside.replace(path)
 
     try:
@@ -56,7 +61,10 @@ def load(path: str | Path) -> dict[str, Any]:
                         f"{path} was saved by another version of Siren", hint="save it anew with `--save`"
                     )
                 raise SirenError(f"{path} is no saved stream", hint="write one with `--save`")
-            serial, state = _Unpickler(file).load()
+            unpickler = _Unpickler(file)
+            serial, state = unpickler.load()
+            while (link := unpickler.load()) is not None:
+                setattr(*link)
         # New variables are newer than those that were read.
         expr._serial = count(max(serial, next(expr._serial)))
         return dict(state)
@@ -71,7 +79,18 @@ def load(path: str | Path) -> dict[str, Any]:
 
 
 class _Pickler(pickle.Pickler):
+    """Chains are written link by link, each after what it belongs to: a history of thousands of steps is as
+    long a chain, and pickle recurs along it, which Python 3.12 allows only so far."""
+
+    def __init__(self, file: BinaryIO, protocol: int) -> None:
+        super().__init__(file, protocol)
+        self.links: list[tuple[Any, str, Any]] = []  # an object, its attribute, and what that is
+
     def reducer_override(self, obj: Any) -> Any:
+        if (name := _LINKS.get(type(obj))) is not None:
+            make, arguments, (_, slots), *_ = obj.__reduce_ex__(5)
+            self.links.append((obj, name, slots[name]))
+            return make, arguments, (None, {**slots, name: None})
         if type(obj) is weakref.WeakSet:
             return weakref.WeakSet, (list(obj),)
         return _reduce_scope(obj) if type(obj) is Scope else NotImplemented

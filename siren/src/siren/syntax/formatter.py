@@ -30,7 +30,7 @@ from siren.syntax.printer import (
     record_opening,
     unary_prefix,
 )
-from siren.syntax.traverse import children
+from siren.syntax.traverse import walk
 
 WIDTH: Final = 100
 _INDENT: Final = "  "
@@ -298,11 +298,7 @@ def _fits(expr: ast.Expr, width: int, head: str = "") -> bool:
 
 def _has_statements(expr: ast.Expr) -> bool:
     """Whether a `let` or `<-` occurs anywhere inside; such a form is never put on one line."""
-    match expr:
-        case ast.Let() | ast.Assume():
-            return True
-        case _:
-            return any(_has_statements(part) for part in children(expr))
+    return any(isinstance(part, (ast.Let, ast.Assume)) for part in walk(expr))
 
 
 def _indented(lines: Lines) -> Lines:
