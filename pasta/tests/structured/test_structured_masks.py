@@ -56,6 +56,22 @@ def test_masks_are_those_of_the_whole_grammar(schema: Any, monkeypatch: pytest.M
     assert complete
 
 
+@pytest.mark.parametrize("count", [1, 40], ids=["few", "many"])
+@pytest.mark.parametrize("more", [-1, 0, 1, 9])
+def test_a_model_may_have_more_tokens_than_its_tokenizer_or_fewer(count: int, more: int) -> None:
+    """Qwen's and Phi's tables are padded; some that were finetuned have tokens that the table lacks."""
+    vocabulary = Vocabulary(toy_tokenizer("byte-level"))
+    matcher = Grammars.of(vocabulary).compile({"type": "integer"}, " ")
+    words = -(-vocabulary.size // 32)
+    masks = np.zeros((count, words + more), dtype=np.int32)
+    Matcher.fill_all([matcher.copy() for _ in range(count)], masks)
+    expected = np.zeros((1, words), dtype=np.int32)
+    Matcher.fill_all([matcher], expected)
+    assert expected.any()
+    assert (masks[:, :words] == expected[:, : words + more]).all()
+    assert not masks[:, words:].any()
+
+
 def bits(matcher: Matcher, size: int) -> list[int]:
     mask = np.zeros((1, -(-size // 32)), dtype=np.int32)
     Matcher.fill_all([matcher], mask)

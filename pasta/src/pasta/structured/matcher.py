@@ -77,18 +77,24 @@ class Matcher:
     @classmethod
     def fill_all(cls, constraints: Sequence[Constraint], masks: np.ndarray) -> None:
         matchers = [(each._inner, index) for index, each in enumerate(constraints) if isinstance(each, Matcher)]
+        known = (each._marks for each in constraints if isinstance(each, Matcher))
+        words = next((len(marks.ends) for marks in known if marks is not None), masks.shape[1])
+        # llguidance takes rows of its vocabulary's length alone, and many a model has more tokens than its tokenizer.
+        own = masks if words == masks.shape[1] else np.zeros((len(masks), words), dtype=masks.dtype)
         if len(matchers) <= FEW:
             for matcher, index in matchers:
-                matcher.unsafe_compute_mask_ptr(masks[index].ctypes.data, masks.strides[0])
+                matcher.unsafe_compute_mask_ptr(own[index].ctypes.data, own.strides[0])
         else:
-            _executor().unsafe_compute_mask_ptr(matchers, masks.ctypes.data, masks.strides[0], len(masks))
-        for mask, each in zip(masks, constraints, strict=True):
+            _executor().unsafe_compute_mask_ptr(matchers, own.ctypes.data, own.strides[0], len(own))
+        for mask, each in zip(own, constraints, strict=True):
             if isinstance(each, Matcher) and (marks := each._marks) is not None:
-                own = mask[: len(marks.ends)]
                 if each._inner.is_accepting():
-                    own |= marks.ends
-                if each.in_long_number and (shorter := own & ~marks.goes_on).any():
-                    own[:] = shorter
+                    mask |= marks.ends
+                if each.in_long_number and (shorter := mask & ~marks.goes_on).any():
+                    mask[:] = shorter
+        if own is not masks:
+            shared = min(words, masks.shape[1])
+            masks[:, :shared] = own[:, :shared]
 
     @property
     def accepts(self) -> bool:
@@ -236,6 +242,8 @@ class _Tokens:
         size = vocabulary.size
         vocabulary.octets.learn(range(size))
         special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+        if not vocabulary.eos:
+            raise ConstraintError("the model names no token that ends an answer", "add it to generation_config.json")
         self.eos_token_id = min(vocabulary.eos)
         self.bos_token_id = tokenizer.bos_token_id
         self.special_token_ids = sorted(special | vocabulary.eos | set(tokenizer.all_special_ids))
