@@ -9,15 +9,17 @@ and the closing `/>` are one token:
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from pasta.core.detokenizer import TokenBytes
+from pasta.core.template import Template, texts
 from pasta.core.unprefixed import adds_prefix, unprefixed
 from pasta.core.words import Words
 from pasta.errors import PastaError, UsageError
@@ -88,6 +90,7 @@ class Vocabulary:
         self.tokenizer = tokenizer
         # Encoding switches the tokenizer between text and templates; whoever decodes meanwhile would meet it halfway.
         self._lock = threading.RLock()
+        self._template = Template(tokenizer)
         self.octets = TokenBytes(tokenizer, self._lock)
         self.grammars: Any = None  # of values over these tokens, once somebody has asked for them
         ends = set(eos)
@@ -142,11 +145,14 @@ class Vocabulary:
 
     def encode_text(self, text: str, *, bos: bool = True) -> list[int]:
         """Encodes a text as the model knows texts to begin: many expect a space, or a token of their own in front."""
-        start: list[int] = []
-        if bos:
-            with self._lock:
-                start = self.tokenizer.encode("", add_special_tokens=True)
-        return [token for token in start if token == self.tokenizer.bos_token_id] + self._encode_start(text)
+        return (self._front if bos else []) + self._encode_start(text)
+
+    @cached_property
+    def _front(self) -> list[int]:
+        """What the tokenizer itself puts in front of a text."""
+        with self._lock:
+            bare, whole = (self.tokenizer.encode("a", add_special_tokens=own) for own in (False, True))
+        return next((whole[:at] for at in range(len(whole)) if whole[at : at + len(bare)] == bare), [])
 
     def _encode_start(self, text: str) -> list[int]:
         return self._tokens(text, specials=False)
@@ -214,37 +220,39 @@ class Vocabulary:
         """
         if self.tokenizer.chat_template is None:
             text = "\n\n".join(message["content"] for message in messages)
-            start = [] if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
+            start = self._front if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
             return start + self._encode_start(text)
         for message in messages:
             if any(
                 self._spells_special(text)
                 for key, value in message.items()
                 if key != "content"
-                for text in _texts(value)
+                for text in texts(value)
             ):
                 raise UsageError(f"a message spells a special token outside its content: {dict(message)!r:.80}")
         for tool in tools or ():
-            if any(self._spells_special(text) for text in _texts(tool)):
+            if any(self._spells_special(text) for text in texts(tool)):
                 raise UsageError(f"a tool spells a special token: {dict(tool)!r:.80}")
         if not any(self._spells_special(message["content"]) for message in messages):
             return self._apply_and_encode(messages, tools)
-        marks = [f"@{uuid.uuid4().hex}@" for _ in messages]
+        marks = {f"@{uuid.uuid4().hex}@": message for message in messages if self._spells_special(message["content"])}
+        mark_of = {id(message): mark for mark, message in marks.items()}
         rendered = self._apply_template(
-            [{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)],
+            [{**message, "content": mark_of.get(id(message), message["content"])} for message in messages],
             tools,
             tokenize=False,
         )
         ids: list[int] = []
-        for message, mark in zip(messages, marks, strict=True):
-            before, found, rendered = rendered.partition(mark)
-            if not found:
-                raise PastaError(
-                    f"the chat template rewrites the {message['role']} message, which spells a special token",
-                    hint="remove the special token from the message, or pass token ids",
-                )
-            ids += self._encode_template(before, begins=not ids) + self.encode(message["content"])
-        return ids + self._encode_template(rendered, begins=False)
+        parts = re.split(f"({'|'.join(marks)})", rendered)  # some templates put the system message after other messages
+        for part in parts:
+            marked = marks.get(part)
+            ids += self._encode_template(part, begins=not ids) if marked is None else self.encode(marked["content"])
+        for mark in marks.keys() - set(parts):
+            raise PastaError(
+                f"the chat template rewrites the {marks[mark]['role']} message, which spells a special token",
+                hint="remove the special token from the message, or pass token ids",
+            )
+        return ids
 
     def opening_of_a_call(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -269,6 +277,15 @@ class Vocabulary:
     def encode_opening(self, text: str) -> list[int]:
         """Encodes what a template writes in an answer: its control tokens are tokens."""
         return self._encode_template(text, begins=False)
+
+    def closing(self) -> list[int]:
+        """What the chat template writes after an answer; nothing where there is no template."""
+        if self.tokenizer.chat_template is None:
+            return []
+        mark = f"a{uuid.uuid4().hex}"
+        turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": mark}]
+        after = self._apply_template(turn, tokenize=False, prompt=False).rpartition(mark)[2]
+        return self._encode_template(after, begins=False)
 
     def takes(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the chat template has a place for all of these; some have none for a system message."""
@@ -296,14 +313,8 @@ class Vocabulary:
         tokenize: bool,
         prompt: bool = True,
     ) -> Any:
-        given: dict[str, Any] = {} if tools is None else {"tools": list(tools)}
-        try:
-            with self._lock:
-                out = self.tokenizer.apply_chat_template(
-                    list(messages), tokenize=tokenize, add_generation_prompt=prompt, return_dict=False, **given
-                )
-        except Exception as error:  # jinja raises its own types, and so do templates
-            raise UsageError(f"the model's chat template refuses these messages: {error}") from error
+        with self._lock:
+            out = self._template.render(messages, tools, tokenize=tokenize, prompt=prompt)
         return list(out) if tokenize else out
 
     def _encode_template(self, text: str, *, begins: bool) -> list[int]:
@@ -366,16 +377,3 @@ class Vocabulary:
     def size(self) -> int:
         """How many ids there are, those included that stand for nothing."""
         return max(len(self.tokenizer), 1 + max(self.tokenizer.get_vocab().values(), default=0))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All that is spelled in a field of a message."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _texts(name)
-            yield from _texts(inner)
-    elif isinstance(value, Sequence):
-        for inner in value:
-            yield from _texts(inner)

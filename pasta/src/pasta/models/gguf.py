@@ -13,13 +13,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pasta.errors import CorruptModel, ModelError, PastaError, UnsupportedModel
+from pasta.core.vocabulary import Vocabulary
+from pasta.errors import CorruptModel, ModelError, PastaError, UnsupportedModel, UsageError
 from pasta.models import store
 from pasta.models.checkpoint import quiet
+from pasta.models.gguf_rope import stretch
 from pasta.models.header import Header, read_header
 from pasta.models.progress import working
 
 SAMPLE = 1 << 20
+FORM = 2  # of what is made of a file: another one is made anew
 UNSUPPORTED = ("not supported", "Cannot rebuild", "Cannot build", "Unrecognized")
 
 # Vocabularies whose digits stand alone. transformers rebuilds these with GPT-2's splitting, under which the
@@ -46,7 +49,7 @@ def slug(text: str) -> str:
 def fingerprint(path: Path) -> str:
     """Tells this file from another without reading gigabytes: size, time, first and last megabyte."""
     stat = path.stat()
-    digest = hashlib.sha256(f"{stat.st_size}:{stat.st_mtime_ns}".encode())
+    digest = hashlib.sha256(f"{FORM}:{stat.st_size}:{stat.st_mtime_ns}".encode())
     with path.open("rb") as file:
         digest.update(file.read(SAMPLE))
         file.seek(max(0, stat.st_size - SAMPLE))
@@ -92,11 +95,26 @@ def write_folder(path: Path, header: Header, folder: Path) -> None:
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.hf_quantizer = None
+    stretch(model.config, path, header)
+    model.generation_config.eos_token_id = ends(tokenizer, header)
     model.config.name_or_path = str(header.metadata.get("general.name", path.stem))
     model.save_pretrained(folder)
     tokenizer.model_max_length = model.config.max_position_embeddings
     tokenizer.save_pretrained(folder)
     make_portable(folder)
+
+
+def ends(tokenizer: Any, header: Header) -> list[int]:
+    """The tokens that end an answer: those that the file names, and the one that its chat template writes after it.
+
+    Many files name the end of a text alone, which is not what their model writes at the end of its turn.
+    """
+    named = (header.metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
+    found = {int(token) for token in named if token is not None}
+    added = tokenizer.added_tokens_decoder
+    with contextlib.suppress(UsageError):  # a template of its own kind
+        found |= {token for token in Vocabulary(tokenizer).closing()[:1] if token in added and added[token].special}
+    return sorted(found)
 
 
 def make_portable(folder: Path) -> None:

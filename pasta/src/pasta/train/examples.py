@@ -15,8 +15,6 @@ from pasta.data.fields import read_example
 from pasta.errors import PastaError, UsageError
 from pasta.lang import LangError, parse, plain
 
-MARK = "@answer@"
-
 
 @dataclass(slots=True)
 class Examples:
@@ -115,15 +113,11 @@ def measure(tree: Tree, tags: Tags, scheme: Positions) -> Tree:
 
 def end_of_turn(vocabulary: Vocabulary) -> int:
     """The token with which the chat template ends an answer: not always the one that ends a text."""
-    tokenizer = vocabulary.tokenizer
-    if tokenizer.chat_template is not None:
-        turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MARK}]
-        after = str(tokenizer.apply_chat_template(turn, tokenize=False)).rpartition(MARK)[2]
-        for token in tokenizer.encode(after, add_special_tokens=False):
-            if token in vocabulary.eos:
-                return int(token)
-    if tokenizer.eos_token_id is not None:
-        return int(tokenizer.eos_token_id)
+    for token in vocabulary.closing():
+        if token in vocabulary.eos:
+            return token
+    if vocabulary.tokenizer.eos_token_id is not None:
+        return int(vocabulary.tokenizer.eos_token_id)
     if not vocabulary.eos:
         raise PastaError("this model's tokenizer has no token that ends a response")
     return min(vocabulary.eos)
