@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -25,7 +26,7 @@ from pasta.models.tags import add_tags
 from pasta.models.taught import mark
 from pasta.train import sft
 from pasta.train.config import SftConfig
-from support import byte_tokenizer, tiny_model
+from support import SIZES, byte_tokenizer, tiny_model
 
 IDS = torch.arange(40)[None]
 
@@ -44,6 +45,20 @@ def shaken(model, rank: int | None, seed: int = 0) -> None:
                 out, into = module.weight.shape
                 change = torch.randn(out, into) if rank is None else torch.randn(out, rank) @ torch.randn(rank, into)
                 module.weight += 0.02 * change
+
+
+def test_lora_of_a_mixture_of_experts_round_trip(tmp_path: Path) -> None:
+    """Of its attention: asked for every layer, peft also takes the experts' tables, which nobody could merge."""
+    config = transformers.Qwen3MoeConfig(**SIZES, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
+    transformers.Qwen3MoeForCausalLM(config).save_pretrained(tmp_path / "base")
+    byte_tokenizer().save_pretrained(tmp_path / "base")
+    loaded = load_model(str(tmp_path / "base"), device="cpu")
+    add_tags(loaded.model, loaded.vocabulary)
+    before = logits(loaded.model)
+    adapted = make_adapter(loaded, tmp_path / "adapter", std=0.1, rows=0.5)
+    assert not torch.allclose(logits(adapted), before, atol=0.1)
+    again = load_model(str(tmp_path / "adapter"), device="cpu")
+    torch.testing.assert_close(logits(again.model), logits(adapted), rtol=0, atol=2e-2)
 
 
 @pytest.mark.parametrize("positions", ["fixed:40", "ones"])
@@ -250,7 +265,7 @@ def test_updates_are_as_large_as_pefts(tmp_path: Path, base: str, settings: dict
     adapted = get_peft_model(plain, config)
     adapted.save_pretrained(str(tmp_path))
     (tmp_path / "pasta.json").write_text(json.dumps({"base": base}))
-    assert not torch.allclose(logits(adapted), before, atol=0.01)
+    assert not torch.allclose(logits(adapted), before, atol=0.1)
     again = load_model(str(tmp_path), device="cpu")
     torch.testing.assert_close(logits(again.model), logits(adapted), rtol=1e-4, atol=1e-4)
 

@@ -1,4 +1,4 @@
-"""LoRA by the peft library: low-rank updates of every linear layer, and of the embeddings the rows of the tags.
+"""LoRA by the peft library: low-rank updates of linear layers, and of the embeddings the rows of the tags.
 
 The peft library is needed to train; `pasta.models.merge` reads what was trained without it.
 """
@@ -37,7 +37,7 @@ def check_peft() -> None:
 def new_adapter(
     model: PreTrainedModel, tags: Iterable[int], rank: int, alpha: float, dropout: float = 0.0
 ) -> PeftModel:
-    """Freezes a model and puts an update, which begins as none, beside each of its linear layers."""
+    """Freezes a model and puts an update, which begins as none, beside its linear layers."""
     from peft import LoraConfig, get_peft_model
 
     rows = sorted(tags)
@@ -45,13 +45,24 @@ def new_adapter(
         r=rank,
         lora_alpha=alpha,  # type: ignore[arg-type]  # a float is as good
         lora_dropout=dropout,
-        target_modules="all-linear",
+        target_modules=layers_to_update(model),
         trainable_token_indices=dict.fromkeys(embedding_names(model), rows) if rows else None,
         task_type="CAUSAL_LM",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of layers that lie the other way round, which it then turns by itself
         return in_float32(get_peft_model(model, settings))
+
+
+def layers_to_update(model: PreTrainedModel) -> str | list[str]:
+    """Every linear layer; of a mixture of experts those of attention.
+
+    Asked for all of them, peft takes the experts' tables along, whose updates `pasta.models.merge` cannot merge.
+    """
+    if not any(".experts." in name and weight.dim() == 3 for name, weight in model.named_parameters()):
+        return "all-linear"
+    linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    return sorted({name.rpartition(".")[2] for name in linear if "attn." in name or "attention." in name})
 
 
 def open_adapter(model: PreTrainedModel, vocabulary: Vocabulary, folder: str | os.PathLike[str]) -> PeftModel:
