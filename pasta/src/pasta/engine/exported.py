@@ -9,7 +9,7 @@ from typing import Any
 from pasta.core.taught import Taught
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError
-from pasta.models.checkpoint import quiet, read_tokenizer
+from pasta.models.checkpoint import end_tokens, quiet, read_tokenizer
 
 HINT_MODEL = "pass --model FOLDER: what the server loaded, written by pasta export"
 
@@ -18,8 +18,8 @@ def read_vocabulary(folder: Path, *, tagged: bool = True) -> Vocabulary:
     """`tagged`: the model must know the tags; else any will do."""
     with quiet():
         tokenizer = read_tokenizer(folder)
-    ends = read_json(folder / "generation_config.json").get("eos_token_id")
-    vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
+    files = (read_json(folder / name) for name in ("generation_config.json", "config.json"))
+    vocabulary = Vocabulary(tokenizer, end_tokens(*(file.get("eos_token_id") for file in files)))
     if tagged and vocabulary.tags is None:
         raise PastaError(f"the tokenizer in {folder} has no PASTA tags", HINT_MODEL)
     return vocabulary

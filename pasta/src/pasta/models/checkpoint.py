@@ -3,7 +3,7 @@
 import contextlib
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+TEMPLATE = "chat_template.json"  # of models that read images, where nothing else has one
 
 
 def check_files(folder: Path) -> None:
@@ -98,9 +99,29 @@ def read_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        if hasattr(tokenizer, "legacy"):  # how Llama's begins texts, which transformers forgets where it saves one
+            tokenizer.init_kwargs["legacy"] = tokenizer.legacy
+        if tokenizer.chat_template is None and (folder / TEMPLATE).is_file():
+            tokenizer.chat_template = json.loads((folder / TEMPLATE).read_text("utf-8"))["chat_template"]
     except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
         raise CorruptModel(f"the tokenizer in {folder} does not read: {error}") from error
+    return tokenizer
+
+
+def end_tokens(*named: int | Sequence[int] | None) -> list[int]:
+    """The tokens that end a response, by the first place that names any."""
+    for ends in named:
+        if ends is not None:
+            return [ends] if isinstance(ends, int) else list(ends)
+    return []
+
+
+def ends_of(model: "PreTrainedModel", folder: Path) -> list[int]:
+    """All the tokens that end a response by the model's own word."""
+    written = json.loads((folder / "config.json").read_text("utf-8"))  # a family's own default may be any token here
+    named = getattr(model.generation_config, "eos_token_id", None)
+    return end_tokens(named, written.get("eos_token_id"), (written.get("text_config") or {}).get("eos_token_id"))
 
 
 def read_weights(folder: Path, **options: Any) -> "PreTrainedModel":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import UsageError
 from pasta.models.catalogue import resolve
-from pasta.models.checkpoint import quiet, read_config, read_tokenizer, read_weights
+from pasta.models.checkpoint import ends_of, quiet, read_config, read_tokenizer, read_weights
 from pasta.models.folder import ModelFolder
 
 if TYPE_CHECKING:
@@ -93,10 +93,7 @@ def read_folder(folder: ModelFolder, device: torch.device, dtype: torch.dtype | 
         config = read_config(folder.path)
         tokenizer = read_tokenizer(folder.path)
         model = read_weights(folder.path, config=config, dtype=dtype or default_dtype(config, device.type))
-    # All the tokens that end a response by the model's own word.
-    ends: Any = model.generation_config.eos_token_id if model.generation_config is not None else None
-    vocabulary = Vocabulary(tokenizer, [] if ends is None else [ends] if isinstance(ends, int) else list(ends))
-    return LoadedModel(model.to(device).eval(), vocabulary, folder)
+    return LoadedModel(model.to(device).eval(), Vocabulary(tokenizer, ends_of(model, folder.path)), folder)
 
 
 def as_dtype(given: torch.dtype | str) -> torch.dtype:

@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import PreTrainedModel, TrainingArguments
@@ -22,7 +21,7 @@ from pasta.engine.selfcheck import NEEDS_SLOTS
 from pasta.errors import StorageError, UsageError
 from pasta.models.adapter import is_adapter
 from pasta.models.catalogue import resolve
-from pasta.models.checkpoint import is_model, quiet, read_tokenizer, read_weights
+from pasta.models.checkpoint import ends_of, is_model, quiet, read_tokenizer, read_weights
 from pasta.models.folder import ModelFolder
 from pasta.models.load import LoadedModel, load_model
 from pasta.outputs import check_folder
@@ -75,9 +74,7 @@ def load_in_4_bits(folder: ModelFolder) -> LoadedModel:
     with quiet():
         model = read_weights(folder.path, quantization_config=settings, dtype=compute, device_map={"": place})
         tokenizer = read_tokenizer(folder.path)
-    ends: Any = model.generation_config.eos_token_id if model.generation_config is not None else None
-    eos = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    return LoadedModel(model.eval(), Vocabulary(tokenizer, eos), folder)
+    return LoadedModel(model.eval(), Vocabulary(tokenizer, ends_of(model, folder.path)), folder)
 
 
 def check_bitsandbytes() -> None:
