@@ -11,7 +11,10 @@ import pytest
 import transformers
 
 from pasta.core.vocabulary import Vocabulary
+from pasta.decoding.api import generate
 from pasta.engine.exported import read_vocabulary
+from pasta.engine.load import load_engine
+from pasta.errors import UsageError
 from pasta.models import load_model
 from pasta.models.checkpoint import quiet, read_tokenizer
 from support import SIZES, byte_tokenizer, tiny_model
@@ -79,3 +82,12 @@ def test_llamas_tokenizer_is_the_same_when_it_was_saved(legacy: bool, tmp_path: 
         again = read_tokenizer(tmp_path / "b")
     assert again.legacy is legacy
     assert Vocabulary(again).encode_chat(QUESTION) == Vocabulary(first).encode_chat(QUESTION)
+
+
+def test_a_token_that_the_table_lacks_is_refused_in_a_prompt(folder: Path) -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    tokenizer.save_pretrained(folder)
+    engine = load_engine(str(folder), device="cpu", slots=256, check=False)
+    with pytest.raises(UsageError, match="token 1 is 258, expected 0 to 257"):
+        generate(engine, [5, tokenizer.pad_token_id], max_tokens=1)

@@ -152,7 +152,7 @@ def compare(engine: NativeEngine, prompt: str | list[int], response: Response, *
     from pasta.lang import plain
 
     vocabulary = engine.vocabulary
-    if isinstance(prompt, list) and max(prompt) >= len(vocabulary):
+    if isinstance(prompt, list) and max(prompt) >= vocabulary.usable:
         raise UsageError("the recorded prompt has tokens that this model does not know", "pass its text with --prompt")
     ids = encode_prompt(engine, prompt)
     tree = spell(response, vocabulary, ids)

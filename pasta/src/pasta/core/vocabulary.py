@@ -92,6 +92,7 @@ class Vocabulary:
         self._lock = threading.RLock()
         self._template = Template(tokenizer)
         self.octets = TokenBytes(tokenizer, self._lock)
+        self.rows: int | None = None  # of the model's table; None: nobody has said
         self.grammars: Any = None  # of values over these tokens, once somebody has asked for them
         ends = set(eos)
         if tokenizer.eos_token_id is not None:
@@ -114,6 +115,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.tokenizer)
+
+    @property
+    def usable(self) -> int:
+        """How many ids a prompt may have: some tokenizers have tokens that their model's table lacks."""
+        return len(self) if self.rows is None else min(len(self), self.rows)
 
     def add_tags(self, unit: int = TENS) -> int:
         """Add the tags to the tokenizer; returns how many were new. The embeddings are the caller's."""

@@ -97,7 +97,7 @@ def encode_prompt(engine: Engine, prompt: Prompt, *, raw: bool = False) -> tuple
         _check_messages(prompt)
         ids = engine.vocabulary.encode_chat(prompt)
     else:
-        ids = _check_ids(prompt, len(engine.vocabulary))
+        ids = _check_ids(prompt, engine.vocabulary.usable)
     if not ids:
         raise UsageError("the prompt is empty", hint="pass a question")
     if len(ids) >= engine.context - 1:

@@ -68,6 +68,7 @@ class NativeEngine:
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.model = model.eval()
         self.vocabulary = vocabulary
+        vocabulary.rows = int(model.get_input_embeddings().weight.shape[0])
         self.name = name
         self.runner: Any = None
         taught = Taught.read(getattr(model.config, "pasta", None))

@@ -46,6 +46,7 @@ class Lane:
 
     def __init__(self, vocabulary: Vocabulary, name: str):
         self.vocabulary = Vocabulary(copy.deepcopy(vocabulary.tokenizer), tuple(vocabulary.eos))
+        self.vocabulary.rows = vocabulary.rows
         self.thread = ThreadPoolExecutor(1, name)
 
     async def run(self, work: Callable[[Vocabulary], T]) -> T:
@@ -166,7 +167,7 @@ class Front:
 
     async def _encode_prompt(self, prompt: str | list[int]) -> list[int]:
         if isinstance(prompt, list):
-            return await self._encode(4 * len(prompt), lambda vocabulary: known(prompt, len(vocabulary)))
+            return await self._encode(4 * len(prompt), lambda vocabulary: known(prompt, vocabulary.usable))
         self._check_characters(len(prompt), "prompt")
         return await self._encode(len(prompt), lambda vocabulary: vocabulary.encode_text(prompt))
 
