@@ -242,6 +242,7 @@ def test_ids_may_come_in_an_array(engine):
         ({"temperature": "hot"}, "temperature is 'hot', expected a number"),
         ({"temperature": None}, "temperature is None, expected a number"),
         ({"logprobs": True}, "logprobs is True, expected a whole number"),
+        ({"positions": "fixed:" + "9" * 5000}, "unknown position scheme"),
         ({"temperature": False}, "temperature is False, expected a number"),
         ({"sequential": "no"}, "sequential is 'no', expected True or False"),
         ({"drafts": 3}, "drafts is 3, expected True or False"),
@@ -256,6 +257,11 @@ def test_ids_may_come_in_an_array(engine):
 def test_options_of_the_wrong_type(options, told):
     with pytest.raises(UsageError, match=told):
         SamplingParams(**options)
+
+
+def test_a_salt_that_is_no_text(engine):
+    with pytest.raises(UsageError, match=r"cache_salt is \['a'\], expected a text"):
+        generate(engine, "Why?", cache_salt=["a"])
 
 
 def test_options_in_the_types_of_others():

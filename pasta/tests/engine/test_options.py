@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +21,15 @@ MUCH = 1e4
 @pytest.fixture(scope="module")
 def engine() -> PilotedEngine:
     return tiny_engine(slots=8192)
+
+
+def test_a_number_of_any_kind_is_the_number(engine: PilotedEngine) -> None:
+    """An engine that met a fraction in its first step would have failed for everybody."""
+    half = {"temperature": 0.5, "top_p": 0.5, "min_p": 0.5, "repetition_penalty": 0.5, "parallelism": 0.5}
+    fractions = {name: Fraction(value) for name, value in half.items()}
+    whole = {name: np.int64(7) for name in ("seed", "max_tokens", "top_k", "logprobs")}
+    result = generate(engine, PROMPT, **fractions, **whole)  # type: ignore[arg-type]
+    assert result.tree == generate(engine, PROMPT, **half, **dict.fromkeys(whole, 7)).tree  # type: ignore[arg-type]
 
 
 def first(engine: PilotedEngine, **options: float) -> int:

@@ -67,6 +67,10 @@ class SamplingParams:
         ):
             if not good:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected {expected}")
+        for names, kind in ((WHOLE, int), (NUMBERS, float)):  # as engines and servers know them, whatever counts as one
+            for name in names:
+                if (value := getattr(self, name)) is not None:
+                    object.__setattr__(self, name, kind(value))
         stops = (self.stop,) if isinstance(self.stop, str) else self.stop
         object.__setattr__(self, "stop", tuple(text for text in _listed("stop", stops, str, "texts") if text))
         ends = _listed("stop_token_ids", self.stop_token_ids, Integral, "token ids")

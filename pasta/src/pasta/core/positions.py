@@ -32,7 +32,7 @@ class Positions:
         if text == "stitched":
             return cls(gap=0, stitched=True)
         kind, _, gap = text.partition(":")
-        if kind == "fixed" and gap.isascii() and gap.isdigit() and int(gap) > 0:
+        if kind == "fixed" and gap.isascii() and gap.isdigit() and len(gap) < 10 and int(gap) > 0:
             return cls(gap=int(gap))
         raise UsageError(
             f"unknown position scheme {text!r}",

@@ -33,6 +33,8 @@ def make_request(
     """Checks and gathers what `generate` and `stream` take."""
     params = make_params(params, options)
     _check_tokens(params, len(engine.vocabulary))
+    if not isinstance(cache_salt, str | None):
+        raise UsageError(f"cache_salt is {cache_salt!r:.40}, expected a text, or None")
     if script is not None and params.logprobs is not None:
         raise UsageError("logprobs are of tokens that the model chooses, and a script chooses them instead")
     positions = params.positions
