@@ -39,7 +39,7 @@ def write(path: Path, also: Callable[[Any], None] = lambda file: None, *, eos: s
     """A tiny Qwen 2, whose query and key weights lie in the file as they do in its folder."""
     model, tokenizer = tiny_model("qwen2"), byte_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|endoftext|>"]})
-    tokenizer.add_tokens(["ab"])
+    tokenizer.add_tokens(["ab", "cd"])
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     file = gguf.GGUFWriter(path, "qwen2")
     file.add_context_length(4096)
@@ -56,7 +56,7 @@ def write(path: Path, also: Callable[[Any], None] = lambda file: None, *, eos: s
     file.add_tokenizer_pre("qwen2")
     file.add_token_list(tokens)
     file.add_token_types([gguf.TokenType.CONTROL if t in control else gguf.TokenType.NORMAL for t in tokens])
-    file.add_token_merges(["a b"])
+    file.add_token_merges(["a b", "c d"])  # a list of one is read as its only element by transformers 5.17
     file.add_eos_token_id(tokenizer.convert_tokens_to_ids(eos))
     file.add_chat_template(tokenizer.chat_template)
     also(file)
