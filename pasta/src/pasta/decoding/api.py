@@ -240,7 +240,7 @@ class Stream:
         return self._state.result()
 
     def __iter__(self) -> Iterator[StepOutput]:
-        yield from self._outputs  # whoever leaves the loop early closes them
+        return self
 
     def __next__(self) -> StepOutput:
         return next(self._outputs)
