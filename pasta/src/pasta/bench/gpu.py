@@ -174,7 +174,7 @@ def sampled_steps(engine: CudaEngine, context: int) -> list[dict[str, float]]:
 def eight_bit_steps(engine: CudaEngine, context: int) -> list[dict[str, Any]]:
     """Greedy steps with weights in 8 bits. The engine's own are rounded on the way: it cannot be used after this."""
     out: list[dict[str, Any]] = []
-    rounded = CudaEngine(engine.model, engine.vocabulary, name=engine.name, slots=32_768, eight_bits="fp8")
+    rounded = type(engine)(engine.model, engine.vocabulary, name=engine.name, slots=32_768, eight_bits="fp8")
     for threads, seconds in step_seconds(rounded, context, numbers=FEW).items():
         out.append({"weights": "fp8", "threads": threads, "step_s": seconds})
     return out

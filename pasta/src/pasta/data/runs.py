@@ -7,7 +7,7 @@ can do neither, and the run ends there. A heading or a short line stays with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pasta.data.pieces import Kind
@@ -151,32 +151,32 @@ def weigh(answer: Answer, elements: Sequence[Element]) -> list[Run]:
 def choose(answer: Answer, runs: Sequence[Run], allowed: float, min_saved: int) -> list[Run]:
     """The runs, one after another, that save most steps and together cost at most `allowed` nats."""
     count = len(answer.units)
-    worthy = [run for run in runs if run.saved >= min_saved]
+    by_first: dict[int, list[Run]] = {}
+    for run in runs:
+        if run.saved >= min_saved:
+            by_first.setdefault(run.first, []).append(run)
 
-    def fits(price: float) -> bool:
-        return sum(run.rise for run in best_at(price, worthy, count)) <= allowed
+    def fits(chosen: Sequence[Run]) -> bool:
+        return sum(run.rise for run in chosen) <= allowed
 
     low, high = 0.0, 1.0
-    if fits(low):
-        return best_at(low, worthy, count)
-    while not fits(high):
+    if fits(cheapest := best_at(low, by_first, count)):
+        return cheapest
+    while not fits(best_at(high, by_first, count)):
         high *= 4  # at some price only runs without any loss remain, and those cost nothing
         if high > 1e6:
             return []
     for _ in range(16):
         middle = (low + high) / 2
-        if fits(middle):
+        if fits(best_at(middle, by_first, count)):
             high = middle
         else:
             low = middle
-    return best_at(high, worthy, count)
+    return best_at(high, by_first, count)
 
 
-def best_at(price: float, runs: Sequence[Run], count: int) -> list[Run]:
+def best_at(price: float, by_first: Mapping[int, Sequence[Run]], count: int) -> list[Run]:
     """The runs over `count` units, one after another, that save most where a nat costs so many steps."""
-    by_first: dict[int, list[Run]] = {}
-    for run in runs:
-        by_first.setdefault(run.first, []).append(run)
     worth = [0.0] * (count + 1)
     taken: list[Run | None] = [None] * count
     for at in range(count - 1, -1, -1):
