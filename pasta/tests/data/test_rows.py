@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from data_texts import LIST, count_words
 from pasta.data.annotate import annotate
 from pasta.data.fields import prompt_of, read_example
 from pasta.data.lines import read_json, read_lines
-from pasta.data.rows import read_rows
+from pasta.data.rows import check_rows, read_rows
 from pasta.data.storing import storing
 from pasta.data.structure import Structure
 from pasta.errors import PastaError, StorageError, UsageError
@@ -175,6 +176,37 @@ def test_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(UsageError, match="cannot read the data set nobody/nothing, split train"):
         list(read_rows("nobody/nothing"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_parquet_file_is_read_and_its_dates_are_written_as_texts(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    file = tmp_path / "train-00000-of-00001.parquet"
+    row = {"prompt": "Garden?", "response": LIST, "timestamp": datetime(2024, 5, 6, 7)}
+    parquet.write_table(arrow.Table.from_pylist([row]), file)
+    (written,) = marked(str(file), tmp_path / "out.jsonl")
+    assert written["timestamp"] == "2024-05-06 07:00:00" and "<promise" in written["response"]
+    check_rows(str(file))
+    file.write_bytes(b"no Parquet")
+    with pytest.raises(PastaError, match=r"cannot read .*parquet"):
+        check_rows(str(file))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_split_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    made = datasets.Dataset.from_list([{"prompt": "a", "response": "b"}])
+    datasets.DatasetDict({"train_sft": made}).save_to_disk(str(tmp_path / "saved"))
+    with pytest.raises(UsageError, match="split train: it has train_sft; name one of these"):
+        list(read_rows(str(tmp_path / "saved")))
+    assert len(list(read_rows(str(tmp_path / "saved"), "train_sft"))) == 1
+
+
+def test_what_is_packed_otherwise_is_told_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    with pytest.raises(PastaError) as refused:
+        list(read_rows(str(tmp_path / "in.jsonl.zst")))
+    assert "UTF-8, plain, .gz or .xz" in str(refused.value)
 
 
 def test_without_datasets_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Reads and writes rows: JSON lines or a JSON list (plain, .gz, .xz), or a Hugging Face data set with `datasets`."""
+"""Reads and writes rows: JSON lines or a JSON list (plain, .gz, .xz), Parquet files, Hugging Face data sets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pasta.outputs import check_file, check_folder
 
 Row = dict[str, Any]
 JSON_LINES = (".jsonl", ".json", ".ndjson")
+PARQUET = ".parquet"
 
 
 def is_json_lines(path: str | Path) -> bool:
@@ -30,14 +31,17 @@ def is_json_lines(path: str | Path) -> bool:
 def read_rows(source: str, split: str = "train") -> Iterator[Row]:
     """The rows of a file, of a data set's folder, or of a data set on the hub: `owner/name`, `owner/name:config`."""
     if is_json_lines(source) or os.path.isfile(source):
-        yield from _read_json(Path(source))
+        yield from _read_file(source)
         return
     datasets = _datasets(source)
     name, _, config = source.partition(":")
     try:
         if any(os.path.isfile(Path(source) / file) for file in ("state.json", "dataset_dict.json")):
             found = datasets.load_from_disk(source)
-            found = found[split] if hasattr(found, "keys") else found
+            if hasattr(found, "keys"):
+                if split not in found:
+                    raise ValueError(f"it has {', '.join(found)}; name one of these as the split")
+                found = found[split]
         else:
             if not os.path.exists(source):
                 datasets.config.HF_HUB_OFFLINE = not hub.reachable()  # then what is in the cache, at once
@@ -55,7 +59,7 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
 def check_rows(source: str) -> None:
     """Refuses a file that is not there or cannot be read, before what takes longer; a data set is not looked at."""
     if is_json_lines(source) or os.path.isfile(source):
-        next(_read_json(Path(source)), None)
+        next(_read_file(source), None)
 
 
 def check_target(target: str) -> None:
@@ -100,9 +104,23 @@ def open_text(path: Path, mode: str, like: str | None = None) -> IO[str]:
 
 
 def dump(row: Mapping[str, Any]) -> str:
-    text = json.dumps(row, ensure_ascii=False)
+    """A row as a line. Data sets hold dates and the like, which JSON does not know: those become texts."""
+    text = json.dumps(row, ensure_ascii=False, default=str)
     # Half a character, in whichever field, can be spelled and not be written.
-    return (text if is_unicode(text) else json.dumps(row)) + "\n"
+    return (text if is_unicode(text) else json.dumps(row, default=str)) + "\n"
+
+
+def _read_file(source: str) -> Iterator[Row]:
+    return _read_parquet(source) if source.endswith(PARQUET) else _read_json(Path(source))
+
+
+def _read_parquet(source: str) -> Iterator[Row]:
+    parquet = _import("pyarrow.parquet", f"{source} is a Parquet file")
+    try:
+        for batch in parquet.ParquetFile(source).iter_batches():
+            yield from batch.to_pylist()
+    except (OSError, ValueError) as error:  # Arrow's own errors are both
+        raise PastaError(f"cannot read {source}: {error}") from error
 
 
 def _read_json(path: Path) -> Iterator[Row]:
@@ -123,7 +141,9 @@ def _read_json(path: Path) -> Iterator[Row]:
                 yield row
     except FileNotFoundError:
         raise UsageError(f"there is no file {path}") from None
-    except (OSError, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise PastaError(f"cannot read {path}: {error}", "expected JSON lines in UTF-8, plain, .gz or .xz") from error
+    except (OSError, lzma.LZMAError, EOFError) as error:
         raise PastaError(f"cannot read {path}: {error}") from error
 
 
@@ -139,13 +159,15 @@ def _read_list(path: Path, text: str) -> Iterator[Row]:
 
 
 def _datasets(source: str) -> Any:
+    return _import("datasets", f"{source} is not a JSON lines file ({', '.join(JSON_LINES)}, also .gz and .xz)")
+
+
+def _import(module: str, told: str) -> Any:
     try:
-        return importlib.import_module("datasets")
+        return importlib.import_module(module)
     except ModuleNotFoundError:
-        raise UsageError(
-            f"{source} is not a JSON lines file ({', '.join(JSON_LINES)}, also .gz and .xz)",
-            "for Hugging Face data sets: pip install 'pasta-decoding[train]'",
-        ) from None
+        hint = "for Hugging Face data sets and Parquet files: pip install 'pasta-decoding[train]'"
+        raise UsageError(told, hint) from None
 
 
 def _umask() -> int:
