@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,20 @@ def test_time_and_memory_end() -> None:
     assert runs("x = bytearray(10**7)", Limits(memory=300 << 20))
 
 
+def test_what_is_printed_fills_no_memory_of_ours_and_spoils_no_mark() -> None:
+    tracemalloc.start()
+    try:
+        assert runs("for _ in range(50): print('x' * 10**6)")
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+    finally:
+        tracemalloc.stop()
+    assert runs("import sys; sys.stdout.buffer.write(b'\\xff')")
+    assert runs("import sys; sys.stdout.close()")
+    assert not runs("print(1, flush=True); import os; os._exit(0)")
+    assert not runs("import os; os.write(3, b'\\xff')"), "who speaks for the guard is not believed"
+    assert runs("'\ud800'"), "half a letter"
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -53,8 +68,13 @@ def test_an_answer_does_not_see_our_environment_nor_write_where_we_are(
     monkeypatch.setenv("A_SECRET", "of ours")
     monkeypatch.chdir(tmp_path)
     assert runs("import os; assert 'A_SECRET' not in os.environ and not os.listdir('.')")
-    assert not runs("import os; os.open('x', os.O_WRONLY | os.O_CREAT); raise SystemError")
-    assert not any(tmp_path.iterdir())
+    kept = tmp_path / "kept.txt"
+    kept.write_text("kept")
+    assert not runs(f"import os; os.open({str(kept)!r}, os.O_WRONLY | os.O_TRUNC)")
+    assert not runs(f"import os; os.open({str(tmp_path / 'new.txt')!r}, os.O_WRONLY | os.O_CREAT)")
+    assert not runs(f"open({str(kept)!r}, 'r+')")
+    assert runs(f"assert open({str(kept)!r}).read() == 'kept'"), "reading is no harm"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
 
 
 def test_code_runs_only_with_consent() -> None:

@@ -19,7 +19,8 @@ from pasta.errors import UsageError
 
 WARNING = "marking these answers runs code that models wrote"
 
-# Reads a program from its standard input. What it may not do raises; the hook cannot be taken away again.
+# Reads a program from its standard input. What it may not do raises; the hook cannot be taken away again. What it prints
+# goes nowhere: one that prints without end would fill our memory.
 GUARD = """
 import contextlib, os, resource, sys
 for what, most in (("AS", {memory}), ("CPU", {seconds}), ("FSIZE", 0), ("NOFILE", 32), ("CORE", 0)):
@@ -29,15 +30,18 @@ with contextlib.suppress(Exception):  # a network of its own, without any device
     import ctypes
     ctypes.CDLL(None).unshare(0x10000000 | 0x40000000)
 program = sys.stdin.read()
+out = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 refused = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.kill",
            "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
            "os.chown", "os.putenv", "shutil.", "ctypes.", "urllib.", "ftplib.", "http.", "smtplib.")
 def guard(event, given):
-    if event.startswith(refused) or (event == "open" and isinstance(given[1], str) and set(given[1]) & set("wax+")):
+    if event.startswith(refused) or (event == "open" and given[2] & writes):
         raise PermissionError("not allowed here: " + event)
 sys.addaudithook(guard)
 exec(compile(program, "<answer>", "exec"), {{"__name__": "__main__"}})
-sys.stdout.write("\\n" + {token!r})
+os.write(out, {token!r}.encode())
 """
 
 
@@ -61,22 +65,22 @@ def require_consent(given: bool) -> None:
 def runs(program: str, limits: Limits | None = None) -> bool:
     """Whether a program comes to its end without an error, within the limits."""
     limits = limits or Limits()
-    # The program is told nothing of the token that says that its end was reached, so it cannot say so itself.
+    # A program that ends itself with success has not come to its end: only the guard says the token.
     token = os.urandom(16).hex()
     guard = GUARD.format(memory=limits.memory, seconds=max(1, round(limits.seconds)), token=token)
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, "-I", "-S", "-B", "-c", guard]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={"PYTHONHASHSEED": "0"}, cwd=place, start_new_session=True,
+            errors="replace", env={"PYTHONHASHSEED": "0"}, cwd=place, start_new_session=True,
         ) as process:  # fmt: skip
             try:
                 said, _ = process.communicate(program, timeout=BUSY * limits.seconds)
-            except (subprocess.TimeoutExpired, UnicodeDecodeError):
+            except subprocess.TimeoutExpired:
                 said = ""
             finally:
                 _end(process)
-    return process.returncode == 0 and said.endswith(token)
+    return process.returncode == 0 and said == token
 
 
 def runs_all(programs: Sequence[str], limits: Limits | None = None) -> list[bool]:
