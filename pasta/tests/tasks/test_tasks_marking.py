@@ -151,6 +151,63 @@ def test_main_needs_the_names_that_the_blocks_chose(tmp_path: Path) -> None:
     assert mark(row, blind).parts == (True, True) and mark(row, blind).end is False
 
 
+def fenced(code: str, depth: int = 0) -> str:
+    return "\n".join(" " * depth + line for line in f"```python\n{code}\n```".splitlines())
+
+
+def test_a_block_that_fails_fails_its_own_function_alone(tmp_path: Path) -> None:
+    given = problems(tmp_path, FUNCTIONS)
+    row = Bundle("several", tuple(given[:2])).question("0").row
+    one, other = (problem.solution for problem in given[:2])
+
+    def parts(*blocks: str) -> tuple[bool, ...]:
+        return mark(row, "\n\n".join(blocks)).parts
+
+    for spoiled in (f"{other}\n\nturn_round(1)", f"import no_such_module\n{other}", f"{other}\nraise SystemExit"):
+        assert parts(fenced(one), fenced(spoiled)) == (True, False), spoiled
+        assert parts(fenced(spoiled), fenced(one)) == (True, False), spoiled
+    assert parts(fenced(one), fenced(other), "It prints\n```\nhello\n```") == (True, True)
+    asks = f'{other}\n\nif __name__ == "__main__":\n    print(turn_round(input()))'
+    assert parts(fenced(one), fenced(asks)) == (True, True), "it is not run as a program"
+    helpers = ["def helper(x):\n    return x\n\n{}", "def helper(x):\n    return x[::-1]\n\n{}"]
+    own = ["def add_two(a, b):\n    return helper(a) + b", "def turn_round(text):\n    return helper(text)"]
+    assert parts(*(fenced(helper.format(code)) for helper, code in zip(helpers, own, strict=True))) == (True, True)
+    later = "from __future__ import annotations\n\ndef turn_round(text):\n    return text[:: -add_two(0, 1)]"
+    assert parts(fenced(one), fenced(later)) == (True, True), "a block may call what another defines"
+    assert parts(fenced(one), fenced(other), fenced(other.replace("-1", "2"))) == (True, False), "the last one counts"
+
+
+def test_code_is_found_in_lists_and_behind_any_word_at_the_fence(tmp_path: Path) -> None:
+    given = problems(tmp_path, FUNCTIONS)
+    row = Bundle("freely", tuple(given[:2])).question("0").row
+    one, other = (problem.solution for problem in given[:2])
+    assert mark(row, f"1. Adds:\n{fenced(one, 3)}\n2. Turns:\n{fenced(other, 3)}").share == 1
+    named = fenced(one).replace("```python", '```python title="add.py"')
+    assert mark(row, f"{named}\n\nAnd the other:\n\n{fenced(other)}").share == 1
+
+
+def test_a_test_keeps_what_it_says_in_quotes_and_what_it_needs_comes_after_the_code(tmp_path: Path) -> None:
+    says = {
+        "text": "Write a function that knows no solution.",
+        "code": "def solution(n):\n    return 'No solution'",
+        "test_list": ["assert solution(7) == 'No solution'", 'assert solution(8) == "No solution"'],
+    }
+    walks = {
+        "text": "Write a function to find a leaf.",
+        "code": "class Node:\n    pass\n\ndef leaf(node):\n    return node",
+        "test_list": ["assert leaf(root) == root"],
+        "test_setup_code": "root = Node()",
+    }
+    given = problems(tmp_path, [says, FUNCTIONS[0], walks])
+    bundle = Bundle("gather", tuple(given[:2]), "main")
+    assert "assert <name>(7) == 'No solution'" in bundle.prompt
+    text = plain(compose(bundle, [problem.solution for problem in given[:2]], tokens)).replace(
+        "def solution", "def knows"
+    )
+    assert mark(bundle.question("0").row, text).parts == (True, True)
+    assert mark(Bundle("plain", (given[2],)).question("0").row, fenced(given[2].solution)).parts == (True,)
+
+
 def test_rows_of_gsm8ks_own_form_and_rows_of_no_form(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, [{"question": "2 + 2?", "answer": "2 + 2 = 4\n#### 4"}])
     assert problem.answer == 4 and problem.solution == "2 + 2 = 4"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from pasta.tasks.numbers import final_number, stated_numbers
+from pasta.tasks.problem import renamed
 from pasta.tasks.sandbox import Limits, runs_all
 
-FENCE = re.compile(r"^[ \t]*```[ \t]*\w*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 ENDS = ("Total", "Largest", "Main")  # headings that are no part's
 NEAR = 1e-4  # GSM8K's answers are whole numbers; an answer may have been rounded on the way
 
@@ -110,27 +112,54 @@ def under_heading(text: str, heading: str) -> str | None:
 
 def programs_of(row: Mapping[str, Any], text: str) -> list[str]:
     """For each part, and for the end: the answer's code with that part's tests behind it."""
-    whole = code_of(text)
+    whole = blocks_of(text)
     sections = sections_of(text, row["noun"])
     programs = []
     for number, part in enumerate(row["parts"], start=1):
-        code, tests = whole, list(part["tests"])
+        blocks, name, tests = whole, part["name"], list(part["tests"])
         if part.get("free"):
-            own = whole if row["task"] == "plain" else code_of(sections.get(number, ""))
-            name = last_function(own)
-            tests = [re.sub(rf"\b{re.escape(part['name'])}\b", name, test) for test in tests] if name else ["assert 0"]
-            code = own
-        programs.append("\n\n".join([part.get("setup", ""), code, *tests]))
+            blocks = whole if row["task"] == "plain" else blocks_of(sections.get(number, ""))
+            name = last_function("\n\n".join(blocks))
+            tests = [renamed(test, part["name"], name) for test in tests] if name else ["assert 0"]
+        programs.append(program_of(blocks, name, [part.get("setup", ""), *tests]))
     end = row.get("end")
     if end is not None:
-        programs.append("\n\n".join([whole, *end["tests"]]))
+        programs.append(program_of(whole, "main", end["tests"]))
     return programs
+
+
+def program_of(blocks: Sequence[str], name: str, tests: Sequence[str]) -> str:
+    """The tests behind the last block that defines what they call.
+
+    The other blocks run before it, for what it may need of them; one that fails fails nobody else's tests.
+    """
+    own = max((at for at, block in enumerate(blocks) if defines(block, name)), default=len(blocks) - 1)
+    ran = [f"exec({block!r})" for block in blocks]
+    others = [f"try:\n    {line}\nexcept BaseException:\n    pass" for at, line in enumerate(ran) if at != own]
+    return "\n\n".join([*others, *ran[own : own + 1], *tests])
 
 
 def code_of(text: str) -> str:
     """The blocks of code that can be read as Python; where there is no block, the text itself."""
-    blocks = FENCE.findall(text) or [text]
-    return "\n\n".join(block for block in blocks if is_python(block))
+    return "\n\n".join(blocks_of(text))
+
+
+def blocks_of(text: str) -> list[str]:
+    """The blocks of code that can be read as Python, as deep in a list as they are; where there is none, the text."""
+    blocks = [textwrap.dedent(block) for block in FENCE.findall(text)] or [text]
+    return [block for block in blocks if is_python(block)]
+
+
+def defines(code: str, name: str) -> bool:
+    """Whether code that can be read gives something that name, at the top."""
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            given = [node.name]
+        else:
+            given = [each.id for each in getattr(node, "targets", []) if isinstance(each, ast.Name)]
+        if name in given:
+            return True
+    return False
 
 
 def is_python(code: str) -> bool:

@@ -14,6 +14,7 @@ from pasta.errors import UsageError
 from pasta.tasks.numbers import last_number
 
 FREE_NAME = "<name>"  # stands for the function where its name is the writer's to choose
+QUOTED_OR_NAME = re.compile(r"""\'(?:[^\'\\]|\\.)*\'|"(?:[^"\\]|\\.)*"|\b[^\W\d]\w*""", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Problem:
 
     def tests_of(self, name: str) -> tuple[str, ...]:
         """The tests, where the function is called otherwise."""
-        return tuple(re.sub(rf"\b{re.escape(self.name)}\b", name, test) for test in self.tests)
+        return tuple(renamed(test, self.name, name) for test in self.tests)
 
     def example(self) -> tuple[str, str]:
         """The arguments of a test and the value that it wants: of the test that says both in the fewest characters."""
@@ -81,6 +82,11 @@ def read_problem(index: int, row: Mapping[str, Any]) -> Problem | None:
             setup = str(row.get("test_setup_code") or "").replace("\r\n", "\n")
             return Problem(str(row.get("task_id", index)), tidy(row["text"]), code, None, tests, setup)
     return None
+
+
+def renamed(test: str, name: str, other: str) -> str:
+    """A test that calls its function otherwise. What it says in quotes stays: `f(7) == "no f"` wants that of any."""
+    return QUOTED_OR_NAME.sub(lambda found: other if found[0] == name else found[0], test)
 
 
 def tidy(text: str) -> str:

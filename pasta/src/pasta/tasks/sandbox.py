@@ -19,8 +19,8 @@ from pasta.errors import UsageError
 
 WARNING = "marking these answers runs code that models wrote"
 
-# Reads a program from its standard input. What it may not do raises; the hook cannot be taken away again. What it prints
-# goes nowhere: one that prints without end would fill our memory.
+# Reads a program from its standard input. What it may not do raises; the hook cannot be taken away again. What it
+# prints goes nowhere: one that prints without end would fill our memory.
 GUARD = """
 import contextlib, os, resource, sys
 for what, most in (("AS", {memory}), ("CPU", {seconds}), ("FSIZE", 0), ("NOFILE", 32), ("CORE", 0)):
@@ -40,7 +40,7 @@ def guard(event, given):
     if event.startswith(refused) or (event == "open" and given[2] & writes):
         raise PermissionError("not allowed here: " + event)
 sys.addaudithook(guard)
-exec(compile(program, "<answer>", "exec"), {{"__name__": "__main__"}})
+exec(compile(program, "<answer>", "exec"), {{"__name__": "answer"}})
 os.write(out, {token!r}.encode())
 """
 
