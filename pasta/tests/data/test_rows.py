@@ -213,3 +213,44 @@ def test_without_datasets_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UsageError, match=r"pasta-decoding\[train\]"):
         list(read_rows("owner/name"))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"system": "Be brief.", "conversations": [*SHAREGPT["conversations"][1:]]},
+        {"system_prompt": "Be brief.", "question": "Garden?", "response": LIST},
+        {"messages": [{"role": "developer", "content": "Be brief."}, {"role": "User", "content": "Garden?"},
+                      {"role": "Assistant", "content": LIST}]},
+        {"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Garden?"}],
+         "completion": [{"role": "assistant", "content": LIST}], "system": "not this one"},
+    ],
+)  # fmt: skip
+def test_what_the_model_was_told_stays_with_the_question(row: dict[str, Any], tmp_path: Path) -> None:
+    """LLaMA-Factory's, OpenOrca's, OpenAI's newer name, TRL's: each is the same conversation."""
+    (written,) = marked(write(tmp_path / "in.jsonl", [row]), tmp_path / "out.jsonl")
+    messages, answer = split_row(written)
+    assert messages == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Garden?"}]
+    assert plain(parse(answer)) == LIST and "<promise" in answer
+
+
+def test_what_a_question_is_about_stays_with_it() -> None:
+    row = {"instruction": "And beds?", "context": "A garden.", "response": LIST, "history": [["Hi", "Hello."]]}
+    example = read_example(0, row)
+    assert not isinstance(example, str)
+    assert [message["content"] for message in example.messages] == ["Hi", "Hello.", "And beds?\n\nA garden."]
+    assert read_example(0, {**row, "history": ["Hi"]}) == (
+        "instruction: a history that is not of questions and their answers"
+    )
+
+
+@pytest.mark.parametrize("place", [1, 3])
+@pytest.mark.parametrize("said", ["Let me look.", "", None])
+def test_a_turn_that_calls_a_tool_is_no_turn_without_the_call(place: int, said: str | None) -> None:
+    """Its text alone would teach to end there."""
+    roles = ("user", "assistant", "tool", "assistant")
+    turns: list[dict[str, Any]] = [{"role": role, "content": "x"} for role in roles]
+    turns[place] |= {"content": said, "tool_calls": [{"function": {"name": "look", "arguments": "{}"}}]}
+    assert read_example(0, {"messages": turns}) == "messages: a turn that calls a tool"
+    turns[place] |= {"content": "x", "tool_calls": None}  # as data sets fill up what a row lacks
+    assert not isinstance(read_example(0, {"messages": turns}), str)

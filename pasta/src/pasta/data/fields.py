@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pasta.data.example import Example
 
 #: Names of the two fields, where a row has no conversation.
-PAIRS = (("prompt", "response"), ("prompt", "completion"), ("instruction", "output"), ("instruction", "response"))
+PAIRS = (
+    ("prompt", "response"), ("prompt", "completion"), ("instruction", "output"), ("instruction", "response"),
+    ("question", "response"), ("question", "answer"),
+)  # fmt: skip
 CONVERSATIONS = ("messages", "conversations", "conversation")
-#: ShareGPT's names of who speaks, as chat templates know them.
-SPEAKERS = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "model": "assistant", "bot": "assistant"}
+#: Other names of who speaks, ShareGPT's and OpenAI's, as chat templates know them.
+SPEAKERS = {
+    **dict.fromkeys(("gpt", "chatgpt", "model", "bot"), "assistant"),
+    **{"human": "user", "developer": "system", "observation": "tool"},
+}
+#: What a row may hold beside its turns: what the model is told before them, and what a question is about.
+SYSTEM = ("system", "system_prompt")
+BESIDE = ("input", "context")
 EXPECTED = "messages (role, content), conversations (from, value), or prompt and response"
 
 Turn = dict[str, str]
@@ -26,17 +35,36 @@ def read_example(index: int, row: Mapping[str, Any]) -> Example | str:
                 return f"{name}: {turns}"
             if not turns or turns[-1]["role"] != "assistant":
                 return f"{name} do not end with an assistant's text"
-            return _example(index, tuple(turns[:-1]), turns[-1]["content"])
+            return _example(index, row, turns)
     for asked, answered in PAIRS:
         if asked in row and answered in row:
-            prompt, answer = row[asked], row[answered]
-            if not isinstance(answer, str):
+            before, answer = _asked(row, asked), _answered(row[answered])
+            if isinstance(before, str):
+                return f"{asked}: {before}"
+            if answer is None:
                 return f"{answered} is not a text"
-            if isinstance(prompt, str):
-                return _example(index, ({"role": "user", "content": _with_input(row, asked)},), answer)
-            turns = read_turns(prompt)
-            return f"{asked}: {turns}" if isinstance(turns, str) else _example(index, tuple(turns), answer)
+            return _example(index, row, [*before, {"role": "assistant", "content": answer}])
     return "no messages, no conversations, and no prompt and response"
+
+
+def _asked(row: Mapping[str, Any], name: str) -> list[Turn] | str:
+    """The turns that a prompt is: one question, with the questions and answers in `history` before it; or a list."""
+    if not isinstance(row[name], str):
+        return read_turns(row[name])
+    turns = []
+    for pair in row.get("history") or ():
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            return "a history that is not of questions and their answers"
+        turns += [{"role": role, "content": text} for role, text in zip(("user", "assistant"), pair, strict=True)]
+    return [*turns, {"role": "user", "content": _with_input(row, name)}]
+
+
+def _answered(answer: Any) -> str | None:
+    """A text, or a list of one turn of the assistant's."""
+    if isinstance(answer, list) and len(answer) == 1:
+        turns = read_turns(answer)
+        return turns[0]["content"] if not isinstance(turns, str) and turns[0]["role"] == "assistant" else None
+    return answer if isinstance(answer, str) else None
 
 
 def read_turns(conversation: Any) -> list[Turn] | str:
@@ -49,9 +77,11 @@ def read_turns(conversation: Any) -> list[Turn] | str:
         role, text = turn.get(who), text_of(turn.get(said))
         if not isinstance(role, str):
             return f"a turn without a {who}"
+        if turn.get("tool_calls") or turn.get("function_call") or role == "function_call":
+            return "a turn that calls a tool"  # which the text beside it does not say
         if text is None:
             return f"a turn of {role} whose {said} is not text"
-        turns.append({"role": SPEAKERS.get(role.lower(), role), "content": text})
+        turns.append({"role": SPEAKERS.get(role.lower(), role.lower()), "content": text})
     return turns
 
 
@@ -89,7 +119,8 @@ def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, 
             break
     else:
         answered = next(answered for asked, answered in PAIRS if asked in row and answered in row)
-        out[answered] = annotated
+        answer = row[answered]
+        out[answered] = annotated if isinstance(answer, str) else [{**answer[0], _keys(answer[0])[1]: annotated}]
     out["plain"] = text
     return out
 
@@ -100,12 +131,18 @@ def _keys(turn: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _with_input(row: Mapping[str, Any], name: str) -> str:
-    """A prompt; an `instruction` may have an `input` beside it."""
-    extra = row.get("input") if name == "instruction" else None
-    return f"{row[name]}\n\n{extra}" if isinstance(extra, str) and extra else str(row[name])
+    """A prompt; an `instruction` may have an `input` beside it (Alpaca's), or a `context` (Dolly's)."""
+    beside = (row.get(other) for other in BESIDE) if name == "instruction" else ()
+    extra = next((text for text in beside if isinstance(text, str) and text), None)
+    return str(row[name]) if extra is None else f"{row[name]}\n\n{extra}"
 
 
-def _example(index: int, messages: tuple[Turn, ...], text: str) -> Example | str:
+def _example(index: int, row: Mapping[str, Any], turns: Sequence[Turn]) -> Example | str:
+    """Of turns that end with the answer."""
+    system = next((row[name] for name in SYSTEM if isinstance(row.get(name), str) and row[name]), None)
+    if system is not None and turns[0]["role"] != "system":
+        turns = [{"role": "system", "content": system}, *turns]
+    messages, text = tuple(turns[:-1]), turns[-1]["content"]
     if not text.strip():
         return "the answer is empty"
     if not is_unicode(text):
