@@ -68,11 +68,37 @@ def test_a_forecast_counts_the_particles_that_it_cannot_yet_try() -> None:
 
 def test_more_runs_of_a_trial_join_it() -> None:
     plan, which = {"x": "sample"}, np.zeros(1, dtype=int)
-    one = Trial("ssi", 1, plan, 64, 1.0, np.array([[1.0], [2.0]]), np.ones((2, 1)), which)  # type: ignore[arg-type]
-    more = replace(one, seconds=2.5, means=np.array([[3.0]]), sds=np.ones((1, 1)))
+    means, sds, evidence = np.array([[1.0], [2.0]]), np.ones((2, 1)), np.array([-3.0, -4.0])
+    one = Trial("ssi", 1, plan, 64, 1.0, means, sds, evidence, True, which)  # type: ignore[arg-type]
+    more = replace(one, seconds=2.5, means=np.array([[3.0]]), sds=np.ones((1, 1)), evidence=np.array([-5.0]))
     both = joined(one, more)
     assert both.means.ravel().tolist() == [1.0, 2.0, 3.0] and both.sds.shape == (3, 1)
-    assert both.seconds == pytest.approx(1.5)
+    assert both.seconds == pytest.approx(1.5) and both.evidence.tolist() == [-3.0, -4.0, -5.0]
+
+
+BURST = """\
+val step = fun (y, (x, jumped)) ->
+  let burst <- bernoulli(0.002) in
+  let x <- gaussian(x, if burst then 400 else 0.1) in
+  let () = observe(gaussian(x, 0.1), y) in
+  let () = resample() in
+  (x, jumped || burst)
+in
+let (x, jumped) = fold(step, ys, (0, false)) in
+(x, jumped)
+"""
+
+
+@pytest.mark.usefixtures("steady")
+def test_particles_that_all_miss_the_same_draw_are_not_exact() -> None:
+    """Hardly any of 64 particles draws the burst that there was: most runs agree that there was none."""
+    data = {"ys": [0.1, 0.2, -0.1, 0.3, 4.9, 5.2, 5.0, 5.1]}
+    best = tune(parse(BURST), error=0.1, data=data, budget=2).best
+    found = [
+        siren.run(BURST, data=data, plan=best.plan, particles=best.particles, seed=n)["jumped"].mean
+        for n in range(10)
+    ]
+    assert sum(mean > 0.9 for mean in found) >= 8
 
 
 @pytest.mark.usefixtures("steady")

@@ -1,4 +1,11 @@
-"""Trials of plans: how long their runs take, how far they are off, and what follows for more particles."""
+"""Trials of plans: how long their runs take, how far they are off, and what follows for more particles.
+
+Runs that agree are not right for that: where few particles all end at one place, so do the next run's. Three
+things tell. Runs that drew and yet agree to the last digit have lost what they drew. An estimate of the
+evidence is right on average, so that hardly any is far above the truth (Markov's inequality): a run far below
+the best has missed where the mass is. And more particles of the same plan are nearer to the truth than fewer.
+None of these is a reference while there are others.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from siren.distance import Array, distance
 from siren.errors import SirenError
@@ -18,6 +26,12 @@ _MARGIN: Final = 0.93
 # Forecasts reach no further than this many times the particles that were tried.
 _REACH: Final = 16
 EXACT: Final = 1e-9
+# One time in so many, the best of r estimates of the evidence is above r times so many times the truth.
+_TIMES: Final = 20
+# No run counts as nearer than this share of the root mean square over all runs.
+_LUCK: Final = 0.1
+# Of runs whose log evidences lie so far apart, one in a hundred has nearly all of the weight.
+_TORN: Final = 2.0
 
 Key = tuple[str, int]
 
@@ -25,8 +39,8 @@ Key = tuple[str, int]
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
     """Some runs of a plan at a number of particles; `seconds` is the median of all but the first. Errors
-    are in posterior standard deviations: `typical` is the geometric mean over the runs, `error` that of the
-    worst."""
+    are in posterior standard deviations: `typical` is the geometric mean over the runs, none of which counts
+    as much less than the others, `error` that of the worst."""
 
     method: str
     number: int
@@ -35,13 +49,26 @@ class Trial:
     seconds: float
     means: Array
     sds: Array
+    evidence: Array  # the log evidence of each run
+    drew: bool  # some variable was drawn; if none was, one run is exact
     outputs: Any  # which output each number belongs to
     typical: float = np.nan
     error: float = np.nan
+    share: float = np.nan  # of the reference
 
     @property
     def key(self) -> Key:
         return self.method, self.number
+
+    @property
+    def evidence_sd(self) -> float:
+        """How far the runs lie apart in the log evidence."""
+        return float(self.evidence.std(ddof=1)) if np.isfinite(self.evidence).all() else np.inf
+
+    @property
+    def is_torn(self) -> bool:
+        """Some of its runs have found what others missed, so that the next run may be far off."""
+        return self.evidence_sd > _TORN
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +142,14 @@ def joined(one: Trial, more: Trial) -> Trial:
         seconds=(runs * one.seconds + added * more.seconds) / (runs + added),
         means=np.concatenate([one.means, more.means]),
         sds=np.concatenate([one.sds, more.sds]),
+        evidence=np.concatenate([one.evidence, more.evidence]),
+        drew=one.drew or more.drew,
     )
 
 
 def measured(trials: list[Trial]) -> list[Trial]:
-    """The trials with their errors against the mean of all, in which the steadier ones count more."""
+    """The trials with their errors against the mean of those that can be trusted, in which the steadier ones
+    count more."""
     usable = np.all([np.isfinite(t.means).all(0) & np.isfinite(t.sds).all(0) for t in trials], axis=0)
     if not usable.any():
         raise SirenError(
@@ -134,12 +164,19 @@ def measured(trials: list[Trial]) -> list[Trial]:
     def apart(trial: Trial, centre: Array) -> Array:
         return np.array([distance(means[usable], centre, scale, which) for means in trial.means])
 
-    centres = [t.means[:, usable].mean(0) for t in trials]
+    kept = _likely(trials)
+    # Of a trial none of whose runs is kept the centre is not used.
+    centres = [
+        t.means[np.ix_(k if k.any() else ~k, usable)].mean(0) for t, k in zip(trials, kept, strict=True)
+    ]
     runs = np.array([len(t.means) for t in trials])
     # The variance of one run about the mean of its trial.
     scatter = [(apart(t, c) ** 2).mean() for t, c in zip(trials, centres, strict=True)]
     variance = np.maximum(np.array(scatter) * runs / (runs - 1), EXACT**2)
-    precision = np.where(variance <= 9 * variance.min(), runs / variance, 0.0)
+    trusted = _trusted(trials, kept, variance)
+    variance = _of_plans(trials, variance)
+    steady = trusted & (variance <= 9 * variance[trusted].min())
+    precision = np.where(steady, [k.sum() for k in kept] / variance, 0.0)
     shares = precision / precision.sum()
     scale = np.sqrt(np.einsum("i,ij->j", shares, np.square(pooled)))
     centre = np.einsum("i,ij->j", shares, np.array(centres))
@@ -148,9 +185,43 @@ def measured(trials: list[Trial]) -> list[Trial]:
         distances = apart(trial, centre)
         # Its own runs pull the reference towards themselves.
         distances = distances / np.sqrt(max(1.0 - share / len(distances), 0.5))
-        typical = float(np.exp(np.log(np.maximum(distances, 1e-300)).mean()))
+        # A run that is right by chance, as where all depends on a rare draw, does not make up for the others.
+        least = max(_LUCK * float(np.sqrt(np.mean(distances**2))), 1e-300)
+        typical = float(np.exp(np.log(np.maximum(distances, least)).mean()))
         # What the reference itself is off by is no error of the trial.
         squared = typical**2 - (1.0 - share) / precision.sum()
         typical = float(np.sqrt(max(squared, 0.25 * typical**2)))
-        found.append(replace(trial, typical=typical, error=float(distances.max())))
+        found.append(replace(trial, typical=typical, error=float(distances.max()), share=float(share)))
     return found
+
+
+def _likely(trials: list[Trial]) -> list[NDArray[np.bool_]]:
+    """Which runs of each trial are not far below the best in their evidence."""
+    best = max(t.evidence.max() for t in trials)
+    least = best - np.log(_TIMES * sum(len(t.means) for t in trials))
+    return [t.evidence >= least for t in trials]
+
+
+def _of_plans(trials: list[Trial], variance: Array) -> Array:
+    """The variances of trials, none less than all trials of its plan let one expect: it falls as particles
+    grow, and two runs may be near each other by chance."""
+    expected = variance.copy()
+    for key in {t.key for t in trials if t.drew}:
+        mine = [i for i, t in enumerate(trials) if t.key == key]
+        particles = np.array([trials[i].particles for i in mine])
+        freedom = np.array([len(trials[i].means) - 1 for i in mine])
+        expected[mine] = freedom @ (variance[mine] * particles) / freedom.sum() / particles
+    return np.maximum(variance, expected)
+
+
+def _trusted(trials: list[Trial], kept: list[NDArray[np.bool_]], variance: Array) -> NDArray[np.bool_]:
+    """Which trials may be the reference; one at least."""
+    most = {key: max(t.particles for t in trials if t.key == key) for key in {t.key for t in trials}}
+    left = np.array([k.any() for k in kept])
+    for reason in (
+        [not t.drew or v > EXACT**2 for t, v in zip(trials, variance, strict=True)],
+        [t.particles == most[t.key] for t in trials],
+    ):
+        if (left & reason).any():
+            left &= reason
+    return left

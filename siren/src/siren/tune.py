@@ -2,12 +2,13 @@
 
 All run with few particles first; the better half goes on with four times as many, and so on while there is
 time. From its trials each plan has a forecast: seconds grow linearly with the particles, errors fall with
-their square root. Those whose forecasts are close run again while there is time. The plan with the best
-forecast gets as many particles as the demand asks for, and is measured there.
+their square root. What the reference leans on, the best, and those whose forecasts are close to it run again
+while there is time. The plan with the best forecast gets as many particles as the demand asks for, is
+measured there, and is compared with runs of itself with four times as many.
 
-There is no truth to compare with. All plans aim at the same posterior, so the reference is the mean of all
-runs, in which the steadier plans count more, and an error is the distance from it in posterior standard
-deviations (see `distance`).
+There is no truth to compare with. All plans aim at the same posterior, so the reference is the mean of the
+runs that can be trusted (see `trials`), in which the steadier plans count more, and an error is the distance
+from it in posterior standard deviations (see `distance`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ _FINALS: Final = 4
 # This share of the budget is left for measuring the plan that wins, and so many runs tell close ones apart.
 _LAST: Final = 0.25
 _ENOUGH: Final = 24
+# Two runs are often near each other by chance; so many are not.
+_TRUSTED: Final = 8
+# Of so many particles few are lost, and a copy of each step of four times as many may not fit into memory.
+_MOST_PARTICLES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ class _Race:
         self.plans: dict[Key, Plan] = {}
         self.trials: list[Trial] = []
         self.done = 0
+        self.seed = 0
 
     def enter(self, method: str, number: int, plan: Plan) -> None:
         self.plans[method, number] = plan
@@ -122,39 +128,75 @@ class _Race:
             running = self._next(list(running))
 
     def settle(self) -> None:
-        """While there is time, those that are close to the best run again: few runs say little of errors."""
+        """While there is time, those that most depends on run again: few runs say little of errors."""
         while time.process_time() < self.deadline - _LAST * self.budget:
-            forecasts = self.forecasts()
-            scores = {key: forecast.score(self.demand) for key, forecast in forecasts.items()}
-            best = min(scores.values())
-            close = [k for k in scores if scores[k] <= _CLOSE * best and forecasts[k].scale > EXACT]
-            runs = {key: self._runs(key, forecasts[key].tried) for key in close}
-            least = min(close, key=lambda key: runs[key], default=None)
-            if least is None or len(close) < 2 or runs[least] >= _ENOUGH:
+            doubtful = self._doubtful()
+            if doubtful is None:
                 return
-            self._try(least, forecasts[least].tried, 0.0, np.inf)
+            self._try(*doubtful, 0.0, np.inf)
 
     def finish(self) -> Tuned:
         """Measure the plan with the best forecast where the demand wants it; mend what does not fit."""
-        forecasts = self.forecasts()
-        key = min(forecasts, key=lambda k: forecasts[k].score(self.demand))
+        key, _ = self._best()
         for _ in range(_FINALS):
             forecast = self.forecasts()[key]
             particles = max(1, round(forecast.particles(self.demand)))
-            if not self._is_tried(key, particles):
+            if not self._runs(key, particles):
                 self._try(key, particles, 0.1 * self.budget, np.inf)
+            self._compare(key, particles)
+            best, is_close = self._best(key)
             latest = [t for t in self.trials if t.key == key and t.particles == particles]
-            if latest and self.demand.is_met(latest[0]):
+            if is_close and latest and self.demand.is_met(latest[0]):
                 break
             if time.process_time() > self.deadline:
                 break
-        return self._chosen(key)
+            key = key if is_close else best
+        tuned = self._chosen(key)
+        while self._is_doubtful(tuned.best) and time.process_time() < self.deadline:
+            self._try(tuned.best.key, tuned.best.particles, 0.0, np.inf)
+            tuned = self._chosen(key)
+        return tuned
 
     def forecasts(self) -> dict[Key, Forecast]:
         by_plan: dict[Key, list[Trial]] = {}
         for trial in self.trials:
             by_plan.setdefault(trial.key, []).append(trial)
         return {key: forecast(trials) for key, trials in by_plan.items()}
+
+    def _best(self, than: Key | None = None) -> tuple[Key, bool]:
+        """The plan with the best forecast, and whether another one's is close to it."""
+        scores = {key: forecast.score(self.demand) for key, forecast in self.forecasts().items()}
+        best = min(scores, key=lambda key: scores[key])
+        return best, scores[than or best] <= _CLOSE * scores[best]
+
+    def _doubtful(self) -> tuple[Key, int] | None:
+        """A plan and a number of particles that want more runs."""
+        forecasts = self.forecasts()
+        best, _ = self._best()
+        leaned_on = max(self.trials, key=lambda t: t.share)
+        largest = max((t for t in self.trials if t.key == best), key=lambda t: t.particles)
+        for trial in (leaned_on, largest):
+            if self._is_doubtful(trial):
+                return trial.key, trial.particles
+        close = [key for key in forecasts if self._best(key)[1] and forecasts[key].scale > EXACT]
+        runs = {key: self._runs(key, forecasts[key].tried) for key in close}
+        least = min(close, key=lambda key: runs[key], default=None)
+        if least is None or len(close) < 2 or runs[least] >= _ENOUGH:
+            return None
+        return least, forecasts[least].tried
+
+    def _is_doubtful(self, trial: Trial) -> bool:
+        return trial.drew and len(trial.means) < _TRUSTED
+
+    def _compare(self, key: Key, particles: int) -> None:
+        """Let runs of more particles bear witness to those of a choice, if there is time for them."""
+        chosen = [t for t in self.trials if t.key == key and t.particles == particles]
+        more = GROWTH * particles
+        if not chosen or not chosen[0].drew or more > _MOST_PARTICLES or self.forecasts()[key].tried >= more:
+            return
+        left = self.deadline - time.process_time()
+        if _FEWEST_RUNS * GROWTH * chosen[0].seconds < left:
+            self._try(key, more, 0.0, left)
 
     def _next(self, running: list[Key]) -> dict[Key, int]:
         """Those that stay in the race, each with its number of particles."""
@@ -176,9 +218,6 @@ class _Race:
     def _runs(self, key: Key, particles: int) -> int:
         return sum(len(t.means) for t in self.trials if t.key == key and t.particles == particles)
 
-    def _is_tried(self, key: Key, particles: int) -> bool:
-        return any(t.key == key and t.particles == particles for t in self.trials)
-
     def _try(self, key: Key, particles: int, share: float, patience: float) -> None:
         """As many runs as fit into the share of time; none if they take too long, since what is symbolic may
         grow from step to step."""
@@ -194,22 +233,20 @@ class _Race:
                 raise _Enough
 
         clock: list[float] = []
-        means, sds = [], []
+        results = []
         before = self._runs(key, particles)
         try:
             if not before:
                 with suppress(_Enough):  # what repeats is compiled now, and not on the clock
-                    self._run(key, particles, 0, begin)
+                    self._run(key, particles, begin)
             started = time.process_time()
             while len(clock) < _FEWEST_RUNS or (
                 len(clock) < _MOST_RUNS and time.process_time() - started < share - clock[-1]
             ):
                 begun = time.process_time()
-                result = self._run(key, particles, before + len(clock), watch)
-                mean, sd = numbers(result)
+                result = self._run(key, particles, watch)
+                results.append((result, *numbers(result)))
                 clock.append(time.process_time() - begun)
-                means.append(mean)
-                sds.append(sd)
         except _TooLong:
             pass
         self.done += 1
@@ -220,17 +257,21 @@ class _Race:
         # How a run begins is compiled when it has happened twice: in the first of these.
         seconds = float(np.median(clock if before else clock[1:]))
         trial = Trial(
-            *key, self.plans[key], particles, seconds, np.array(means), np.array(sds), outputs(result)
-        )
+            *key, self.plans[key], particles, seconds,
+            means=np.array([means for _, means, _ in results]),
+            sds=np.array([sds for _, _, sds in results]),
+            evidence=np.array([result.log_evidence for result, _, _ in results]),
+            drew=any(how != "symbolic" for result, _, _ in results for how in result.plan.values()),
+            outputs=outputs(result),
+        )  # fmt: skip
         same = [t for t in self.trials if t.key == key and t.particles == particles]
         others = [t for t in self.trials if t not in same]
         self.trials = measured([*others, *(joined(t, trial) for t in same)] if same else [*others, trial])
 
-    def _run(
-        self, key: Key, particles: int, seed: int, progress: Callable[[int, int | None], None]
-    ) -> Result:
+    def _run(self, key: Key, particles: int, progress: Callable[[int, int | None], None]) -> Result:
+        self.seed += 1  # runs that share draws would share their errors
         return api.run(
-            self.program, data=self.data, particles=particles, method=cast(Method, key[0]), seed=seed,
+            self.program, data=self.data, particles=particles, method=cast(Method, key[0]), seed=self.seed,
             plan=self.plans[key], progress=progress,
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from siren.cli.arguments import Method, read_data
 from siren.cli.progress import Progress
 from siren.cli.show import number, open_console
+from siren.result import finite
 from siren.syntax import parse_file
 from siren.syntax.check import require_valid
 
@@ -72,6 +73,7 @@ def _to_json(trial: Trial) -> dict[str, object]:
     return {
         "method": trial.method, "number": trial.number, "plan": trial.plan, "particles": trial.particles,
         "seconds": trial.seconds, "typical_error": trial.typical, "error": trial.error,
+        "log_evidence_sd": finite(trial.evidence_sd),
     }  # fmt: skip
 
 
@@ -98,3 +100,10 @@ def _show(tuned: Tuned) -> None:
     console.print(f"[bold]{'method':<13}[/bold]{best.method}, {best.particles} particles")
     console.print(f"[bold]{'plan':<13}[/bold]{', '.join(f'{n} {how}' for n, how in best.plan.items())}")
     console.print(f"[bold]{'measured':<13}[/bold]{best.seconds:.3g} s, error {number(best.error)} at worst")
+    if best.is_torn:
+        print(
+            f"warning: the log evidences of these runs differ by {number(best.evidence_sd)} (standard"
+            " deviation): some found what others missed, and the next may be further off; ask for a smaller"
+            " error or a longer time, or learn parameters that wear out with `siren run --learn`",
+            file=sys.stderr,
+        )
