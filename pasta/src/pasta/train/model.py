@@ -148,6 +148,11 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return max(whole, key=whole.__getitem__, default=None)
 
 
+def steps_of(checkpoint: Path | None) -> int:
+    """How many steps a checkpoint has behind it."""
+    return 0 if checkpoint is None else int(checkpoint.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-"))
+
+
 def is_json(path: Path) -> bool:
     try:
         json.loads(path.read_text("utf-8"))

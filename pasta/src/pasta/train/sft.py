@@ -42,10 +42,13 @@ from pasta.train.model import (
     check_room,
     choose_weights,
     load_trainable,
+    newest_checkpoint,
     reading_device,
+    steps_of,
     train_rows,
 )
-from pasta.train.plan import DataPlan, duration, no_tags, work_line
+from pasta.train.plan import DataPlan, count, duration, no_tags, work_line
+from pasta.train.resumed import check_resumed
 from pasta.train.trackers import check_trackers
 from pasta.train.trainer import Rows, SegmentTrainer, inner, widest
 
@@ -78,6 +81,7 @@ def train(config: SftConfig) -> Summary:
     check_output(config.output, adapter=config.lora, resume=config.resume)
     for source in filter(None, (config.data, config.eval_data)):
         check_rows(source)
+    check_resumed(config)
     arguments = training_arguments(config, check_trackers(config.report_to))
     if config.lora:
         check_peft()
@@ -177,7 +181,11 @@ def announce(trainer: SegmentTrainer, plan: DataPlan, rows: Sequence[Sequence[La
     processes = arguments.world_size
     a_step = arguments.train_batch_size * arguments.gradient_accumulation_steps * processes
     trainer.say(work_line(rows, steps, a_step, processes, arguments.device.type))
-    seconds = trainer.trial(widest(rows, config.batch_size)) * arguments.gradient_accumulation_steps * steps
+    done = steps_of(newest_checkpoint(Path(config.output)) if config.resume else None)
+    if done >= steps:
+        trainer.say(f"nothing is left to train: the newest checkpoint has {count(done, 'step')} behind it")
+        return
+    seconds = trainer.trial(widest(rows, config.batch_size)) * arguments.gradient_accumulation_steps * (steps - done)
     if config.minutes:
         seconds = min(seconds, 60 * config.minutes)
     if seconds:

@@ -32,7 +32,7 @@ from pasta.models.save import DTYPE, save_peft
 from pasta.train.head import target_logits
 from pasta.train.interrupt import SaveOnInterrupt
 from pasta.train.loss import LengthWeight, Meter, token_losses
-from pasta.train.model import newest_checkpoint
+from pasta.train.model import newest_checkpoint, steps_of
 from pasta.train.progress import Progress
 
 GO_ON = "make room, then run the same command with --resume: it goes on from the newest checkpoint"
@@ -102,7 +102,10 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
     # -- the whole way ---------------------------------------------------------------------------------
 
     def run(self, *, resume: bool) -> float:
-        """Trains and saves; returns the mean loss. Ctrl-C leaves a checkpoint, and raises once that is written."""
+        """Trains and saves; returns the mean loss. Ctrl-C leaves a checkpoint, and raises once that is written.
+
+        The loss is that of the steps that were done now; where none was left, the last that is known.
+        """
         folder = self.args.output_dir
         newest = newest_checkpoint(Path(folder)) if resume else None
         if newest is not None:
@@ -115,6 +118,9 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
                 self.say(f"interrupted at {done}: {saved} is saved, and loads as a model; --resume goes on from it")
                 raise KeyboardInterrupt
             self.save_model(folder)
+        if self.state.global_step <= steps_of(newest):  # nothing was left to do
+            known = [float(entry["loss"]) for entry in self.state.log_history if "loss" in entry]
+            return known[-1] if known else math.nan
         return float(result.training_loss)
 
     def evaluate_at_end(self) -> None:
