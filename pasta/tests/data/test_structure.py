@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from pasta.data.annotate import finish
 from pasta.data.example import Example
 from pasta.data.plan import apply
+from pasta.data.quality import flaw
 from pasta.data.structure import Structure, steps_saved
-from pasta.lang import Promise, Sync, Text, plain
+from pasta.lang import Promise, Sync, Text, check, plain, print_response
 from pasta.lang.printer import plain_text
 
 
@@ -78,3 +79,30 @@ def test_every_decision_can_be_carried_out(parts):
     annotated, _, mark = finish(example, annotator.plan(example), annotator, "", count_words)
     assert mark["critical_path"] <= max(mark["tokens"], 1)
     assert bool(mark["blocks"]) == ("<promise " in annotated)
+
+
+CHINESE = (
+    "冬天常见的鸟有三种：\n\n"
+    "1. **太平鸟**：它们从北方成群飞来，把城里花楸树上的红色浆果吃得干干净净。\n"
+    "2. **燕雀**：它们在山毛榉树下觅食，整个冬天都和本地的同类一起活动。\n"
+    "3. **田鸫**：它们在开阔的草地和果园里游荡，寻找蚯蚓和落下的苹果。"
+)
+CHINESE_STEPS = (
+    "1. 首先把水烧开，加入一小勺盐，等到水面翻滚起来。\n"
+    "2. 然后放入面条，用筷子轻轻搅动，避免粘在锅底。\n"
+    "3. 接着加入青菜和鸡蛋，再煮大约三分钟就可以了。"
+)
+
+
+def test_a_script_without_spaces_has_words_too() -> None:
+    """Each sign counts as one: else every item is a single word, and no list is ever marked."""
+    example = Example(0, ({"role": "user", "content": "冬天有哪些鸟？"},), CHINESE)
+    response = apply(Structure(len).plan(example).plan, CHINESE, len)
+    assert [promise.topic for promise, _ in response.promises()] == ["太平鸟", "燕雀", "田鸫"]
+    assert flaw(example.prompt, response) is None
+    assert not [each for each in check(print_response(response)) if each.code == "W203"]
+
+
+def test_steps_without_spaces_follow_each_other() -> None:
+    decision = Structure(len).plan(Example(0, ({"role": "user", "content": "怎么煮面？"},), CHINESE_STEPS))
+    assert not decision.plan and decision.reason == "steps that follow each other"

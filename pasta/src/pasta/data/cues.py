@@ -10,6 +10,10 @@ _FOLLOWS = re.compile(
     r"repeat|continue|return to|go back|step \d)\b(?![-’'])",
     re.IGNORECASE,
 )
+#: The same in Chinese and Japanese, where no space ends a word.
+_FOLLOWS_IN_SIGNS = re.compile(
+    r"\W*(?:然后|然後|接着|接著|接下来|接下來|随后|隨後|之后|之後|最后|最後|次に|つぎに|その後|それから)"
+)
 #: A paragraph that begins so goes on from the one before it.
 _LEANS = re.compile(
     r"\W*(?:then|next|after (?:that|this|which)|afterwards|finally|lastly|once (?:you|the|it|this|that)|now|so|thus|"
@@ -37,7 +41,7 @@ _REFERS = re.compile(
 
 def follows(text: str) -> bool:
     """Whether a list item begins like a step that others come before."""
-    return _FOLLOWS.match(text) is not None
+    return _FOLLOWS.match(text) is not None or _FOLLOWS_IN_SIGNS.match(text) is not None
 
 
 def leans_back(text: str) -> bool:

@@ -19,7 +19,7 @@ from pasta.lang.printer import plain_text
 from pasta.text.lists import FEW, begins_with_marker, ends_with_marker, items
 from pasta.text.overlap import overlap, share_a_run
 from pasta.text.sentences import first_sentence, has_end
-from pasta.text.words import content_words, stem
+from pasta.text.words import content_words, count_words, stem
 
 MAX_BLOCKS = 5  # unless more are asked for: a small model has no more to say, and says the first again
 MAX_SHARED_WORDS = 0.4  # of the telling words of the shorter of two siblings, beyond those of the prompt
@@ -134,7 +134,7 @@ def _flaw_of_blocks(texts: Sequence[str], prompt: str) -> str | None:
         return "a single block"
     if len(texts) > MAX_BLOCKS and len(texts) != asked_for(prompt):
         return f"more than {MAX_BLOCKS} blocks"
-    lengths = [len(text.split()) for text in texts]
+    lengths = [count_words(text) for text in texts]
     if min(lengths) < MIN_BLOCK_WORDS:
         return "a block of a few words"
     if max(lengths) > MAX_BLOCK_SHARE * sum(lengths):

@@ -16,7 +16,7 @@ from pasta.data.pieces import Kind, Piece, pieces
 from pasta.data.plan import Block, Plan, PlanError
 from pasta.data.topics import clean
 from pasta.lang.checker import MIN_BLOCK_WORDS
-from pasta.text.words import words
+from pasta.text.words import count_words, words
 
 MAIN, WAIT = "main", "wait"
 FIRST_WORDS = 2
@@ -126,7 +126,7 @@ def _usable(told: Sequence[str], lines: Sequence[Piece], text: str) -> tuple[lis
         inside = lines[first : last + 1]
         if any(piece.kind is Kind.ITEM and piece.region == inside[0].region for piece in inside[1:]):
             problems["several items of a list have the same topic"] += 1
-        elif len(text[inside[0].start : inside[-1].end].split()) < MIN_BLOCK_WORDS:
+        elif count_words(text[inside[0].start : inside[-1].end]) < MIN_BLOCK_WORDS:
             problems[f"a block has less than {MIN_BLOCK_WORDS} words"] += 1
         else:
             continue

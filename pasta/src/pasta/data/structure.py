@@ -21,6 +21,7 @@ from pasta.data.topics import choose_topics
 from pasta.lang import MAX_TOKENS
 from pasta.lang.checker import MIN_BLOCK_WORDS
 from pasta.text.overlap import share
+from pasta.text.words import count_words
 
 Span = tuple[int, int]
 
@@ -106,7 +107,7 @@ class Structure:
     def _weigh(self, example: Example, spans: Sequence[Span], max_overlap: float) -> Group | str:
         """The group that these spans make, or why they should not be one."""
         text, limits = example.text, self.limits
-        spans = [(start, end) for start, end in spans if len(text[start:end].split()) >= MIN_BLOCK_WORDS]
+        spans = [(start, end) for start, end in spans if count_words(text[start:end]) >= MIN_BLOCK_WORDS]
         if len(spans) < 2:
             return "items too short"
         if len(spans) > limits.max_blocks:

@@ -12,6 +12,7 @@ from pasta.data.pieces import Kind, Piece, holds_fixed, pieces, regions
 from pasta.data.topics import topic_of
 from pasta.lang import MAX_TOKENS
 from pasta.lang.checker import MIN_BLOCK_WORDS
+from pasta.text.words import count_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def cut(
         is_block = (
             piece.kind in (Kind.ITEM, Kind.SENTENCE)
             and min_tokens <= len(ids) <= 10 * MAX_TOKENS - 2
-            and len(body.split()) >= MIN_BLOCK_WORDS
+            and count_words(body) >= MIN_BLOCK_WORDS
             and not holds_fixed(body)
         )
         hint = tuple(vocabulary.encode(f" [{topic_of(body)}]")) if hints else ()

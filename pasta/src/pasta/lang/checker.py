@@ -12,6 +12,7 @@ from pasta.lang.parser import Parser, decode
 from pasta.lang.printer import plain_text
 from pasta.lang.statistics import TAG_TOKENS, TokenCounter, merged_length
 from pasta.lang.tags import escape, promise_tag
+from pasta.text.words import count_words
 
 #: A block of fewer words is over before a thread pays for itself.
 MIN_BLOCK_WORDS = 5
@@ -98,7 +99,7 @@ class _Linter:
 
     def _lint_block(self, promise: Promise, block: Sequence[Node]) -> None:
         span = _span(promise)
-        words = len(plain_text(block).split())
+        words = count_words(plain_text(block))
         if not words:
             self.report.add("W202", f"block {quote(promise.topic)} is empty", span)
         elif words < MIN_BLOCK_WORDS:

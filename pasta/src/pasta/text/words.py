@@ -6,6 +6,7 @@ import re
 
 #: Scripts that put no space between words: each sign counts as one.
 _SIGN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_SIGNS = re.compile(rf"[{_SIGN}]")
 _LETTER = rf"[^\W_{_SIGN}]"
 WORD = re.compile(rf"[{_SIGN}]|{_LETTER}+")
 #: A word with what may stand inside it: don't, e-mail, U.S, and/or.
@@ -33,6 +34,11 @@ STOPWORDS = frozenset(
 def words(text: str) -> list[str]:
     """In lower case, without what stands between or inside them."""
     return [word.casefold() for word in WORD.findall(text)]
+
+
+def count_words(text: str) -> int:
+    """How many words a text has, by the spaces between them; in a script without spaces each sign is one."""
+    return sum(max(1, len(_SIGNS.findall(part))) for part in text.split())
 
 
 def runs(text: str, length: int) -> list[tuple[str, ...]]:
