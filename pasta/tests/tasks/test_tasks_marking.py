@@ -81,10 +81,30 @@ def test_other_ways_to_write_headings_and_numbers() -> None:
     text = "### Problem 1:\nso 3 + 4\n**Answer: $1,207.00**\n\nproblem 2.\nIt is 5 and then 6"
     row = {"task": "several", "noun": "Problem", "parts": [{"answer": 1207}, {"answer": 6}]}
     assert right_numbers(row, text) == [True, True]
-    assert sections_of("nothing", "Problem") == {}
+    assert sections_of("nothing", row) == {}
     assert stated_numbers("the answer is 4\nAnswer: -3.5\nANSWER = 2") == [-3.5, 2]
     assert stated_numbers("**Answer:** 3 * 4 = **$12**\nAnswer: -$5 in 2 days\nAnswer: none") == [12, -5]
     assert final_number("Answer: 3, not 4") == 3 and final_number("3 or 4") == 4 and final_number("none") is None
+
+
+def test_what_only_speaks_of_a_part_or_of_a_total_ends_no_part() -> None:
+    row = {"task": "several", "noun": "Problem", "parts": [{"answer": 12}, {"answer": 7}]}
+    one, two = "**Problem 1**\n5 hats, 7 caps.\nTotal:\n5 + 7 = 12\nAnswer: 12", "**Problem 2**\n20 - 13\nAnswer: 7"
+    assert right_numbers(row, f"{one}\n\n{two}") == [True, True]
+    assert right_numbers(row, f"{two}\n\n{one}") == [True, True], "in any order"
+    speaks = two.replace("20 - 13", "Problem 1 gives X = 12.\nProblem 1's answer is not 13.")
+    assert right_numbers(row, f"{one}\n\n{speaks}") == [True, True]
+    again = f"{one}\n\n{two}\n\n**Problem 1**\nAnswer: 3\n\n**Problem 2**\nAnswer: 4"
+    assert right_numbers(row, again) == [True, True], "the first of each counts"
+    gathers = {**row, "end": {"heading": "Total", "answer": 19}}
+    assert right_numbers(gathers, f"{two}\n\n{one}\n\n**Total**\nAnswer: 19") == [True, True, True]
+    whole = f"{one}\n\n{two}\n\n**Total**\nAnswer: 19"
+    assert right_numbers(gathers, f"{whole}\n\n{whole}") == [True, True, True]
+
+
+def test_signs_and_fractions_belong_to_their_numbers() -> None:
+    assert stated_numbers("Answer: 1/2\nAnswer: −5\nAnswer: 3/0\nAnswer: 1/2/3") == [0.5, -5, 3, 1]
+    assert final_number("so 20-13") == 13 and final_number("it falls to -13") == -13 and final_number("is 10/4") == 2.5
 
 
 def test_a_chain_cannot_be_solved_without_its_first_answer(tmp_path: Path) -> None:

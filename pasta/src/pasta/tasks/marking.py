@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise
 from typing import Any
 
 from pasta.tasks.numbers import final_number, stated_numbers
@@ -15,7 +15,8 @@ from pasta.tasks.problem import renamed
 from pasta.tasks.sandbox import Limits, runs_all
 
 FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-ENDS = ("Total", "Largest", "Main")  # headings that are no part's
+# The heading of a part; what follows its number in a line that is a heading for sure, and no sentence about the part.
+HEADING = r"^\W{{0,8}}{noun}\s+(\d+)\b([*_ \t]*(?:$|[:.)]))?"
 NEAR = 1e-4  # GSM8K's answers are whole numbers; an answer may have been rounded on the way
 
 
@@ -81,7 +82,7 @@ def right_numbers(row: Mapping[str, Any], text: str) -> list[bool]:
 
 
 def numbers_of(row: Mapping[str, Any], text: str) -> list[float | None]:
-    sections = sections_of(text, row["noun"])
+    sections = sections_of(text, row)
     count = len(row["parts"])
     if sections:
         return [final_number(sections[n]) if n in sections else None for n in range(1, count + 1)]
@@ -89,15 +90,30 @@ def numbers_of(row: Mapping[str, Any], text: str) -> list[float | None]:
     return stated + [None] * (count - len(stated))
 
 
-def sections_of(text: str, noun: str) -> dict[int, str]:
-    """What stands under `Problem N`, by N; of a number that comes again, the first."""
-    heading = rf"^\W{{0,8}}{noun}\s+(\d+)\b|^\W{{0,8}}(?:{'|'.join(ENDS)})\W*$"
-    heads = list(re.finditer(heading, text, re.MULTILINE | re.IGNORECASE))
-    sections: dict[int, str] = {}
-    for head, after in zip_longest(heads, heads[1:]):
-        if head[1]:
-            sections.setdefault(int(head[1]), text[head.end() : after.start() if after else len(text)])
+def sections_of(text: str, row: Mapping[str, Any]) -> dict[int, str]:
+    """What stands under `Problem N`, by N; of a number that comes again, the first.
+
+    A line that only speaks of a part before ("Problem 1 gives 12.") is no heading, nor is "Total:" in a part's steps:
+    what needs all of them comes after all of them.
+    """
+    known: set[int] = set()
+    heads: list[tuple[int, int, int]] = []  # where it begins and ends, and its part; of one that comes again, 0
+    for head in re.finditer(HEADING.format(noun=row["noun"]), text, re.MULTILINE | re.IGNORECASE):
+        number = int(head[1])
+        if number not in known or head[2] is not None:
+            heads.append((head.start(), head.end(1), 0 if number in known else number))
+            known.add(number)
+    sections = {}
+    for (_, begin, number), (stop, _, following) in pairwise([*heads, (len(text), len(text), 0)]):
+        if number:
+            sections[number] = text[begin:stop] if following else without_end(text[begin:stop], row.get("end"))
     return sections
+
+
+def without_end(section: str, end: Mapping[str, Any] | None) -> str:
+    """The last part without what needs all of them, under a line of its own."""
+    heads = end and list(re.finditer(rf"^\W{{0,8}}{end['heading']}\W*$", section, re.MULTILINE | re.IGNORECASE))
+    return section[: heads[-1].start()] if heads else section
 
 
 def under_heading(text: str, heading: str) -> str | None:
@@ -113,7 +129,7 @@ def under_heading(text: str, heading: str) -> str | None:
 def programs_of(row: Mapping[str, Any], text: str) -> list[str]:
     """For each part, and for the end: the answer's code with that part's tests behind it."""
     whole = blocks_of(text)
-    sections = sections_of(text, row["noun"])
+    sections = sections_of(text, row)
     programs = []
     for number, part in enumerate(row["parts"], start=1):
         blocks, name, tests = whole, part["name"], list(part["tests"])

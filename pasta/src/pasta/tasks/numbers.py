@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+#: A minus between two numbers is no sign; a fraction is one number.
+NUMBER = re.compile(r"(?:(?<![\w)])[-−])?\d[\d,]*(?:\.\d+)?(?:/[1-9]\d*(?![\d.,/]*/))?")
 #: The line that an answer is to end with.
-STATED = re.compile(r"^\W*answer[^\w\n-]*(?P<stated>-?[^\w\n]*\d.*)$", re.MULTILINE | re.IGNORECASE)
+STATED = re.compile(r"^\W*answer[^\w\n−-]*(?P<stated>[−-]?[^\w\n]*\d.*)$", re.MULTILINE | re.IGNORECASE)
 
 
 def last_number(text: str) -> float | None:
@@ -29,7 +30,8 @@ def final_number(text: str) -> float | None:
 
 
 def value_of(digits: str) -> float:
-    return float(digits.replace(",", ""))
+    above, _, below = digits.replace(",", "").replace("−", "-").partition("/")
+    return float(above) / float(below or 1)
 
 
 def spelled(value: float) -> str:
