@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +29,7 @@ from pasta.train.preference import Learner, PairTrainer, log_probs
 from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of, make_pair_batch, make_response_batch
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import summary
+from pasta.train.preference_round import read_questions
 from pasta.train.preference_run import run
 from pasta.train.samples import draw, nest, unnest
 
@@ -308,11 +310,41 @@ def test_what_was_drawn_or_scored_otherwise_is_not_mixed(tmp_path: Path, adapter
         run(settings(tmp_path / "out", adapter, **usual, shortest=0.8))
 
 
+def test_samples_of_another_model_are_not_learned_from(tmp_path: Path, adapter: str, base: str) -> None:
+    """Retrained into the same folder, say: its name is what it was."""
+    model = tmp_path / "tuned"
+    shutil.copytree(adapter, model)
+    (tmp_path / "p.jsonl").write_text(json.dumps({"prompt": "0?"}) + "\n")
+    usual: dict[str, Any] = {"prompts": str(tmp_path / "p.jsonl"), "samples": 2, "max_tokens": 8, "model": str(model)}
+    run(settings(tmp_path / "out", adapter, **usual, steps="sample"))
+    policy = tmp_path / "out" / "round-1" / "policy.json"
+    torch.manual_seed(1)
+    loaded = load_model(base, device="cpu", tags=True)
+    mark(loaded.model, Taught(depth=3))
+    make_adapter(loaded, model)
+    for step in ("sample", "train"):
+        with pytest.raises(UsageError, match=r"round-1 holds samples of another model than .*tuned is now"):
+            run(settings(tmp_path / "out", adapter, **usual, steps=step))
+    known = json.loads(policy.read_text())
+    policy.write_text(json.dumps({name: known[name] for name in ("temperature", "parallelism")}))  # as it once was
+    run(settings(tmp_path / "out", adapter, **usual, steps="sample"))
+
+
+def test_an_annotated_row_is_a_rival_without_its_tags(tmp_path: Path) -> None:
+    rows = [{"prompt": "a?", "response": RESPONSES[0]}, {"prompt": "b?", "response": "a <promise is no tag"}]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    questions = read_questions(settings(tmp_path, "x", prompts=str(tmp_path / "p.jsonl")))
+    assert [each.reference for each in questions] == [
+        "Two: red is red. blue, yes. Done.", "a <promise is no tag",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"lambdas": "1,x"}, "lambdas is '1,x'"),
         ({"samples": 1}, "expected 2 or more"),
+        ({"temperature": 0.0}, "temperature is 0, expected more"),
         ({"steps": "sample,cook"}, "unknown step 'cook'"),
         ({"judge": ""}, "judge is missing"),
         ({"prompts": ""}, "prompts is missing"),

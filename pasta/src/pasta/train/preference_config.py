@@ -100,6 +100,8 @@ class PreferenceConfig(Settings):
         )  # fmt: skip
         self.check_between(0, 1, "alpha", "held_out", "warmup")
         self.check_between(0, SEEDS, "seed")
+        if self.temperature == 0:
+            raise UsageError("temperature is 0, expected more: all samples of a prompt would be the same")
         if self.samples < 2:
             raise UsageError(f"samples is {self.samples}, expected 2 or more: a pair is a best and a worst")
         if not 0 <= self.shortest <= 1:

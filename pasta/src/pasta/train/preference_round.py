@@ -11,6 +11,9 @@ from pasta.data.fields import prompt_of
 from pasta.data.lines import read_json, read_lines, write_json
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
+from pasta.lang import LangError, parse, plain
+from pasta.models.adapter import weights_checksum
+from pasta.models.catalogue import resolve
 from pasta.train.pairs import name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_loss import Policy
@@ -58,8 +61,24 @@ class Round:
 
     def remember_policy(self, config: PreferenceConfig) -> None:
         """Writes down how the samples of this round are drawn; other settings would mix two policies."""
-        told = {"temperature": config.temperature, "parallelism": list(config.biases)}
-        remember(self.folder / "policy.json", told, f"{self.folder} holds samples", "name another --output")
+        path = self.folder / "policy.json"
+        told: dict[str, Any] = {"temperature": config.temperature, "parallelism": list(config.biases)}
+        model = read_json(path).get("model") if path.exists() else self._model(config)
+        told |= {"model": model} if model else {}  # which those who drew before it was written down did not say
+        remember(path, told, f"{self.folder} holds samples", "name another --output")
+
+    def check_model(self, config: PreferenceConfig) -> None:
+        """Refuses samples that another model drew: their log probabilities would be taken for this one's."""
+        path = self.folder / "policy.json"
+        known = read_json(path).get("model") if path.exists() else None
+        if known is not None and known != self._model(config):
+            raise UsageError(
+                f"{self.folder} holds samples of another model than {self.model} is now",
+                "name another --output, or the model of before",
+            )
+
+    def _model(self, config: PreferenceConfig) -> str:
+        return weights_checksum(resolve(self.model, config.base_for(self.model)).path)
 
     def remember_scoring(self, config: PreferenceConfig) -> None:
         """Writes down how the samples are scored; scores of other settings cannot be compared with these."""
@@ -116,10 +135,18 @@ def read_questions(config: PreferenceConfig) -> list[Question]:
         if prompt is None:
             raise UsageError(f"{config.prompts}: a row has no prompt", hint="rows need prompt, instruction or messages")
         answer = row.get("response") or row.get("output") or row.get("reference")
-        questions.append(Question(prompt, answer if isinstance(answer, str) and answer.strip() else None))
+        questions.append(Question(prompt, without_tags(answer) if isinstance(answer, str) and answer.strip() else None))
         if config.limit and len(questions) == config.limit:
             break
     return questions
+
+
+def without_tags(answer: str) -> str:
+    """An answer as people read it: prompts may be the rows that `pasta annotate` wrote."""
+    try:
+        return plain(parse(answer))
+    except LangError:  # somebody's text that only looks like tags
+        return answer
 
 
 def check_prompts(rows: Sequence[Mapping[str, Any]], questions: Sequence[Question], folder: Path) -> None:

@@ -68,6 +68,8 @@ def run(config: PreferenceConfig) -> list[dict[str, Any]]:
                 raise UsageError(f"round {each.number} cannot begin: {missing}")
             team.say(f"== round {each.number} is left for the next run: {missing}")
             continue
+        if {"sample", "train"} & set(config.chosen_steps):
+            each.check_model(config)
         for step in config.chosen_steps:
             team.say(f"== round {each.number}: {step} ({each.folder})")
             if step == "sample":
