@@ -106,3 +106,10 @@ def test_a_script_without_spaces_has_words_too() -> None:
 def test_steps_without_spaces_follow_each_other() -> None:
     decision = Structure(len).plan(Example(0, ({"role": "user", "content": "怎么煮面？"},), CHINESE_STEPS))
     assert not decision.plan and decision.reason == "steps that follow each other"
+
+
+def test_what_a_model_thought_before_it_answered_is_left_alone():
+    thought = "<think>\n" + PARAGRAPHS + "\n</think>\n\n"
+    alone, behind = decide(LIST).plan, decide(thought + LIST).plan
+    assert decide(PARAGRAPHS).plan and not decide(thought + "It is so.").plan
+    assert [block.start + len(thought) for block in alone.blocks] == [block.start for block in behind.blocks]

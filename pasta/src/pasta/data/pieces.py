@@ -78,6 +78,7 @@ class _Line:
 
 #: `# Title`, `**Title**`, `Title:`: a line of its own, of at most eight words.
 _HEADING = re.compile(r"#{1,6}\s+\S.*|\*\*[^*]{2,80}\*\*:?|[A-Z][^\s:.!?]*(?:\s[^\s:.!?]+){0,7}:")
+THOUGHT_ENDS = "</think>"
 _FENCE = re.compile(r"[ \t]*(```|~~~)")
 #: A table's row, displayed or inline mathematics, an equation.
 _FIXED = re.compile(
@@ -101,10 +102,14 @@ def pieces(text: str) -> list[Piece]:
 
 
 def regions(text: str) -> list[Region]:
-    """The lists, paragraphs, headings and untouchable parts of an answer, in order."""
+    """The lists, paragraphs, headings and untouchable parts of an answer, in order.
+
+    What a model thought before it answered is the parent's: each of its sentences goes on from the last.
+    """
     lines = _lines(text)
     found: list[Region] = []
-    at = 0
+    ends = [index for index, line in enumerate(lines) if THOUGHT_ENDS in line.text]
+    at = ends[0] + 1 if ends and not all(line.is_blank for line in lines[ends[0] + 1 :]) else 0
     while at < len(lines):
         line = lines[at]
         if line.is_blank:
