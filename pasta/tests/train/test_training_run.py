@@ -65,6 +65,20 @@ def test_it_says_what_it_will_do(usual: SftConfig, capsys: pytest.CaptureFixture
     assert said[3].startswith("about ") and said[3].endswith(" s, by one batch of the longest rows")
 
 
+def test_held_out_prompts_that_are_trained_on_are_warned_of(
+    usual: SftConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*toy_rows(2), {"prompt": "what?", "response": "Nothing."}]
+    rows[0]["response"] = "Another answer."  # the prompt is what it will be asked
+    held_out = tmp_path / "held-out.jsonl"
+    held_out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sft.train(replace(usual, eval_data=str(held_out), eval_answers=0))
+    assert f"warning: of the 3 held-out prompts in {held_out} 2 are trained on too" in capsys.readouterr().err
+    held_out.write_text(json.dumps(rows[2]) + "\n")
+    sft.train(replace(usual, eval_data=str(held_out), eval_answers=0, output=str(tmp_path / "other")))
+    assert "trained on too" not in capsys.readouterr().err
+
+
 def test_data_without_tags_is_warned_of(usual: SftConfig, capsys: pytest.CaptureFixture[str]) -> None:
     Path(usual.data).write_text('{"prompt": "a?", "response": "Just b."}\n' * 3)
     sft.train(usual)

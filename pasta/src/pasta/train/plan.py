@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pasta.core.layout import Layout
 from pasta.core.vocabulary import Vocabulary
+from pasta.train.answers import prompt_of
 from pasta.train.examples import Examples
 
 SHOWN = 5  # reasons for leaving rows out
@@ -53,6 +54,18 @@ def no_tags(plan: DataPlan) -> str | None:
     return (
         f"warning: none of the {plan.examples} answers in {plan.source} has tags: the model will not learn to decode "
         "in parallel (mark what is independent first: pasta annotate IN OUT)"
+    )
+
+
+def leak(source: str, trained: Sequence[Layout], held_out: Sequence[Layout]) -> str | None:
+    """A warning, where held-out prompts are trained on too."""
+    known = {tuple(prompt_of(layout)) for layout in trained}
+    also = sum(tuple(prompt_of(layout)) in known for layout in held_out)
+    if not also:
+        return None
+    return (
+        f"warning: of the {count(len(held_out), 'held-out prompt')} in {source} {also} are trained on too: the figures "
+        "on these say little about others (take them out of one of the two files)"
     )
 
 

@@ -47,7 +47,7 @@ from pasta.train.model import (
     steps_of,
     train_rows,
 )
-from pasta.train.plan import DataPlan, count, duration, no_tags, work_line
+from pasta.train.plan import DataPlan, count, duration, leak, no_tags, work_line
 from pasta.train.resumed import check_resumed
 from pasta.train.trackers import check_trackers
 from pasta.train.trainer import Rows, SegmentTrainer, inner, widest
@@ -119,6 +119,8 @@ def train(config: SftConfig) -> Summary:
         measure=(lambda it: measure_answers(inner(it), vocabulary, asked, config.max_tokens)) if asked else None,
     )
     plan = DataPlan.of(config.data, examples, vocabulary)
+    if config.eval_data and (warning := leak(config.eval_data, examples.layouts, held_out)):
+        trainer.say(warning)
     announce(trainer, plan, rows, config)
     loss = trainer.run(resume=config.resume)
     try:
