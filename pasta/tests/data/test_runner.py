@@ -119,6 +119,19 @@ def test_other_settings_or_another_source_are_not_mixed_in(source, tmp_path):
         annotate(str(source), str(out), Structure(count_words), count_words)
 
 
+def test_another_question_to_the_same_answer_is_another_row(tmp_path):
+    """A system prompt that was added, say: what was written before lacks it."""
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    row = {"prompt": "Garden?", "response": LIST}
+    source.write_text(json.dumps(row) + "\n")
+    annotate(str(source), str(out), Structure(count_words), count_words)
+    assert annotate(str(source), str(out), Structure(count_words), count_words).resumed == 1
+    for changed in ({**row, "system": "Be brief."}, {**row, "prompt": "Gardens?"}):
+        source.write_text(json.dumps(changed) + "\n")
+        with pytest.raises(UsageError, match=r"row 0 of .*in\.jsonl is not the one in .*out\.jsonl"):
+            annotate(str(source), str(out), Structure(count_words), count_words)
+
+
 def test_strict_leaves_out_annotations_with_a_flaw(tmp_path):
     rows = [{"prompt": prompt, "response": LIST} for prompt in ("Garden?", "Name five needs of a garden.")]
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

@@ -114,12 +114,20 @@ def _still_to_do(
             report.refuse(example)
         elif (old := written.get(index)) is None:
             todo.append(example)
-        elif old["plain"] != example.text and not (strict and example.text.startswith(old["plain"])):
+        elif not _is_of(old, example, strict):
             raise UsageError(f"row {index} of {source} is not the one in {target}", "pass --overwrite to start afresh")
         else:
             report.add(old["pasta"])
             report.resumed += 1
     return todo
+
+
+def _is_of(old: Row, example: Example, strict: bool) -> bool:
+    """Whether a row that is written is of this conversation and this answer, or where `strict` of its beginning."""
+    before = read_example(example.row, old)
+    if isinstance(before, str) or before.messages != example.messages:
+        return False
+    return old["plain"] == example.text or (strict and example.text.startswith(old["plain"]))
 
 
 def check_names(source: str, target: str) -> None:
