@@ -34,8 +34,8 @@ def _nothing_is_drawn(self, variable, dist) -> None:
     self.graph.set(variable, Node(root, MARGINALIZED))
 
 
-def _one_step(self, node, function, rest, start) -> list:
-    return [start, *self.paths.explore(lambda: self._step_from(node, function, rest, start, 0))]
+def _one_step(self, loop, rest, start) -> list:
+    return [start, *self.paths.explore(lambda: self._step_from(loop, rest, start, 0))]
 
 
 ALL = ("ssi", "ds", "bp")

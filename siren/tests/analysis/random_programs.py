@@ -187,6 +187,31 @@ def ragged(seed: int) -> str:
     return re.sub(r"\((\w+) :: hs,", rf"((if {test} then \1 :: hs else hs),", text)
 
 
+def mapped(seed: int) -> str:
+    """A random function of each datum, which sees variables outside; perhaps twice, perhaps work after it."""
+    rng = Random(seed)
+    before = Writer(rng, _scope())
+    before.lines.append("let y = 0.4 in")
+    before.write("z", rng.randint(1, 3), rng.choice(KINDS))
+    inside = Writer(rng, {kind: list(names) for kind, names in before.scope.items()})
+    inside.write("v", rng.choice([1, 2, 2, 3]), rng.choice(KINDS))
+    local = [name for name in inside.variables() if name.startswith("v")] or ["y"]
+    after = Writer(rng, before.scope)
+    if rng.random() < 0.5:
+        after.write("w", 1, rng.choice(KINDS))
+    each = [
+        "let each = fun y ->",
+        *inside.lines,
+        f"({', '.join(rng.sample(local, min(2, len(local))))})",
+        "in",
+    ]
+    if rng.random() < 0.5:
+        return "\n".join([*before.lines, *each, *after.lines, f"(List.map(each, ys), {after.answer()})"])
+    again = ["let gs = List.map(each, ys) in"] if rng.random() < 0.3 else ["let gs = 0. in"]
+    lines = [*before.lines, *each, "let hs = List.map(each, ys) in", *again, *after.lines]
+    return "\n".join([*lines, f"({after.answer()}, hs, gs)"])
+
+
 def program(seed: int) -> str:
     rng = Random(seed)
     return straight(rng) if rng.random() < 0.35 else loop(rng)

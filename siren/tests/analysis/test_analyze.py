@@ -292,3 +292,71 @@ def test_regression_with_unknown_noise(variance: str, kept: bool) -> None:
     (a, b, g)
     """
     assert verdict(text).satisfiable is kept
+
+
+SCHOOLS = """
+let mu <- gaussian(0., 100.) in
+let school = fun y ->
+  let effect <- gaussian(mu, 4.) in
+  let () = observe(gaussian(effect, {variance}), y) in
+  effect
+in
+{answer}
+"""
+
+
+@pytest.mark.parametrize(
+    "answer", ["let effects = List.map(school, ys) in (mu, effects)", "(List.map(school, ys), mu)"]
+)
+def test_a_random_function_of_every_datum(answer: str) -> None:
+    text = SCHOOLS.format(variance="1.", answer=answer)
+    assert verdict(text, "ssi", mu="symbolic", effect="symbolic").satisfiable
+    assert verdict(text, "bp", mu="symbolic", effect="symbolic").satisfiable
+    assert "one path" in reason(text, "ds", mu="symbolic", effect="symbolic")
+    assert verdict(text, "ds", mu="sample", effect="symbolic").satisfiable
+    text = SCHOOLS.format(variance="effect * effect", answer=answer)
+    assert "effect" in reason(text, "ssi", effect="symbolic")
+
+
+def test_a_random_function_of_every_datum_of_every_datum() -> None:
+    """What the outer one has made is kept while the inner one runs."""
+    text = """
+    let mu <- gaussian(0., 100.) in
+    let inner = fun y -> let b <- gaussian(mu, 4.) in let () = observe(gaussian(b, 1.), y) in b in
+    let outer = fun y ->
+      let a <- gaussian(mu, 4.) in
+      let () = observe(gaussian(a, 1.), y) in
+      let _ = List.map(inner, ys) in
+      a
+    in
+    let each = List.map(outer, ys) in
+    (mu, each)
+    """
+    assert verdict(text, "ssi", a="symbolic", b="symbolic").satisfiable
+    assert "one path" in reason(text, "ds", a="symbolic")
+
+
+def test_loops_in_a_tuple_are_followed_one_after_the_other() -> None:
+    text = """
+    val seen = fun (y, x) -> let () = observe(gaussian({mean}, 1.), y) in x in
+    let a <- gaussian(0., 1.) in
+    let b <- gaussian(a, 1.) in
+    (fold(seen, ys, a), fold(seen, ys, b), b)
+    """
+    assert verdict(text.format(mean="x"), "ssi", a="symbolic", b="symbolic").satisfiable
+    assert "`a`" in reason(text.format(mean="x * x"), "ssi", a="symbolic")
+
+
+def test_a_state_that_doubles_with_every_step_is_given_up() -> None:
+    """Each count holds the one before it twice."""
+    text = """
+    val step = fun (y, (on, count)) ->
+      let on <- bernoulli(if on then 0.9 else 0.1) in
+      let () = observe(bernoulli(if on then 0.9 else 0.2), y < 0.) in
+      (on, if on then count + 1. else count)
+    in
+    let (on, count) = fold(step, ys, (true, 0.)) in
+    (on, count)
+    """
+    assert verdict(text, "ssi", on="symbolic").satisfiable
+    assert not verdict(text, "ds", on="symbolic").satisfiable

@@ -27,6 +27,17 @@ def test_what_is_accepted_holds_where_lists_differ_in_length() -> None:
         require_sound(seed, write=random_programs.ragged)
 
 
+def test_what_is_accepted_holds_where_a_random_function_is_mapped() -> None:
+    for seed in range(30):
+        require_sound(seed, write=random_programs.mapped)
+
+
+@pytest.mark.slow
+def test_what_is_accepted_holds_where_a_random_function_is_mapped_at_length() -> None:
+    for seed in range(30, 600):
+        require_sound(seed, write=random_programs.mapped)
+
+
 def test_what_is_accepted_holds_of_vectors_and_categories() -> None:
     """19: a vector that is drawn goes through a loop. 72: a draw decides a choice of parents."""
     for seed in (*range(30), 72):

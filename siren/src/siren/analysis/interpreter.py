@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from siren.analysis.engines import Abstract
@@ -10,15 +12,15 @@ from siren.analysis.lists import Lists
 from siren.analysis.number import Numbers
 from siren.analysis.paths import Undecided
 from siren.analysis.state import State, capture
-from siren.analysis.tail import Past, Tail, has_past, split
+from siren.analysis.tail import Past, Tail, assemble, has_past, split
 from siren.analysis.widen import FRONT, Widening, describe
-from siren.errors import EmptyListError, RunError
+from siren.errors import EmptyListError, RunError, Span
 from siren.inference.engine import Site
 from siren.inference.population import Population
 from siren.runtime.combine import Uneven
 from siren.runtime.effects import LOOP, bound
-from siren.runtime.loops import Env, Function
-from siren.runtime.values import EXPRESSIONS, Closure, Cons, Named, Value
+from siren.runtime.loops import Env, Function, nest
+from siren.runtime.values import EXPRESSIONS, NIL, Closure, Cons, Named, Value, list_of
 from siren.symbolic.expr import Expr, Op, Poly, Scalar, variables
 from siren.syntax import ast
 from siren.syntax.builtins import WITH_FUNCTIONS
@@ -27,6 +29,15 @@ from siren.syntax.spine import spine
 # Steps of a loop after which expressions that still grow are made small.
 _PATIENCE = 3
 _STATES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What each step makes of an element and the accumulator; `which` is equal for the same function at the
+    same place."""
+
+    which: Hashable
+    step: Callable[[Value, Value], Value]
 
 
 class Interpreter(Lists):
@@ -53,13 +64,39 @@ class Interpreter(Lists):
     # Where values are held ----------------------------------------------------------------------------------
 
     def eval(self, node: ast.Expr, env: Env) -> Value:
-        several = isinstance(node, (ast.Tuple, ast.List, ast.Record, ast.Binary, ast.Observe)) or (
+        several = isinstance(node, (ast.Record, ast.Binary, ast.Observe)) or (
             isinstance(node, ast.Call) and len(node.arguments) > 1 and node.function not in WITH_FUNCTIONS
         )
         if several and LOOP in self.effects.of(node):
             with self._half_done():
                 return super().eval(node, env)
         return super().eval(node, env)
+
+    def _tuple(self, node: ast.Tuple, env: Env) -> Value:
+        return nest(self._parts(node.items, env))
+
+    def _list(self, node: ast.List, env: Env) -> Value:
+        return list_of(self._parts(node.items, env))
+
+    def _parts(self, nodes: Sequence[ast.Expr], env: Env) -> list[Value]:
+        """The values of some expressions, each read after those that follow it."""
+        parts: Env = {}
+        for place, node in enumerate(nodes):
+            if LOOP not in self.effects.of(node):
+                parts[str(place)] = self.eval(node, env)
+                continue
+            later = frozenset(name for other in nodes[place + 1 :] for name in self.effects.needs(other))
+            with self._read_later(env, later), self._read_later(parts, frozenset(parts)):
+                parts[str(place)] = self.eval(node, env)
+        return list(parts.values())
+
+    @contextmanager
+    def _read_later(self, env: Env, names: frozenset[str]) -> Iterator[None]:
+        self._frames.append((env, names))
+        try:
+            yield
+        finally:
+            self._frames.pop()
 
     def _owned(self, node: ast.Expr, env: Env) -> Value:
         while isinstance(node, (ast.Let, ast.Assume)):
@@ -134,31 +171,52 @@ class Interpreter(Lists):
         accumulator, items = held.pop(), held.pop()
         if not isinstance(items, (Cons, Tail)):
             raise RunError("fold expects a list", node.span)
-        captured = function.parts if isinstance(function, Closure) else {}
-        self._frames.append((captured, frozenset(captured)))
-        try:
+        with self._captured_by(function):
             first, rest = split(items)
             for item in first:
                 accumulator = self._tidy(self.apply(function, [item, accumulator], node.span))
             if rest is None or not rest.elements:
                 return accumulator
-            if self._pending:
-                raise Undecided("a loop over data stands inside an expression; give it a `let` of its own")
-            if has_past(rest) or list(_expressions(rest)):
-                raise Undecided("old random elements of a list of unknown length are read again")
-            return self._loop(node, function, rest, accumulator)
-        finally:
-            self._frames.pop()
 
-    def _loop(self, node: ast.Fold, function: Function, rest: Tail, accumulator: Value) -> Value:
+            def step(item: Value, accumulator: Value) -> Value:
+                return self.apply(function, [item, accumulator], node.span)
+
+            return self._loop(Loop((node.span, _identity(function)), step), rest, accumulator)
+
+    def _map(self, function: Function, values: Value, span: Span) -> Value:
+        first, rest = split(values)
+        if rest is None or not rest.elements or not self._effects(function):
+            return super()._map(function, values, span)
+
+        def step(item: Value, so_far: Value) -> Value:
+            with self._read_later({"": so_far}, frozenset({""})):
+                return assemble([self.apply(function, [item], span), *split(so_far)[0]], split(so_far)[1])
+
+        with self._captured_by(function):
+            collected: Value = NIL
+            for item in first:
+                collected = self._tidy(step(item, collected))
+            items, rest = split(self._loop(Loop((span, _identity(function)), step), rest, collected))
+        return assemble(items[::-1], None) if rest is None else Tail((*rest.elements, *items))
+
+    @contextmanager
+    def _captured_by(self, function: Function) -> Iterator[None]:
+        captured = function.parts if isinstance(function, Closure) else {}
+        with self._read_later(captured, frozenset(captured)):
+            yield
+
+    def _loop(self, loop: Loop, rest: Tail, accumulator: Value) -> Value:
         """Any number of steps: all states that can come about, and then any of them."""
+        if self._pending:
+            raise Undecided("a loop over data stands inside an expression; give it a `let` of its own")
+        if has_past(rest) or list(_expressions(rest)):
+            raise Undecided("old random elements of a list of unknown length are read again")
         start = self._captured(accumulator)
         names = list(start.nodes)
-        which = id(function.function) if isinstance(function, Closure) else function
-        memo = (id(node), which, start.key, tuple(sorted(describe(e) for e in rest.elements)))
+        memo = (loop.which, start.key, tuple(sorted(describe(e) for e in rest.elements)))
         known = self._known_loops.get(memo)
         if known is None:
-            states = self._states(node, function, rest, start)
+            states = self._states(loop, rest, start)
             self._known_loops[memo] = (list(names), states)
         else:
             renaming = dict(zip(known[0], names, strict=True))
@@ -168,12 +226,12 @@ class Interpreter(Lists):
         self._resume(state)
         return state.accumulator
 
-    def _states(self, node: ast.Fold, function: Function, rest: Tail, start: State) -> list[State]:
+    def _states(self, loop: Loop, rest: Tail, start: State) -> list[State]:
         found: dict[Hashable, State] = {start.key: start}
         todo = [(start, 0)]
         while todo:
             state, age = todo.pop(0)
-            for after in self.paths.explore(partial(self._step_from, node, function, rest, state, age)):
+            for after in self.paths.explore(partial(self._step_from, loop, rest, state, age)):
                 if (
                     after is not None
                     and after.key not in found
@@ -185,15 +243,12 @@ class Interpreter(Lists):
                         raise Undecided("the state of a loop does not settle")
         return list(found.values())
 
-    def _step_from(
-        self, node: ast.Fold, function: Function, rest: Tail, state: State, age: int
-    ) -> State | None:
+    def _step_from(self, loop: Loop, rest: Tail, state: State, age: int) -> State | None:
         """The state after a step; None if the run ends in it."""
         with self.graph.scratch():
             self._resume(state)
-            arguments = [self._element(rest), state.accumulator]
             try:
-                accumulator = self._tidy(self.apply(function, arguments, node.span))
+                accumulator = self._tidy(loop.step(self._element(rest), state.accumulator))
             except EmptyListError:
                 return None
             outside = self._outside()
@@ -231,6 +286,10 @@ class Interpreter(Lists):
                 self.engine.marginalize(variable)
             if variables(self.graph.simplify(expr)) == names:
                 return
+
+
+def _identity(function: Function) -> Hashable:
+    return id(function.function) if isinstance(function, Closure) else function
 
 
 def _unsettled(value: Value) -> Past | None:

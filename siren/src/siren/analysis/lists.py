@@ -174,6 +174,6 @@ class Lists(Evaluator):
 
     def _require_plain(self, function: Function, rest: Tail) -> None:
         if self._effects(function):
-            raise Undecided("a random function is mapped over a list of unknown length")
+            raise Undecided("a random function filters a list of unknown length")
         if has_past(rest):
             raise Undecided("an old random element of a list of unknown length is read again")

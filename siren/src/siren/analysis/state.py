@@ -98,13 +98,16 @@ def capture(
         tidy(variable)
         node = graph.peek(variable)
         if type(node) is not Node or len(writer.seen) > _LIMIT:
-            raise Undecided("the state of a loop grows from step to step")
+            raise Undecided(_GROWS)
         nodes[variable] = node = general(node)
         described.append(writer.node(variable, node))
     return State(accumulator, nodes, (*parts, *described))
 
 
+_GROWS = "the state of a loop grows from step to step"
 _LIMIT = 100
+# Of parts of expressions. One that is written twice counts twice, and such may double with every step.
+_LARGEST = 10_000
 
 
 class _Writer:
@@ -115,6 +118,7 @@ class _Writer:
         self.seen: list[Variable] = []
         self._places: dict[Variable, int] = {}
         self._numbers: dict[int, int] = {}
+        self._size = 0
 
     def value(self, value: Value) -> Hashable:
         if type(value) is tuple:
@@ -132,6 +136,9 @@ class _Writer:
         return self.expr(value)
 
     def expr(self, expr: Expr) -> Hashable:
+        self._size += 1
+        if self._size > _LARGEST:
+            raise Undecided(_GROWS)
         if isinstance(expr, Unknown):
             return ("?", self._numbers.setdefault(expr.serial, len(self._numbers)), expr.sign)
         if type(expr) is Poly:
