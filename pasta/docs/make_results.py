@@ -50,6 +50,9 @@ def main(arguments: list[str]) -> None:
         save(RunFolder(arguments[0]), *arguments[1:])
     found = evaluations()
     for name, summary in found.items():
+        if rows_path(name).exists():
+            saved = RESULTS / f"eval-{name}.json"
+            write_json(saved, {**json.loads(saved.read_text("utf-8")), **summary})
         for target, drawing in plots(name, summary):
             target.write_text(drawing, "utf-8")
         (PAGES / f"{name}.md").write_text(experiment(name, summary), "utf-8")

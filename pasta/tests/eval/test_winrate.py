@@ -69,6 +69,16 @@ def test_extreme_wins_do_not_break_the_regression() -> None:
     assert win_rates([1.0] * 3, list(zip([1, 2, 3], [1, 1, 1], strict=True)))["lc_win_rate"] is None
 
 
+def test_intervals_of_few_prompts_are_as_wide_as_they_must_be() -> None:
+    """Plain percentiles hold what is true in 83 of 100 samples of six."""
+    draw = np.random.default_rng(0)
+    for count in (6, 8):
+        found = [mean_of(list(draw.normal(0, 1, count))) for _ in range(400)]
+        assert np.mean([each.low <= 0 <= each.high for each in found]) > 0.9
+    [one, two] = [mean_of(values) for values in ([3.0], [1.0, 3.0])]
+    assert (one.low, one.high) == (3, 3) and (two.low, two.high) == (1, 3)
+
+
 def test_intervals_cover_what_they_should() -> None:
     """Of 100 samples of a known mean, nearly all intervals hold it."""
     draw = np.random.default_rng(1)

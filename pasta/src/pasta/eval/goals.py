@@ -67,7 +67,7 @@ def is_asked(model: str) -> bool:
 def of_task(task: str, told: Figures) -> Iterator[Goal]:
     over, clock, factor = told["over_reference"], told["realised_speedup"], told.get("length_factor")
     if over:
-        asked = f"right parts within {WITHIN} points of the reference, the whole interval"
+        asked = f"right parts at most {WITHIN} points behind the reference, the whole interval"
         yield Goal.of(asked, over, 100 * over["low"] >= -WITHIN, scale=100, digits=1)
     yield from of_clock(task, clock)
     if factor and task.startswith(tuple(SPEEDS)):
@@ -124,7 +124,7 @@ def of_chats(figures: Figures, models: dict[str, Figures]) -> Iterator[Goal]:
 
 
 def of_untagged(wins: Figures, judge: str) -> Goal:
-    asked = f"without tags within {WITHIN} points of a draw, the whole interval (judge `{judge}`)"
+    asked = f"without tags at most {WITHIN} points below a draw, the whole interval (judge `{judge}`)"
     return Goal.of(asked, wins, wins["low"] >= 50 - WITHIN, digits=1)
 
 
