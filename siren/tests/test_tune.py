@@ -110,6 +110,23 @@ def test_plans_that_are_close_run_again() -> None:
     assert len({(trial.key, trial.particles) for trial in tuned.trials}) == len(tuned.trials)
 
 
+@pytest.mark.usefixtures("steady")
+def test_a_plan_that_grows_too_large_is_left_out() -> None:
+    text = """
+    val step = fun (win, rate) ->
+      let changed <- bernoulli(0.1) in
+      let fresh <- beta(2, 2) in
+      let rate = if changed then fresh else rate in
+      let () = observe(bernoulli(rate), win) in
+      rate
+    in
+    fold(step, wins, 0.5)
+    """
+    tuned = tune(parse(text), seconds=0.01, methods=("ssi",), data={"wins": [1, 1, 0, 0, 0, 0]}, budget=0.2)
+    assert tuned.best.plan["changed"] == "sample"
+    assert all(trial.plan["changed"] == "sample" for trial in tuned.trials)
+
+
 @pytest.mark.parametrize("answer", ["1 / g", "()"])
 def test_an_answer_without_a_spread_is_no_measure(answer: str) -> None:
     with pytest.raises(SirenError, match="nothing to measure errors by"):

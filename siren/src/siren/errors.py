@@ -124,6 +124,10 @@ class TooDeepError(RunError):
     """A function that calls itself more often than there is room for, perhaps without end."""
 
 
+class TooLargeError(RunError):
+    """What is kept symbolic has grown beyond what can be worked with."""
+
+
 class PlanError(SirenError):
     """A variable annotated `symbolic` would have to be sampled: the plan cannot be kept."""
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from siren import api
 from siren.distance import numbers, outputs
-from siren.errors import SirenError
+from siren.errors import SirenError, TooLargeError
 from siren.options import METHODS, Method, Plan
 from siren.plans import judge
 from siren.result import Result
@@ -247,7 +247,7 @@ class _Race:
                 result = self._run(key, particles, watch)
                 results.append((result, *numbers(result)))
                 clock.append(time.process_time() - begun)
-        except _TooLong:
+        except (_TooLong, TooLargeError):
             pass
         self.done += 1
         if self.progress is not None:

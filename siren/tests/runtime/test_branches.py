@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from siren.errors import PlanError, RunError
+import siren
+from siren.errors import PlanError, RunError, TooLargeError
 from siren.runtime import run
 from siren.syntax.parser import parse
 
@@ -187,3 +188,26 @@ def test_sides_of_different_kinds_are_refused_where_they_stand(how: str) -> None
         run(parse(f"let {how} b <- bernoulli(0.5) in\nif b then 1 else [1]"), particles=20, seed=0)
     assert (caught.value.span.line, caught.value.span.column) == (2, 1)
     assert "same kind" in caught.value.hint
+
+
+CHANGES = """
+val step = fun (win, rate) ->
+  let changed <- bernoulli(0.1) in
+  let fresh <- beta(2, 2) in
+  let rate = if changed then fresh else rate in
+  let () = observe(bernoulli(rate), win) in
+  rate
+in
+let first <- beta(2, 2) in
+fold(step, wins, first)
+"""
+
+
+def test_a_switch_whose_values_are_too_many_together_is_named() -> None:
+    """The run had no end."""
+    data = {"wins": [1, 1, 0, 0, 0, 0, 1, 1, 1, 1]}
+    with pytest.raises(TooLargeError, match="`changed` took in all steps") as found:
+        siren.run(CHANGES, data=data, particles=2, seed=0)
+    assert found.value.span is not None and found.value.span.line == 6
+    assert "annotate `changed` as `sample`" in found.value.render()
+    assert siren.run(CHANGES, data=data, plan={"changed": "sample"}, seed=0).plan["fresh"] == "symbolic"

@@ -23,7 +23,7 @@ from siren.symbolic.expr import Variable
 from siren.symbolic.lanes import Scope
 
 _KIND: Final = b"siren stream "
-_MAGIC: Final = _KIND + b"3\n"
+_MAGIC: Final = _KIND + b"4\n"
 # A sum of thousands of terms is as deep an expression.
 _STACK: Final = 512 * 1024 * 1024
 _DEPTH: Final = 1_000_000

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from siren.data import read_csv
-from siren.errors import RunError, SirenError
+from siren.errors import RunError, SirenError, TooLargeError
 from siren.inference.bp import BP
 from siren.inference.ds import DS
 from siren.inference.engine import Engine, Site
@@ -186,6 +186,8 @@ class Session:
             with np.errstate(all="ignore"):
                 yield
         except SirenError as error:
+            if isinstance(error, TooLargeError):
+                error.span = error.span or self.engine.site.span
             raise error.with_source(self.program.source) from None
         finally:
             sys.setrecursionlimit(limit)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from siren.errors import Span
+from siren.errors import Span, TooLargeError
 from siren.symbolic.lanes import Array, Generation, Index, Scope
 
 Raw = Any  # a scalar, or an array with one entry per lane
@@ -127,14 +127,25 @@ class Poly:
         return f"Poly({self.terms!r})"
 
 
+# Parts of an expression, as often as they are written: going through so many takes about a second.
+_LARGEST = 100_000
+
+
 class Op:
     """An operation that has no polynomial form, on expressions of which at least one is random."""
 
-    __slots__ = ("args", "name")
+    __slots__ = ("args", "name", "size")
 
     def __init__(self, name: str, args: tuple[Expr, ...]) -> None:
         self.name = name
         self.args = args
+        size = 1
+        for arg in args:
+            kind = type(arg)
+            size += arg.size if kind is Op else len(arg.terms) if kind is Poly else 1  # type: ignore[union-attr]
+        self.size: int = size
+        if size > _LARGEST:
+            raise _too_large(self)
 
     def __repr__(self) -> str:
         return f"{self.name}{self.args!r}"
@@ -144,6 +155,34 @@ Expr = float | bool | Column | Scalar | Poly | Op
 # What a variable can be: a number, or a vector by its components.
 Outcome = Expr | tuple[Expr, ...]
 NUMBERS = (float, bool, Column, Scalar)
+
+
+def _too_large(expr: Op) -> TooLargeError:
+    """Blames what choices are made by, or else every variable."""
+    tests: dict[str, None] = {}
+    names: dict[str, None] = {}
+    seen: set[int] = set()
+    todo: list[tuple[Expr, bool]] = [(expr, False)]
+    while todo:  # each part once, however often it is written
+        part, is_test = todo.pop()
+        if type(part) is Op:
+            if id(part) not in seen:
+                seen.add(id(part))
+                todo += [
+                    (arg, is_test or (part.name == "ite" and place == 0))
+                    for place, arg in enumerate(part.args)
+                ]
+        else:
+            found = dict.fromkeys(v.name for v in variables(part) if v.name)
+            names |= found
+            tests |= found if is_test else {}
+    blamed = [f"`{name}`" for name in sorted(tests or names)]
+    listed = ", ".join(blamed) or "discrete variables"
+    which = f"one of {listed}" if len(blamed) > 1 else listed
+    return TooLargeError(
+        f"the values that {listed} took in all steps together are too many to go through",
+        hint=f"annotate {which} as `sample`; a discrete variable stays symbolic by going through its values",
+    )
 
 
 def of(variable: Variable) -> Poly:
