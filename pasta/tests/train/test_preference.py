@@ -20,6 +20,8 @@ from pasta.core.layout import IGNORE, Layout
 from pasta.core.taught import Taught
 from pasta.core.tree import spell
 from pasta.data.lines import read_lines
+from pasta.decoding.bulk import as_completed
+from pasta.decoding.prompts import make_request
 from pasta.engine.load import load_engine
 from pasta.errors import UsageError
 from pasta.lang import parse
@@ -31,7 +33,7 @@ from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import summary
 from pasta.train.preference_round import read_questions
 from pasta.train.preference_run import run
-from pasta.train.samples import draw, nest, unnest
+from pasta.train.samples import describe, draw, nest, unnest
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -232,6 +234,25 @@ def test_samples_go_on_and_are_the_same_again(tmp_path: Path, adapter: str) -> N
     for row in rows.values():
         assert nest(unnest(row["tokens"])) == row["tokens"]
         assert row["finish_reason"] == "stop" or len(row["tokens"]) > 0
+
+
+def test_a_sample_has_the_log_probability_of_what_the_model_chose(tmp_path: Path, adapter: str) -> None:
+    """Most here are cut off, some inside a block: the tag that then closes it was nobody's choice."""
+    engine, learner = load_engine(adapter, device="cpu"), Learner(adapter, settings(tmp_path, adapter))
+    lay = LayOut(learner.vocabulary, learner.positions)
+    options: Any = {"max_tokens": 40, "temperature": 1.0, "parallelism": 5.0, "logprobs": 0}
+    requests = ((n, make_request(engine, f"{n}?", seed=n, **options)) for n in range(6))
+    sums, layouts = {}, {}
+    for n, state in as_completed(engine, requests, 6):
+        found = [one.logprob for thread in state.result().threads for one in thread.logprobs or () if one is not None]
+        row = describe(state)
+        sums[n, 0], layouts[n, 0] = sum(found), lay(f"{n}?", row["tokens"], row["finish_reason"] == "stop")
+        assert len(found) == sum(target != IGNORE for target in layouts[n, 0].targets)
+    known: dict[tuple[int, int], float] = {}
+    for some in learner.score(layouts):
+        known |= some
+    assert known == pytest.approx(sums, abs=1e-3)
+    assert any(len(layout.sees) > 1 for layout in layouts.values())
 
 
 def test_samples_take_turns_with_the_biases(tmp_path: Path, adapter: str) -> None:

@@ -182,8 +182,9 @@ def _thread(thread: Thread, interpreter: Interpreter, record: Record, topic: str
 
 def _align(logprobs: Sequence[TokenLogprobs], thread: Thread, whole: bool) -> Iterator[TokenLogprobs | None]:
     chosen = iter(logprobs)
+    last = len(thread.tokens) - 1
     for index in range(len(thread.tokens)):
-        inserted = index == 0 and thread.parent is not None
+        inserted = (index == 0 and thread.parent is not None) or (index == last and thread.closed)
         yield None if inserted else next(chosen, None)
     if whole and thread.parent is None:
         yield from chosen

@@ -13,13 +13,14 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pasta.core.tree import Block, Tree
+from pasta.core.commands import MAIN
+from pasta.core.thread import Thread
+from pasta.core.tree import Block, Item, Tree
 from pasta.data.fields import is_unicode
 from pasta.data.lines import append_lines, read_lines
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
-from pasta.decoding.request import Request
-from pasta.decoding.results import Result
+from pasta.decoding.request import Request, RequestState
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
 
@@ -79,9 +80,7 @@ def draw(
     until = written + 60 * minutes if minutes else float("inf")
     for (index, sample), state in as_completed(engine, requests(), batch, until=until):
         try:
-            rows.append(
-                {"index": index, "sample": sample, **told, "prompt": prompts[index], **describe(state.result())}
-            )
+            rows.append({"index": index, "sample": sample, **told, "prompt": prompts[index], **describe(state)})
         except PastaError as error:
             print(f"prompt {index}, sample {sample}: {error}", file=sys.stderr, flush=True)
         progress.count(state.interpreter.sampled)
@@ -95,17 +94,28 @@ def draw(
     progress.say()
 
 
-def describe(result: Result) -> dict[str, Any]:
+def describe(state: RequestState) -> dict[str, Any]:
     """What a sample is, to train on and to read. `tokens` are its very tokens, as `annotated` may be cut otherwise."""
+    result, threads = state.result(), state.interpreter.threads
     return {
         "annotated": result.annotated,
         "text": result.text,
-        "tokens": nest(result.tree),
+        "tokens": nest(chosen(threads, threads[MAIN])),
         "content_tokens": result.content_tokens,
         "critical_path": result.critical_path,
         "threads": len(result.threads),
         "finish_reason": result.finish_reason,
     }
+
+
+def chosen(threads: Sequence[Thread], thread: Thread) -> Tree:
+    """What a thread and those below it wrote; not the tag with which a cut closed a block, which no model chose."""
+    items: list[Item] = []
+    for index, token in enumerate(thread.tokens[: len(thread.tokens) - thread.closed]):
+        items.append(token)
+        if index in thread.blocks:
+            items.append(Block(chosen(threads, threads[thread.blocks[index]])))
+    return tuple(items)
 
 
 def nest(tree: Tree) -> Nested:
