@@ -115,3 +115,17 @@ def test_a_task_without_its_reference_is_refused_before_any_work(
     with pytest.raises(UsageError, match=r"--against baseline: no such model is here \(name one of sft"):
         stage("task", "plain", tmp_path / "new", "--model", f"sft={models['plain']}", "--data", data, *SMALL)
     assert not (tmp_path / "new").exists()
+
+
+def test_answers_to_prompts_that_were_changed_since_are_not_gone_on_with(
+    tmp_path: Path, models: dict[str, str], stage: Stage
+) -> None:
+    file = tmp_path / "p.json"
+    file.write_text(json.dumps([{"prompt": "What is a tide?"}, {"prompt": "And a lake?"}]))
+    asked = ("answers", tmp_path / "run", "--model", f"baseline={models['plain']}", "--prompts", f"p={file}")
+    stage(*asked, *SMALL)
+    file.write_text(json.dumps([{"prompt": "What is a tide?"}, {"prompt": "And a river?"}]))
+    stage(*asked, *SMALL)
+    file.write_text(json.dumps([{"prompt": "What is a volcano?"}, {"prompt": "And a river?"}]))
+    with pytest.raises(UsageError, match="prompt 0 of p is not the one that baseline answered"):
+        stage(*asked, *SMALL)

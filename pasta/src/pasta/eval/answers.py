@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pasta.data.lines import append_line
+from pasta.errors import UsageError
 from pasta.eval.answer import describe
 from pasta.eval.asking import ask_all
 from pasta.eval.contestants import Contestant
@@ -74,6 +75,12 @@ def unanswered(
 ) -> list[Asked]:
     """What a contestant has not answered of a set yet, and can."""
     done = folder.answers(name, contestant.name)
+    for question in questions:
+        if question.id in done and done[question.id]["prompt"] != question.prompt:
+            raise UsageError(
+                f"prompt {question.id} of {name} is not the one that {contestant.name} answered",
+                hint="the file was changed since: use another folder or name",
+            )
     left = [(name, question) for question in questions if question.id not in done]
     if contestant.method == "separate" and not all(question.row.get("apart") for _, question in left):
         say(f"{contestant.name} leaves {name} out: it does not say what to ask apart")
