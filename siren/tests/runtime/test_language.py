@@ -137,3 +137,9 @@ def test_a_uniform_int_of_too_many_values_is_refused() -> None:
     """Each of them would have a probability of its own in memory."""
     with pytest.raises(RunError, match=r"has 2,000,000,001 values, more than 1,000,000"):
         siren.run("let x <- uniform_int(-1e9, 1e9) in x", particles=2)
+
+
+def test_a_list_that_is_observed_at_once_has_a_hint() -> None:
+    with pytest.raises(RunError, match="observe expects a number, not a list") as caught:
+        siren.run("let m <- gaussian(0, 1) in observe(gaussian(m, 1), ys)", data={"ys": [1.0, 2.0]})
+    assert "`fold`" in (caught.value.hint or "")

@@ -79,6 +79,8 @@ def test_file_with_functions_and_both_comments() -> None:
         ("observe(ys[0], gaussian(0, 1))", "1:11", "unexpected `[`", "the distribution comes first"),
         ("f(1,)", "1:5", "expected an expression", None),
         ("1\n+\n* 2", "3:1", "unexpected `*`", None),
+        ("for y in ys do 1", "1:5", "unexpected `y`", "loops are `fold"),
+        ("let x = 1 in while x < 3 do x", "1:20", "unexpected `x`", "loops are `fold"),
     ],
 )
 def test_errors_say_where_and_what_to_do(text: str, place: str, message: str, hint: str | None) -> None:

@@ -75,7 +75,10 @@ class Statements:
         if dist.size:
             value = self._vector(value, dist.size, node.span)
         elif not isinstance(value, EXPRESSIONS):
-            raise RunError(f"observe expects a number, not {describe(value)}", node.span)
+            hint = (
+                "observe its elements one by one, in a `fold` over the list" if type(value) is Cons else None
+            )
+            raise RunError(f"observe expects a number, not {describe(value)}", node.span, hint)
         numbers = components(value)
         there = tuple([place for place, number in enumerate(numbers) if not _is_missing(number)])
         if len(there) < len(numbers):

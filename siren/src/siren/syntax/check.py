@@ -216,6 +216,8 @@ class _NameChecker:
             )
 
     def _function_hint(self, name: str) -> str | None:
+        if name in ("print", "return"):
+            return "the value of the last expression is the answer, and is printed; `(a, b)` are two"
         known = _OTHER_NAMES.get(name)
         if known in FUNCTIONS or known == "fold":
             return f"did you mean `{known}`?"

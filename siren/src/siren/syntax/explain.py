@@ -142,6 +142,8 @@ def _token_hint(token: Token, history: Sequence[Token] | None, expected: set[str
         return f"`{text}` is written `{'&&' if text == 'and' else '||'}`"
     if "IN" in expected:
         return "a `let` or `val` needs `in` before what follows it"
+    if str(previous) in {"for", "while"}:
+        return "loops are `fold(step, list, start)`: `step` makes the next state of an element and a state"
     if token.type == "NAME":  # after a name: that may be a misspelt keyword
         return did_you_mean(str(previous), KEYWORDS)
     return None
