@@ -5,7 +5,7 @@ python benchmarks/captured.py now.json 60 now=. narrow=.,attention.TILE_LANES=16
 
 TREE is a folder that holds src/pasta; MODULE is one of pasta.engine.cuda, VALUE what Python would read. Each way is a
 process of its own, with random weights; a step runs alone on the device, the ways one after another, ROUNDS times. Told
-are medians in milliseconds. That a way is right is for the tests to say.
+are medians in milliseconds. That a way is right is for the tests to say. SHAPES and STEPS of the environment say which.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-SHAPES = ("smollm2-135m", "qwen2.5-1.5b", "llama-3-8b")
+SHAPES = tuple(os.environ.get("SHAPES", "smollm2-135m,qwen2.5-1.5b,llama-3-8b").split(","))
 # Answers, threads of each, and how much each has written: what the threads of an answer wrote lies interleaved.
-STEPS = ("1x1", "1x2", "1x4", "1x5", "1x16", "1x32", "32x2", "1x1+100", "1x32+100")
+STEPS = tuple(os.environ.get("STEPS", "1x1,1x2,1x4,1x5,1x16,1x32,32x2,1x1+100,1x32+100").split(","))
 CONTEXT, ROUNDS, REPLAYS = 1_000, 5, 20
 
 

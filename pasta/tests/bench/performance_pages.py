@@ -17,6 +17,7 @@ AFTER = PAGE.partition("### After the table")[2].partition("\n## ")[0]
 AGAIN = PAGE.partition("## The table again")[2].partition("\n## ")[0]
 DRAFTS = PROSE.partition("### Drafts")[2].partition("\n## ")[0]
 TRIED = PAGE.partition("## What was tried after the table")[2].partition("\n## ")[0]
+PARTS = PAGE.partition("## Parts that the norm adds up")[2].partition("\n## ")[0]
 WIDTHS = ("1", "4", "16", "32")
 SHAPES = {"135M": "smollm2-135m", "1.5B": "qwen2.5-1.5b", "8B": "llama-3-8b"}
 
@@ -31,9 +32,9 @@ def words(page: str) -> str:
     return " ".join(page.split())
 
 
-def captured(run: int) -> dict[tuple[str, str], dict[str, float]]:
+def captured(run: int, name: str = "captured-h200.json") -> dict[tuple[str, str], dict[str, float]]:
     """Ways and their milliseconds, by shape and step."""
-    return {(row["shape"], row["step"]): row["ms"] for row in report("captured-h200.json")["runs"][run]["rows"]}
+    return {(row["shape"], row["step"]): row["ms"] for row in report(name)["runs"][run]["rows"]}
 
 
 def column(label: str, index: int, page: str = PAGE) -> list[str]:

@@ -41,6 +41,7 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     )
     monkeypatch.setattr(triton.runtime.driver, "_active", there, raising=False)
     monkeypatch.setattr(JITFunction, "run", compile_only)
+    monkeypatch.setattr("pasta.engine.cuda.parts.processors", lambda _: 132)
     monkeypatch.setattr("pasta.engine.cuda.sampling.can_launch_beside", lambda _: request.param == HOPPER)
     yield kernels
     for name, kernel in kernels:
@@ -91,7 +92,7 @@ ROWS = [1, 2, 4, 8, 32, 128]
 @pytest.mark.parametrize("eight_bits", [None, "fp8", "int8"])
 def test_a_layer_of_a_larger_model(request: pytest.FixtureRequest, compiled: Any, rows: int, eight_bits: Any) -> None:
     """Qwen2.5 1.5B: 1,536 wide, with a bias."""
-    from pasta.engine.cuda import kernels
+    from pasta.engine.cuda import kernels, parts
     from pasta.engine.cuda.products import gated, product
     from pasta.engine.cuda.weight import Weight
 
@@ -102,15 +103,22 @@ def test_a_layer_of_a_larger_model(request: pytest.FixtureRequest, compiled: Any
         data = bf16(columns, width)
         return Weight(data) if eight_bits is None else Weight.rounded(data, eight_bits)
 
-    beside = beside_of(request, rows, small=False, eight_bits=eight_bits is not None)
+    in_parts = parts.cut(weight(1536, 8960), rows) is not None
+    assert in_parts == (eight_bits is None and rows in (4, 8, 32))
+    beside = beside_of(request, rows, small=False, eight_bits=eight_bits is not None, in_parts=in_parts)
     x, residual, norm = bf16(rows, 1536), bf16(rows, 1536), bf16(1536)
     kernels.add_norm(x, residual, norm, 1e-6, x, beside=beside)
     qkv = product(x, weight(2048, 1536), bf16(2048), beside=beside)
     query, keys, values = bf16(rows, 12, 128), bf16(64, 2, 128), bf16(64, 2, 128)
     rotation = (bf16(512, 64), bf16(512, 64))
     kernels.rotate_store(qkv, query, keys, values, rotation, numbers(rows), numbers(rows), None, 1e-6, beside=beside)
-    product(query.view(rows, -1), weight(1536, 1536), beside=beside)
-    product(gated(x, weight(17_920, 1536), beside=beside), weight(1536, 8960), beside=beside)
+    hidden = gated(x, weight(17_920, 1536), beside=beside)
+    for given, layer in ((query.view(rows, -1), weight(1536, 1536)), (hidden, weight(1536, 8960))):
+        product(given, layer, beside=beside)
+        if (how := parts.cut(layer, rows)) is not None:
+            parts.add_product_norm(given, layer, how, residual, norm, 1e-6, x, beside=beside)
+            assert [name for name, _ in compiled[-2:]] == ["_product_in_parts", "_add_parts_norm"]
+            assert how.stages == 1 or "cp.async" in compiled[-2][1].asm["ptx"]  # tiles are under way
     kernels.silu_mul(bf16(rows, 512), bf16(rows, 256), beside=beside)
 
 

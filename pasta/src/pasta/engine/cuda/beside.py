@@ -61,11 +61,14 @@ def launched(beside: int) -> dict[str, Any]:
     return {"BESIDE": beside, "launch_pdl": True} if beside else {"BESIDE": 0}
 
 
-def beside_in_a_step(rows: int, *, small: bool, eight_bits: bool) -> int:
-    """How the kernels of a step of so many rows are launched, where the GPU can."""
+def beside_in_a_step(rows: int, *, small: bool, eight_bits: bool, in_parts: bool = False) -> int:
+    """How the kernels of a step of so many rows are launched, where the GPU can.
+
+    `in_parts`: its products come so (`parts.py`), and hardly any kernel is cuBLAS' own.
+    """
     if small:
         return int(AT_ONCE.value)
-    if rows <= FEW_ROWS:
+    if rows <= FEW_ROWS or in_parts:
         return int(LATER.value)
     return int(BEFORE.value) if rows <= MOST_ROWS and not eight_bits else int(ONE_AFTER_ANOTHER.value)
 

@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
-from pasta.engine.cuda import kernels, small
+from pasta.engine.cuda import kernels, parts, small
 from pasta.engine.cuda.beside import beside_in_a_step, can_launch_beside
 from pasta.engine.cuda.head import Head
 from pasta.engine.cuda.products import gated, product
@@ -136,6 +136,9 @@ class FusedDecoder:
             return
         if small_step and bias is None:
             added = small.linear(x, weight.data, beside=beside)
+        elif bias is None and (how := parts.cut(weight, x.shape[0])) is not None:
+            parts.add_product_norm(x, weight, how, residual, norm, self.eps, normed, beside=beside)
+            return
         else:
             added = product(x, weight, bias, beside=beside)
         kernels.add_norm(added, residual, norm, self.eps, normed, beside=beside)
@@ -147,4 +150,5 @@ class FusedDecoder:
         """How the kernels of a step of so many rows are launched."""
         if not self._can_launch_beside:
             return 0
-        return beside_in_a_step(rows, small=self.small, eight_bits=self._eight_bits is not None)
+        in_parts = parts.cut(self.layers[0].down, rows) is not None
+        return beside_in_a_step(rows, small=self.small, eight_bits=self._eight_bits is not None, in_parts=in_parts)
