@@ -61,6 +61,27 @@ def test_lora_of_a_mixture_of_experts_round_trip(tmp_path: Path) -> None:
     torch.testing.assert_close(logits(again.model), logits(adapted), rtol=0, atol=2e-2)
 
 
+def test_merging_writes_into_no_mapped_file(tmp_path: Path, base: str) -> None:
+    """Pages of a mapped file that were written to stay in memory for as long as any weight of the file is used."""
+    loaded = load_model(base, device="cpu")
+    add_tags(loaded.model, loaded.vocabulary)
+    make_adapter(loaded, tmp_path / "adapter", std=0.1, rows=0.5)
+    fresh = load_model(base, device="cpu")
+    before = {name: (each, each.clone()) for name, each in weights(fresh.model)}
+    apply_adapter(fresh.model, fresh.vocabulary, tmp_path / "adapter")
+    merged = dict(weights(fresh.model))
+    changed = [name for name, (_, then) in before.items() if not merged[name].equal(then)]
+    assert len(changed) >= 7
+    assert all(there.equal(then) for there, then in before.values())
+    assert all(merged[name].untyped_storage().nbytes() == merged[name].nbytes for name in changed)
+
+
+def weights(model) -> list[tuple[str, torch.Tensor]]:
+    """Of its linear layers, as they lie in memory now."""
+    layers = [(name, each) for name, each in model.named_modules() if isinstance(each, torch.nn.Linear)]
+    return [(name, each.weight.data) for name, each in layers if name != "lm_head"]
+
+
 @pytest.mark.parametrize("positions", ["fixed:40", "ones"])
 def test_lora_round_trip(tmp_path: Path, base: str, positions: str) -> None:
     loaded = load_model(base, device="cpu")

@@ -29,7 +29,8 @@ def apply_adapter(
 ) -> None:
     """Merges an adapter into a base model's weights, and gives the tokenizer its tags.
 
-    Without `updates` the low-rank ones stay out, and only what the tags need is taken over.
+    Without `updates` the low-rank ones stay out, and only what the tags need is taken over. A merged weight has memory
+    of its own: what was written into a mapped file would stay in memory as long as any weight of that file is used.
     """
     config = read_json(Path(folder) / CONFIG)
     check_kind(config, folder)
@@ -60,7 +61,7 @@ def apply_adapter(
         else:
             weight = _weight(model, name.removesuffix(".weight"), folder)
             _fits(weight, value, name, folder)
-            weight.copy_(value.to(weight.device))
+            weight.data = value.to(weight.device, weight.dtype)
     if record.get("positions"):
         mark(model, taught)
 
@@ -82,7 +83,7 @@ def _add_updates(
         if isinstance(model.get_submodule(target), Conv1D):  # GPT-2's, whose weight lies the other way round
             update = update.T
         _fits(weight, update, target, folder)
-        weight.copy_(weight.float() + update.to(weight.device))
+        weight.data = (weight.float() + update.to(weight.device)).to(weight.dtype)
 
 
 def check_kind(config: dict[str, Any], folder: Any) -> None:
