@@ -9,6 +9,8 @@ import pytest
 import transformers
 from cli_support import refused
 
+from adapters import make_adapter
+from pasta.models import load_model
 from support import SIZES, byte_tokenizer, tiny_model
 
 
@@ -51,6 +53,19 @@ def test_as_json(pasta, tmp_path):
     found = json.loads(out)
     assert found["runs"] and found["path"] == "cpu" and found["cuda_reason"] is None
     assert found["difference"] < 1e-4 and found["windows"] == [None, None]
+
+
+def test_an_adapter_over_a_base_that_lies_elsewhere(pasta, tmp_path):
+    """What the refusal says to do is an option of this command too."""
+    base = save(tiny_model(), tmp_path / "base")
+    make_adapter(load_model(base, device="cpu"), tmp_path / "adapter")
+    adapter, moved = str(tmp_path / "adapter"), str((tmp_path / "base").rename(tmp_path / "moved"))
+    code, _, err = pasta("models", adapter)
+    assert code == 1 and "needs its base model" in err and err.endswith("(say where that lies now with --base)\n")
+    assert pasta("models", adapter, "--base", moved) == (0, f"{adapter}\n".encode(), "")
+    code, out, _ = pasta("models", "--check", adapter, "--base", moved, "--device", "cpu")
+    assert code == 0 and out.startswith(b"adapter (llama) on cpu\n") and b"self-check: differs" in out
+    refused(pasta("models", "--base", moved), 2, f"--base {moved}", "leave --base out")
 
 
 def test_one_model_is_named_once(pasta):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pasta.cli.options import Base
 from pasta.errors import UsageError
 from pasta.models import Listing, available, resolve
 
@@ -23,6 +24,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    base: Base = None,
     device: Annotated[
         str | None, typer.Option(help="With --check: cpu, cuda, …; a GPU where there is one.", show_default=False)
     ] = None,
@@ -38,12 +40,14 @@ def command(
     if device is not None and check is None:
         raise UsageError(f"--device {device} is of --check", "add --check NAME, or leave it out")
     if check is not None:
-        print_check(check, device, as_json)
+        print_check(check, base, device, as_json)
         return
     if name is None:
+        if base is not None:
+            raise UsageError(f"--base {base} is of one adapter, and none is named", "name it, or leave --base out")
         print_models(available(), as_json)
         return
-    folder = resolve(name)
+    folder = resolve(name, base)
     print(json.dumps(dataclasses.asdict(folder), default=str) if as_json else folder.path)
 
 
@@ -60,11 +64,11 @@ def print_models(models: list[Listing], as_json: bool) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip())
 
 
-def print_check(name: str, device: str | None, as_json: bool) -> None:
+def print_check(name: str, base: str | None, device: str | None, as_json: bool) -> None:
     """Exit code 1 where it cannot be run."""
     from pasta.engine.inspection import inspect_model
 
-    found = inspect_model(name, device)
+    found = inspect_model(name, device, base)
     if as_json:
         print(json.dumps(dataclasses.asdict(found), indent=2))
     else:

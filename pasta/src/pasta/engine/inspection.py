@@ -58,10 +58,10 @@ class Inspection:
         )
 
 
-def inspect_model(name: str, device: str | None = None) -> Inspection:
-    """Loads a model and runs the self-check, whatever the cache says."""
+def inspect_model(name: str, device: str | None = None, base: str | None = None) -> Inspection:
+    """Loads a model (an adapter over `base`, where that is given) and runs the self-check, whatever the cache says."""
     with working(f"loading and checking {name}"):
-        loaded = load_model(name, device=device)
+        loaded = load_model(name, device=device, base=base)
         model, about = loaded.model, (loaded.name, loaded.model.config.model_type, loaded.model.device.type)
         try:
             engine = make_engine(model, loaded.vocabulary, name=loaded.name, slots=256)
