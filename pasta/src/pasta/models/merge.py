@@ -30,7 +30,8 @@ def apply_adapter(
     """Merges an adapter into a base model's weights, and gives the tokenizer its tags.
 
     Without `updates` the low-rank ones stay out, and only what the tags need is taken over. A merged weight has memory
-    of its own: what was written into a mapped file would stay in memory as long as any weight of that file is used.
+    of its own: what was written into a mapped file would stay in memory as long as any weight of that file is used. So
+    have norms and biases: by them alone the whole file would stay mapped.
     """
     config = read_json(Path(folder) / CONFIG)
     check_kind(config, folder)
@@ -62,6 +63,9 @@ def apply_adapter(
             weight = _weight(model, name.removesuffix(".weight"), folder)
             _fits(weight, value, name, folder)
             weight.data = value.to(weight.device, weight.dtype)
+    for weight in model.parameters():
+        if weight.ndim == 1:
+            weight.data = weight.data.clone()
     if record.get("positions"):
         mark(model, taught)
 
