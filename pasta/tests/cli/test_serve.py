@@ -1,6 +1,7 @@
 """`pasta serve` as a program: it says where it serves, ends on a signal, and refuses in one line."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -52,6 +53,20 @@ def test_it_serves_until_a_signal(tiny, ending):
         *visits, last = process.stderr.read().decode().splitlines()
         assert last == "the server has ended"
         assert [json.loads(line)["status"] for line in visits] == [401, 200, 200]
+
+
+def test_an_end_that_waits_for_an_answer_says_so_and_can_be_hurried(tiny):
+    body = {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 4000, "stream": True}
+    with program(tiny, "--max-tokens", "4000", "--drain", "120") as (process, url):
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=300) as response:
+            lines = response.iter_lines()
+            assert list(itertools.islice(lines, 8))  # it has begun to write
+            process.send_signal(signal.SIGINT)
+            waits = b"ending: 1 answer has 120 s to finish (Ctrl-C ends at once)\n"
+            assert next((line for line in process.stderr if line.startswith(b"ending")), None) == waits
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+        assert process.stderr.read().endswith(b"the server has ended\n")
 
 
 def test_it_serves_on_where_nobody_reads_its_log(tiny):

@@ -131,7 +131,11 @@ def command(
                 if known is None and not settings.is_local:
                     say("warning: other machines can reach this server, and it asks for no API key")
 
-            Server(engine, settings, announce).run_on(bound)
+            def wait_for(answers: int) -> None:
+                are = "1 answer has" if answers == 1 else f"{answers} answers have"
+                say(f"ending: {are} {drain:g} s to finish (Ctrl-C ends at once)")
+
+            Server(engine, settings, announce, wait_for).run_on(bound)
     say("the server has ended")
 
 

@@ -26,12 +26,20 @@ TAIL_S = 2  # after the grace: for the last words to reach the clients
 class Server(uvicorn.Server):
     """uvicorn, whose shutdown also winds down what is being decoded."""
 
-    def __init__(self, engine: Engine, settings: Settings, ready: Callable[[], None] = lambda: None):
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        ready: Callable[[], None] = lambda: None,
+        finishing: Callable[[int], None] = lambda answers: None,
+    ):
+        """`ready` is called once it serves, `finishing` when it begins to end and so many answers still run."""
         self.dispatcher = Dispatcher(
             engine, max_running=settings.max_running, max_queue=settings.max_queue, slowdown=settings.slowdown
         )
         self._grace_s = settings.grace_s
         self._ready = ready
+        self._finishing = finishing
         calm_logs()
         super().__init__(
             uvicorn.Config(
@@ -55,6 +63,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.dispatcher.shut_down(self._grace_s)
+        if self._grace_s > 0 and (running := self.dispatcher.runner.running):
+            self._finishing(running)
         await super().shutdown(sockets)
         self.dispatcher.shut_down()
         self.dispatcher.join(TAIL_S)
