@@ -58,7 +58,7 @@ def test_each_answer_counts_in_the_next(pasta, server, expected):
 def test_a_model_here_says_the_same(pasta, tiny):
     first = generate(load_engine(tiny, device="cpu"), "Why?", **ANSWER).text
     lines = b"Why?\n/new\nWhy?\n/undo\nWhy?\n/help\n/nonsense\n/quit\nHow so?\n"
-    code, out, err = pasta("chat", tiny, *OPTIONS, stdin=lines)
+    code, out, err = pasta("chat", "--model", tiny, *OPTIONS, stdin=lines)
     assert (code, out) == (0, said(first, first, first))
     assert "note: there is no command /nonsense" in err and "/help" not in err
 
@@ -89,6 +89,7 @@ def test_what_goes_wrong_is_one_line(pasta, server):
         refused(pasta("chat", address), 2, f"{address!r} is not a server's address", "expected http://HOST:PORT")
     refused(pasta("chat", f"{server.url}/nowhere"), 1, "there is no such path")
     refused(pasta("chat", server.url, "--dtype", "int8"), 2, "--dtype")
+    refused(pasta("chat", "one", "--model", "other"), 2, "two models are named, one and other", "--model")
     refused(pasta("chat", server.url, "--temperature", "-1"), 2, "temperature is -1")
     refused(pasta("chat", server.url, "--max-tokens", "999999", stdin=b"Why?\n"), 1, "too large: 999999")
 

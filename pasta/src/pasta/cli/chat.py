@@ -18,6 +18,7 @@ from pasta.cli.options import (
     Dtype,
     MaxThreads,
     MaxTokens,
+    Model,
     Parallelism,
     Plain,
     RepetitionPenalty,
@@ -46,13 +47,11 @@ Ctrl-C ends an answer where it is; what it says so far counts as said."""
 
 
 def command(
-    model: Annotated[
+    name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[MODEL|URL]",
-            help="A name from `pasta models`, a folder, a GGUF file, an id on the hub, or a server: http://HOST:PORT",
-        ),
+        typer.Argument(metavar="[MODEL|URL]", help="The same as --model; or a server: http://HOST:PORT"),
     ] = None,
+    model: Model = None,
     base: Base = None,
     system: Annotated[str | None, typer.Option(help="A system message before the conversation.")] = None,
     sequential: Sequential = False,
@@ -87,6 +86,9 @@ def command(
         "parallelism": parallelism,
     }
     SamplingParams(**options)  # type: ignore[arg-type]
+    if None not in (name, model):
+        raise UsageError(f"two models are named, {name} and {model}", "name one, with --model")
+    model = model or name
     voice: Voice
     if model is not None and model.startswith(("http://", "https://")):
         if (base, device, dtype, context) != (None, None, None, None):
