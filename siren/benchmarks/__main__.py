@@ -89,7 +89,7 @@ def bench(
                 figures = PARTS[name](job)
             everything[name] = figures
             if output is not None:
-                command = _command(name, quick, rounds, output)
+                command = _command(name, quick, tuple(only or ()), rounds, output)
                 _keep(output, name, {"command": command, **figures}, about)
             if not as_json:
                 show(name, figures)
@@ -97,13 +97,14 @@ def bench(
         typer.echo(json.dumps(everything, indent=1))
 
 
-def _command(name: str, quick: bool, rounds: int | None, output: Path) -> str:
+def _command(name: str, quick: bool, only: tuple[str, ...], rounds: int | None, output: Path) -> str:
     """As it is typed in the checkout; of a folder elsewhere only the name is anyone's business."""
     inside = output.resolve().is_relative_to(FOLDER.parent)
     folder = output.resolve().relative_to(FOLDER.parent).as_posix() if inside else output.name
     mode = ["--quick" if quick else "--full", "--part", name]
+    some = [word for benchmark in only for word in ("--only", benchmark)]
     often = [] if rounds is None else ["--rounds", str(rounds)]
-    return shlex.join(["python", "-m", "benchmarks", *mode, *often, "--output", folder])
+    return shlex.join(["python", "-m", "benchmarks", *mode, *some, *often, "--output", folder])
 
 
 def _keep(folder: Path, name: str, figures: dict[str, Any], about: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def test_a_folder_keeps_json_pictures_and_what_is_done(tmp_path: Path) -> None:
     assert bench(*words).stdout == first.stdout
     assert (tmp_path / "cells.jsonl").read_text() == before
     figures = json.loads((tmp_path / "plans.json").read_text())
-    assert figures["command"].startswith("python -m benchmarks --quick --part plans --output")
+    assert figures["command"].startswith("python -m benchmarks --quick --part plans --only wheels --output")
     assert {cell["plan"] for cell in figures["cells"]} == {None, 0, 1, 2, 3}
 
 

@@ -26,7 +26,7 @@ def test_the_analysis_is_exact_on_all_pairs() -> None:
 
 
 def test_every_pair_has_gains_and_regrets() -> None:
-    """But slam under SSI, whose default takes for ever."""
+    """But slam under SSI, whose default takes for ever, has no gain; and what takes longest is not tuned."""
     gains = {(gain["benchmark"], gain["method"]) for gain in figures.read("plans")["gains"]}
     assert len(gains) == 32 and ("slam", "ssi") not in gains
     for gain in figures.read("plans")["gains"]:
@@ -34,4 +34,4 @@ def test_every_pair_has_gains_and_regrets() -> None:
             value, low, high = gain[kind]["ratio"]
             assert 0 < low <= value <= high
     tuned = {(regret["benchmark"], regret["method"]) for regret in figures.read("tune")["regrets"]}
-    assert tuned == gains | {("slam", "ssi")}
+    assert tuned == {pair for pair in gains if pair[0] not in ("slds", "slam")}
