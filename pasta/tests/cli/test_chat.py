@@ -1,5 +1,6 @@
 """`pasta chat`: a conversation with a model here or on a server; Ctrl-C ends an answer, Ctrl-D the conversation."""
 
+import io
 import os
 import pty
 import re
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 from cli_support import OPTIONS, PASTA, refused
+from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[1] / "serve"))
 from serve_support import serving
 
+from pasta.cli.chat import Chat, Local
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
 from support import Slow, tiny_engine, until
@@ -92,6 +95,17 @@ def test_what_goes_wrong_is_one_line(pasta, server):
     refused(pasta("chat", "one", "--model", "other"), 2, "two models are named, one and other", "--model")
     refused(pasta("chat", server.url, "--temperature", "-1"), 2, "temperature is -1")
     refused(pasta("chat", server.url, "--max-tokens", "999999", stdin=b"Why?\n"), 1, "too large: 999999")
+
+
+@pytest.mark.parametrize("stop, cut", [((), True), (("u",), False)])
+def test_an_answer_that_a_limit_cut_says_so(engine, monkeypatch, stop, cut):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    chat = Chat(Local(engine), {"max_tokens": 40, "stop": stop}, [], Console(file=terminal, force_terminal=True))
+    chat._ask("Why?")
+    assert " tokens" in terminal.getvalue()
+    assert ("cut by a limit (--max-tokens is 40)" in terminal.getvalue()) == cut
 
 
 def test_a_server_that_ends_in_the_middle():

@@ -177,6 +177,7 @@ class Chat:
         self._options = options
         self._console = console
         self._typed = sys.stdin.isatty()  # by a person
+        self._cut = False  # the last answer, by a limit
 
     def run(self) -> None:
         if self._typed:
@@ -260,6 +261,7 @@ class Chat:
                 with Screen(self._console, board) as screen:
                     for output in outputs:
                         screen.take(output)
+                self._cut = board.finish_reason == "length"
             finally:
                 texts.append("".join(span.text for span in board.settled)[: board.ready])
             return
@@ -279,6 +281,8 @@ class Chat:
         parts = [f"{figures['completion_tokens']} tokens"]
         if figures["threads"] > 1:
             parts += [f"{figures['threads']} threads", f"theoretical speedup {figures['speedup']:.2f}"]
+        if self._cut:
+            parts.append(f"cut by a limit (--max-tokens is {self._options['max_tokens']})")
         self._remark(", ".join(parts))
 
     def _remark(self, text: str) -> None:
