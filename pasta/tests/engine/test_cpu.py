@@ -71,6 +71,21 @@ def test_an_8_bit_layer_is_near_and_its_rows_are_independent() -> None:
     assert torch.equal(layer(torch.zeros(1, 64))[0], bias)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_8_bit_weights_are_the_only_ones(tied: bool) -> None:
+    """But for the embedding, which the head may share."""
+    model = tiny_model("llama")
+    if tied:
+        model.lm_head.weight = model.model.embed_tokens.weight
+    inner, head = model.model, model.lm_head
+    projections = [each for each in inner.modules() if isinstance(each, torch.nn.Linear)]
+    read = inner.embed_tokens.weight.clone()
+    engine = CpuEngine(model, Vocabulary(byte_tokenizer()), int8=True)
+    assert projections and not any(each.weight.numel() for each in projections)
+    assert bool(head.weight.numel()) is tied and inner.embed_tokens.weight.equal(read)
+    assert generate(engine, PROMPT, max_tokens=4).tokens_total
+
+
 def test_8_bit_decoding_does_not_depend_on_the_company() -> None:
     model = tiny_model("llama")
     engine = CpuEngine(model, Vocabulary(byte_tokenizer()), int8=True)

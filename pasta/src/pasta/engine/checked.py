@@ -43,8 +43,8 @@ def check(engine: NativeEngine) -> Agreement:
     """The self-check. `UnsupportedModel` where it fails, with the difference that was found."""
     model = engine.model
     subject = engine
-    if engine.coarse or engine.context < NEEDS_POSITIONS or engine.pool.slots < NEEDS_SLOTS:
-        # Rounded weights hide mistakes, and a script needs room: the same model, through transformers' forward pass.
+    if engine.context < NEEDS_POSITIONS or engine.pool.slots < NEEDS_SLOTS:
+        # A script needs room: the same model, through transformers' forward pass.
         subject = NativeEngine(model, engine.vocabulary, name=engine.name, slots=NEEDS_SLOTS, calls=engine.calls)
     try:
         large = sum(weight.numel() for weight in model.parameters()) > LARGE

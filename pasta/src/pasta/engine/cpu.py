@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,7 +42,6 @@ class CpuEngine(NativeEngine):
 
     def __init__(self, model: PreTrainedModel, vocabulary: Vocabulary, *, int8: bool = False, **options: Any):
         super().__init__(model, vocabulary, **options)
-        self.coarse = int8
         self.decoder = CpuDecoder(model, self.context, int8=int8)
         self.row_cost = measure_row_cost(self.decoder)
 
@@ -52,17 +52,17 @@ class CpuEngine(NativeEngine):
 
 
 class CpuDecoder:
-    """The forward pass over a transformers model's weights. In float32 the model shares them."""
+    """The forward pass over a transformers model's weights. In float32 the model shares them; 8 bits replace them."""
 
     def __init__(self, model: PreTrainedModel, context: int, *, int8: bool):
         config, inner = model.config, model.model
-        self._project = project_int8 if int8 else project
         self.heads = config.num_attention_heads
         self.kv_heads = config.num_key_value_heads
         self.size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.eps = config.rms_norm_eps
         self.scale = self.size**-0.5
         self.embedding = inner.embed_tokens.weight
+        self._project = partial(project_int8, kept=self.embedding) if int8 else project
         self.norm = inner.norm.weight
         self.layers = [self._layer(layer) for layer in inner.layers]
         self.head = self._project([model.lm_head])
@@ -143,5 +143,10 @@ def project(modules: list[Any]) -> Project:
     return lambda x: linear(x, weight, bias)
 
 
-def project_int8(modules: list[Any]) -> Project:
-    return Int8Linear(*stack(modules))
+def project_int8(modules: list[Any], kept: torch.Tensor) -> Project:
+    """The modules let go of their own weights, but for one that is `kept`: that of the embedding."""
+    rounded = Int8Linear(*stack(modules))
+    for module in modules:
+        if module.weight is not kept:
+            module.weight.data = module.weight.data.new_empty(0)
+    return rounded

@@ -53,8 +53,7 @@ def load_engine(
         raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join((*DTYPES, *EIGHT_BITS))}")
     loaded = load_model(name, device=device, dtype=dtype, base=base, tags=tags)
     model, vocabulary = loaded.model, loaded.vocabulary
-    if check and rounded is not None and model.device.type == "cuda":
-        # Before its weights are rounded: there, the model's own are let go.
+    if check and rounded is not None:  # before its weights are: rounded ones hide mistakes, and its own are let go
         ensure_checked(make_engine(model, vocabulary, name=loaded.name, slots=NEEDS_SLOTS), loaded.folder)
         check = False
     engine = make_engine(model, vocabulary, name=loaded.name, slots=slots, context=context, rounded=rounded)

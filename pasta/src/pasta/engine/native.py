@@ -48,7 +48,6 @@ class NativeEngine:
     masks = True
     grammars = False
     prompt_rows = 0  # of a step that a prompt may run in, where it could also run before it; 0: it never does
-    coarse = False  # whether weights were rounded: it is then not quite the model
 
     def __init__(
         self,

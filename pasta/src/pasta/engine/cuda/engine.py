@@ -74,7 +74,6 @@ class CudaEngine(NativeEngine):
         self._step_s = costs.step_seconds(weights)
         self.prompt_rows = costs.prompt_rows(weights)
         self.row_cost, self.wait_cost = costs.row_cost(self._step_s), costs.wait_cost(self._step_s)
-        self.coarse = eight_bits is not None
         self.decoder: FusedDecoder | FamilyDecoder
         if is_other_family(model) and eight_bits is None:
             self.decoder = FamilyDecoder(model, self.context)
