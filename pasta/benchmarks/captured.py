@@ -5,7 +5,8 @@ python benchmarks/captured.py now.json 60 now=. narrow=.,attention.TILE_LANES=16
 
 TREE is a folder that holds src/pasta; MODULE is one of pasta.engine.cuda, VALUE what Python would read. Each way is a
 process of its own, with random weights; a step runs alone on the device, the ways one after another, ROUNDS times. Told
-are medians in milliseconds. That a way is right is for the tests to say. SHAPES and STEPS of the environment say which.
+are medians in milliseconds. That a way is right is for the tests to say. SHAPES and STEPS, with
+commas in the environment, say what is timed.
 """
 
 from __future__ import annotations
