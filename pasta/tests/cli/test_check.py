@@ -204,3 +204,11 @@ def test_what_generate_writes_as_json_is_read(write):
     ):
         assert run("-", stdin=text).exit_code == 0
         assert run("-", stdin=f"{text}</async>").exit_code == 1
+
+
+def test_of_a_result_that_a_limit_cut_the_end_is_not_judged(write):
+    alone = GOOD.removesuffix(" Boil it.")
+    for reason, codes in (("stop", ["W208"]), ("length", [])):
+        result = {"text": "…", "annotated": alone, "threads": [], "finish_reason": reason}
+        report = json.loads(run(write(json.dumps(result)), "--json").stdout)
+        assert [diagnostic["code"] for diagnostic in report["diagnostics"]] == codes

@@ -157,6 +157,20 @@ def test_a_thread_that_only_waits():
     assert findings(f"{PROMISE} a<sync/>{PROMISE.replace('x', 'y')}") == ["1:77 W208"]
 
 
+def test_the_end_of_a_response_that_a_limit_cut_is_not_judged():
+    """A second promise, or text, may have come; a block before the end was whole."""
+
+    def cut(source):
+        return [diagnostic.code for diagnostic in check(source, words, cut=True)]
+
+    short = '<promise topic="y" tokens=9/><async>one</async>'
+    assert cut(PROMISE) == cut(f"{PROMISE}\n\n") == cut(short) == []
+    assert cut(f"{PROMISE}<sync/> b") == ["W208"]
+    assert cut(f"{short} and more") == ["W203", "W206"]
+    nested = f'<promise topic="out" tokens=2/><async>one two three four {PROMISE}</async>'
+    assert cut(nested) == [] and cut(f"{nested} and more") == ["W208"]
+
+
 def test_columns_count_characters_and_lines_end_at_line_feeds_only():
     assert findings("é√😀 <sync/>") == ["1:5 W201"]
     assert findings("a\r\u2028b<sync/>") == ["1:5 W201"]

@@ -37,7 +37,7 @@ def command(
     fixed: list[Diagnostic] = []
     if with_fix:
         source, fixed = _fixed(source)
-    diagnostics = check(source.data)
+    diagnostics = check(source.data, cut=source.is_cut)
 
     if as_json:
         _print(json.dumps(_as_json(source, diagnostics, fixed), ensure_ascii=False, indent=2))

@@ -20,12 +20,13 @@ MIN_BLOCK_WORDS = 5
 _LIKE_A_TAG = re.compile(r"<\s*/?\s*(?:promise|async|sync)\b[^<>\r\n]*>", re.IGNORECASE)
 
 
-def check(text: str | bytes, count: TokenCounter | None = None) -> list[Diagnostic]:
+def check(text: str | bytes, count: TokenCounter | None = None, *, cut: bool = False) -> list[Diagnostic]:
     """Check a response.
 
     Args:
         text: The response in its text form.
         count: Counts the tokens of a text. With it, wrong estimates are found too (`W206`).
+        cut: A limit cut the response: what may have come after its end draws no warning.
 
     Returns:
         All errors by place; where there are none, all warnings by place.
@@ -37,7 +38,7 @@ def check(text: str | bytes, count: TokenCounter | None = None) -> list[Diagnost
         return [Diagnostic(error.code, error.message, span, error.line or 1, error.column or 1)]
     parser = Parser()
     parser.feed(source)
-    return parser.finish() or _Linter(source, count).run(parser.close())
+    return parser.finish() or _Linter(source, count).run(parser.close(), cut)
 
 
 def estimate(block: Sequence[Node], count: TokenCounter) -> int:
@@ -55,11 +56,11 @@ class _Linter:
         self.report = Report()
         self.report.read(source)
 
-    def run(self, response: Response) -> list[Diagnostic]:
-        self._lint_thread(response.nodes)
+    def run(self, response: Response, cut: bool) -> list[Diagnostic]:
+        self._lint_thread(response.nodes, cut)
         return self.report.in_order()
 
-    def _lint_thread(self, nodes: Sequence[Node]) -> None:
+    def _lint_thread(self, nodes: Sequence[Node], cut: bool) -> None:
         topics: dict[str, int] = {}  # of this thread, each with the line of its first promise
         open_children = 0
         for index, node in enumerate(nodes):
@@ -71,8 +72,8 @@ class _Linter:
                 open_children = 0
             else:
                 open_children += 1
-                self._lint_promise(node, topics)
-        for promise in _lone_promises(nodes):
+                self._lint_promise(node, topics, cut and node is nodes[-1])
+        for promise in _lone_promises(nodes if cut else (*nodes, Sync())):  # the end waits like a sync
             what = f"nothing runs beside block {quote(promise.topic)}"
             self.report.add("W208", f"{what}: its thread waits for it at once", _span(promise))
 
@@ -82,7 +83,7 @@ class _Linter:
             span = Span(found.start(), found.end())
             self.report.add("W207", f"{quote(found[0])} looks like a tag, but is read as text", span)
 
-    def _lint_promise(self, promise: Promise, topics: dict[str, int]) -> None:
+    def _lint_promise(self, promise: Promise, topics: dict[str, int], cut: bool) -> None:
         span, topic = _span(promise), promise.topic
         words = len(topic.split())
         if words > MAX_TOPIC_WORDS:
@@ -94,8 +95,9 @@ class _Linter:
         topics.setdefault(topic.casefold(), self.report.locate(span.start)[0])
         if promise.block is None:
             return
-        self._lint_block(promise, promise.block)
-        self._lint_thread(promise.block)
+        if not cut:
+            self._lint_block(promise, promise.block)
+        self._lint_thread(promise.block, cut)
 
     def _lint_block(self, promise: Promise, block: Sequence[Node]) -> None:
         span = _span(promise)
@@ -131,7 +133,7 @@ def _lone_promises(nodes: Sequence[Node]) -> Iterator[Promise]:
     """The promises beside which nothing runs: alone between two syncs, and only white space after them."""
     promises: list[Promise] = []  # since the last sync
     text_since = False
-    for node in (*nodes, Sync()):  # the end waits like a sync
+    for node in nodes:
         if isinstance(node, Promise):
             promises.append(node)
         elif isinstance(node, Text):

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pasta.errors import PastaError, UsageError
 
@@ -22,6 +23,7 @@ class Source:
     name: str
     data: bytes
     is_result: bool = False  # taken out of what `generate --json` wrote
+    is_cut: bool = False  # by a limit, as the result says
 
     @property
     def is_stdin(self) -> bool:
@@ -43,8 +45,11 @@ def read_source(file: str) -> Source:
 def read_response(file: str) -> Source:
     """As `read_source`; of what `generate --json` writes, its annotated text."""
     source = read_source(file)
-    annotated = _annotated(source.data)
-    return source if annotated is None else Source(file, annotated, is_result=True)
+    result = _result(source.data)
+    if result is None:
+        return source
+    annotated = result["annotated"].encode("utf-8", "replace")
+    return Source(file, annotated, is_result=True, is_cut=result.get("finish_reason") == "length")
 
 
 def write_atomically(file: str, data: bytes) -> None:
@@ -95,8 +100,8 @@ def _read_stdin() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _annotated(data: bytes) -> bytes | None:
-    """The annotated text inside a result in JSON; None where the bytes are no such result."""
+def _result(data: bytes) -> dict[str, Any] | None:
+    """A result in JSON, which has its annotated text; None where the bytes are no such result."""
     if not data.lstrip().startswith(b"{"):
         return None
     try:
@@ -105,5 +110,4 @@ def _annotated(data: bytes) -> bytes | None:
         return None
     if not isinstance(result, dict) or not {"annotated", "text", "threads"} <= result.keys():
         return None
-    annotated = result["annotated"]
-    return annotated.encode("utf-8", "replace") if isinstance(annotated, str) else None
+    return result if isinstance(result["annotated"], str) else None
