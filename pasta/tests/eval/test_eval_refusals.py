@@ -28,7 +28,12 @@ SMALL = ("--max-tokens", "4", "--limit", "1", "--device", "cpu")
         (("--model", "a=m", "--model", "a=n", "--prompts", "arithmetic"), "two models are called a"),
         (("--model", "a=/no/such/model", "--prompts", "arithmetic"), "unknown model '/no/such/model'"),
         (("--model", "a=m", "--prompts", 300 * "n"), "the name has 300 bytes"),
-        (("--model", "a=m", "--prompts", "p=" + 300 * "n"), "cannot read the data set"),
+        (("--model", "a=m", "--prompts", "p=me/" + 300 * "n"), "cannot read the data set"),
+        (
+            ("--model", "a=m", "--prompts", "nope"),
+            "--prompts nope: there is no such file, nor such a set of prompts "
+            "(give a file, a data set of the hub as owner/name, or one of constraints, arithmetic)",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["answers", "timing", "concurrency"])
@@ -40,6 +45,13 @@ def test_no_folder_is_begun_with_a_mistake(
         stage(name, tmp_path / "new", *options, *SMALL)
     assert told in str(refused.value)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_stage_of_one_set_of_prompts_refuses_a_second(tmp_path: Path, stage: Stage) -> None:
+    both = ("--prompts", "arithmetic", "--prompts", "constraints")
+    for name in ("timing", "concurrency"):
+        with pytest.raises(UsageError, match="this stage takes one set of prompts, not 2"):
+            stage(name, tmp_path / "new", "--model", "a=m", *both, *SMALL)
 
 
 def test_a_file_is_called_by_its_stem() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,12 @@ class QuestionSet:
         name = name or f"{task}{size or ''}-{stem(source)}"
         check_name("--name", name)
         return cls(name, f"{task}:{size}:{parts}:{source}")
+
+    def check(self, known: Sequence[str]) -> None:
+        """Refuses a name that can only be mistaken: it is no file, and data sets of the hub are `owner/name`."""
+        if "/" not in self.source and self.source not in BUILT_IN and not os.path.exists(self.source):
+            hint = f"give a file, a data set of the hub as owner/name, or one of {', '.join(known)}"
+            raise UsageError(f"--prompts {self.source:.80}: there is no such file, nor such a set of prompts", hint)
 
     @property
     def is_task(self) -> bool:

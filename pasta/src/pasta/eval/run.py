@@ -15,7 +15,7 @@ from pasta.errors import PastaError, UsageError
 from pasta.eval.contestants import Contestant
 from pasta.eval.decoding import MAX_TOKENS, TASK_TOKENS, Decoding
 from pasta.eval.folder import RunFolder
-from pasta.eval.questions import QuestionSet
+from pasta.eval.questions import BUILT_IN, QuestionSet
 from pasta.eval.table import table
 from pasta.judge.open import KINDS
 from pasta.outputs import check_folder
@@ -102,7 +102,7 @@ def timing(options: argparse.Namespace) -> list[dict[str, Any]]:
 
     folder = RunFolder(options.dir)
     return run_timing(
-        folder, contestants_of(options, folder), sets_of(options, folder)[0], say=say, limit=options.limit,
+        folder, contestants_of(options, folder), set_of(options, folder), say=say, limit=options.limit,
         decoding=decoding(options, folder),
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.against is not None:
         check_reference(options.against, [*measured_models(folder), *(each.name for each in contestants)])
     run_concurrency(
-        folder, contestants, sets_of(options, folder)[0], say=say, users=users,
+        folder, contestants, set_of(options, folder), say=say, users=users,
         least=options.limit, decoding=decoding(options, folder),
     )  # fmt: skip
     return of_concurrency(folder, options.against or "baseline")
@@ -180,7 +180,17 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
     if not given:
         raise UsageError("no prompts were given", hint="--prompts FILE, or constraints, or arithmetic")
     check_distinct("files of prompts", [questions.name for questions in given])
+    for questions in given:
+        if questions.name not in known:
+            questions.check([*BUILT_IN, *known])
     return given
+
+
+def set_of(options: argparse.Namespace, folder: RunFolder) -> QuestionSet:
+    sets = sets_of(options, folder)
+    if len(options.prompts) > 1:
+        raise UsageError(f"this stage takes one set of prompts, not {len(sets)}", "call it once for each")
+    return sets[0]
 
 
 def check_distinct(what: str, names: Sequence[str]) -> None:
