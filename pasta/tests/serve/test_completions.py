@@ -11,7 +11,7 @@ from pasta.lang import parse, plain
 
 USAGE = {
     "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "content_tokens", "critical_path",
-    "steps", "threads", "speedup", "plain_when_full",
+    "steps", "threads", "speedup", "plain_when_full", "forced_tokens",
 }  # fmt: skip
 
 

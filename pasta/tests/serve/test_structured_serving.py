@@ -59,6 +59,8 @@ def test_parse_gives_an_object(client):
     assert isinstance(event, Event)
     assert answer.choices[0].finish_reason == "stop"
     assert answer.usage.threads == 4 and answer.usage.steps < answer.usage.completion_tokens
+    assert answer.usage.content_tokens == answer.usage.completion_tokens + answer.usage.forced_tokens
+    assert answer.usage.forced_tokens > 0, "the quotes that begin strings"
     assert answer.usage.prompt_tokens > 100, "the model is told the fields"
 
 

@@ -108,6 +108,8 @@ def test_a_budget_cuts_and_names_what_is_missing(engine: PilotedEngine) -> None:
     assert cut.fields[0] == whole.fields[0]
     assert whole.text.startswith(cut.text)
     assert cut.decoded_tokens <= whole.fields[0].tokens + 1
+    for result in (cut, whole):  # what was cut off is no content
+        assert result.content_tokens == result.decoded_tokens + result.forced_tokens
 
 
 def test_requests_share_steps_with_others(engine: PilotedEngine) -> None:

@@ -17,6 +17,7 @@ from pasta.serve.errors import ApiError, from_pasta
 from pasta.serve.metrics import Metrics
 from pasta.serve.tracing import AnswerSpan
 from pasta.serve.visit import Visit
+from pasta.structured.result import StructuredResult
 
 HEARTBEAT_S = 10.0  # of silence, before a stream says that it is alive
 HEARTBEAT = b": waiting\n\n"  # a comment, which clients pass over
@@ -133,6 +134,7 @@ class Answer:
             "total_tokens": prompt + completion,
             "prompt_tokens_details": {"cached_tokens": sum(cached)},
             "content_tokens": content,
+            "forced_tokens": sum(result.forced_tokens for result in results if isinstance(result, StructuredResult)),
             "critical_path": max(sum(result.critical_path for result in chain) for chain in chains),
             "steps": max(sum(result.steps for result in chain) for chain in chains),
             "threads": sum(len(result.threads) for result in results),

@@ -71,8 +71,9 @@ def build(state: RequestState) -> StructuredResult:
     said = {lane.value.index: lane.said for lane in lanes if lane.status is Status.DONE}
     text = render(interpreter.plan, said) if not missing else certain(interpreter.plan, said, interpreter.partial)
     first = next((lane.value.index for lane in lanes if lane.status is not Status.DONE), len(lanes))  # what is cut
-    read = sum(lane.sampled for lane in lanes if lane.status is Status.DONE or lane.value.index == first)
-    chosen = min(read, interpreter.limits.max_tokens)
+    read = [lane for lane in lanes if lane.status is Status.DONE or lane.value.index == first]
+    chosen = min(sum(lane.sampled for lane in read), interpreter.limits.max_tokens)
+    forced = sum(lane.forced for lane in read)
     total = sum(len(thread.tokens) for thread in interpreter.threads)
     return StructuredResult(
         text=text,
@@ -80,7 +81,7 @@ def build(state: RequestState) -> StructuredResult:
         prompt_ids=state.request.prompt,
         threads=tuple(_threads(state, interpreter)),
         tokens_total=total,
-        content_tokens=sum(lane.sampled + lane.forced for lane in lanes),
+        content_tokens=chosen + forced,
         decoded_tokens=chosen,
         dropped_tokens=interpreter.sampled + interpreter.guessed - chosen,
         critical_path=_critical_path(interpreter),
@@ -94,7 +95,7 @@ def build(state: RequestState) -> StructuredResult:
         value=None if missing else read_json(text),
         fields=tuple(_field(lane) for lane in lanes if _is_field(lane, lanes)),
         missing=missing,
-        forced_tokens=sum(lane.forced for lane in lanes),
+        forced_tokens=forced,
     )
 
 
