@@ -204,6 +204,33 @@ def test_code_is_found_in_lists_and_behind_any_word_at_the_fence(tmp_path: Path)
     assert mark(row, f"1. Adds:\n{fenced(one, 3)}\n2. Turns:\n{fenced(other, 3)}").share == 1
     named = fenced(one).replace("```python", '```python title="add.py"')
     assert mark(row, f"{named}\n\nAnd the other:\n\n{fenced(other)}").share == 1
+    assert mark(row, f"{fenced(one)}\n\n{fenced(other)}".replace("```", "~~~")).share == 1
+
+
+@pytest.mark.parametrize("given", ["Yes()", "Number(0)", "[Yes(), Yes(), Yes()]"])
+def test_an_object_that_says_it_equals_everything_is_no_right_answer(tmp_path: Path, given: str) -> None:
+    says = "    def __eq__(self, other):\n        return True\n    __hash__ = object.__hash__\n"
+    classes = f"class Yes:\n{says}\nclass Number(int):\n{says}\n"
+    [problem] = problems(tmp_path, FUNCTIONS[4:5])
+    row = Bundle("plain", (problem,)).question("0").row
+    assert mark(row, fenced(f"{classes}\ndef square_all(items):\n    return {given}")).parts == (False,)
+    assert mark(row, fenced(f"{classes}\n{problem.solution}")).parts == (True,)
+
+
+def test_values_of_the_standard_library_and_objects_that_tests_make_are_compared_as_they_are(tmp_path: Path) -> None:
+    counts = {
+        "text": "Write a function to count letters.",
+        "code": "from collections import Counter\n\ndef count(word):\n    return Counter(word)",
+        "test_list": ["assert count('aab') == {'a': 2, 'b': 1}"],
+    }
+    copies = {
+        "text": "Write a function to copy a point.",
+        "code": "from dataclasses import dataclass, replace\n\n@dataclass\nclass Point:\n    x: int\n\n"
+        "def copy(point):\n    return replace(point)",
+        "test_list": ["assert copy(Point(1)) == Point(1)"],
+    }
+    for problem in problems(tmp_path, [counts, copies]):
+        assert mark(Bundle("plain", (problem,)).question("0").row, fenced(problem.solution)).parts == (True,)
 
 
 def test_a_test_keeps_what_it_says_in_quotes_and_what_it_needs_comes_after_the_code(tmp_path: Path) -> None:

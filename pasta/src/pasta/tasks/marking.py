@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from pasta.tasks.honesty import LOOK, honest
 from pasta.tasks.numbers import final_number, stated_numbers
 from pasta.tasks.problem import renamed
 from pasta.tasks.sandbox import Limits, runs_all
 
-FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^[ \t]*(?:```[^\n`]*|~~~[^\n]*)\n(.*?)(?:^[ \t]*(?:```|~~~)|\Z)", re.MULTILINE | re.DOTALL)
 # The heading of a part; what follows its number in a line that is a heading for sure, and no sentence about the part.
 HEADING = r"^\W{{0,8}}{noun}\s+(\d+)\b([*_ \t]*(?:$|[:.)]))?"
 NEAR = 1e-4  # GSM8K's answers are whole numbers; an answer may have been rounded on the way
@@ -137,10 +138,10 @@ def programs_of(row: Mapping[str, Any], text: str) -> list[str]:
             blocks = whole if row["task"] == "plain" else blocks_of(sections.get(number, ""))
             name = last_function("\n\n".join(blocks))
             tests = [renamed(test, part["name"], name) for test in tests] if name else ["assert 0"]
-        programs.append(program_of(blocks, name, [part.get("setup", ""), *tests]))
+        programs.append(program_of(blocks, name, [part.get("setup", ""), *map(honest, tests)]))
     end = row.get("end")
     if end is not None:
-        programs.append(program_of(whole, "main", end["tests"]))
+        programs.append(program_of(whole, "main", [honest(test) for test in end["tests"]]))
     return programs
 
 
@@ -152,7 +153,7 @@ def program_of(blocks: Sequence[str], name: str, tests: Sequence[str]) -> str:
     own = max((at for at, block in enumerate(blocks) if defines(block, name)), default=len(blocks) - 1)
     ran = [f"exec({block!r})" for block in blocks]
     others = [f"try:\n    {line}\nexcept BaseException:\n    pass" for at, line in enumerate(ran) if at != own]
-    return "\n\n".join([*others, *ran[own : own + 1], *tests])
+    return "\n\n".join([*others, *ran[own : own + 1], LOOK, *tests])
 
 
 def code_of(text: str) -> str:
