@@ -67,12 +67,12 @@ def chats(source: str, limit: int, tokens: int, seed: int) -> Iterator[Try]:
 
 
 def in_manner(first: Try, answer: str, samples: int, manner: str) -> list[Try]:
-    """A chat once more, in a manner: where it was answered with points or parts, and nowhere else.
+    """A chat once more, in a manner: where it was answered with a list, and nowhere else.
 
-    The manner says how points are told. Where there would be none by themselves, a story, a short answer or one that
-    keeps to conditions would become a list.
+    The manner says how points are told. Where there would be none by themselves, a story, a letter, a short answer or
+    one that keeps to conditions would become a list.
     """
-    if first.file != CHATS or first.row["sample"] or kind(answer) == "plain":
+    if first.file != CHATS or first.row["sample"] or kind(answer) != "list":
         return []
     return [replace(first, row={**first.row, "sample": number}, manner=manner) for number in range(1, samples)]
 

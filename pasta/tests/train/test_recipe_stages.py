@@ -227,7 +227,9 @@ def test_points_are_asked_for_in_a_manner_as_soon_as_they_come(
     first = sampling.Try("Which?", sampling.CHATS, {"index": 7, "sample": 0, "prompt": "Which?"}, 40)
     more = sampling.in_manner(first, "Some:\n- one thing\n- another thing\n- a third", 3, "Briefly.")
     assert [(one.row["sample"], one.manner, one.prompt) for one in more] == [(n, "Briefly.", "Which?") for n in (1, 2)]
-    assert sampling.in_manner(first, "Once upon a time there was one.", 3, "Briefly.") == []
+    story = "Once upon a time there was one."
+    assert sampling.in_manner(first, story, 3, "Briefly.") == []
+    assert sampling.in_manner(first, "\n\n".join([story] * 4), 3, "Briefly.") == [], "paragraphs are no points"
     assert sampling.in_manner(more[0], "- one\n- two\n- three", 3, "Briefly.") == [], "only once"
     monkeypatch.setattr(sampling, "kind", lambda answer: "list")
     (tmp_path / "manner.txt").write_text("Briefly.")

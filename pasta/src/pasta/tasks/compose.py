@@ -38,6 +38,7 @@ def compose(bundle: Bundle, answers: Sequence[str], count: Count) -> Response:
     """The answer to a bundle, of the answers to its problems.
 
     A topic is the number of its problem: the noun beside it would tell no block from another, and take two steps each.
+    For the same reason the line between two parts is in the block that it leads to.
     """
     if bundle.task == "plain":
         return Response((Text(body_of(bundle, 1, answers[0])),))
@@ -50,9 +51,7 @@ def compose(bundle: Bundle, answers: Sequence[str], count: Count) -> Response:
         return Response((Text(BETWEEN.join([*blocks, *linked])),))
     nodes: list[Node] = []
     for number, block in enumerate(blocks, start=1):
-        if nodes:
-            nodes.append(Text(BETWEEN))
-        inside = (Text(block),)
+        inside = (Text(f"{BETWEEN}{block}" if nodes else block),)
         nodes.append(Promise(str(number), estimate(inside, count), inside))
     if linked:
         nodes += [Sync(), Text(f"{BETWEEN}{linked[0]}")]

@@ -30,8 +30,8 @@ def answer(problems: Sequence[Problem], bodies: Sequence[str], count: Count) -> 
         return Response((Text(bodies[0]),))
     nodes: list[Node] = []
     for problem, body in zip(problems, bodies, strict=True):
-        inside = (Text(f"**{problem.name}**\n{body}"),)
-        nodes += [*([Text(BETWEEN)] if nodes else []), Promise(problem.name, estimate(inside, count), inside)]
+        inside = (Text(f"{BETWEEN if nodes else ''}**{problem.name}**\n{body}"),)
+        nodes.append(Promise(problem.name, estimate(inside, count), inside))
     return Response(tuple(nodes))
 
 

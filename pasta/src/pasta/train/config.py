@@ -52,6 +52,7 @@ class SftConfig(Settings):
     weight_decay: float = told(0.0, "AdamW's weight decay; never applied to embeddings and norms.")
     max_grad_norm: float = told(1.0, "Gradients are clipped to this norm.")
     length_weight: float = told(1.0, "How often the loss of a promise's length counts, one token in hundreds.")
+    length_spread: float = told(0.0, "Lengths near the right one count too: how wide, in the logarithm; 0: not.")
     seed: int = told(0, "Of the shuffling, the packing and the new weights.")
 
     # batches
@@ -96,6 +97,7 @@ class SftConfig(Settings):
         self.check_choices("method", "attention", "embeddings", "weights")
         if self.embeddings == "all" and self.method != "full":
             raise UsageError("embeddings is 'all', but an adapter keeps only those of the tags", hint="use method full")
+        self.check_between(0, 10, "length_spread")
         if not 0 < self.length_weight <= 1000:
             raise UsageError(f"length_weight is {self.length_weight}, expected a number above 0, up to 1000")
 

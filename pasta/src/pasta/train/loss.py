@@ -15,18 +15,35 @@ def token_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return cross_entropy(logits.float(), targets, reduction="none")
 
 
-class LengthWeight:
-    """Lets the loss of a promised length, one token in hundreds, count so many times."""
+class LengthLoss:
+    """How a promised length is learned: one token in hundreds, and one of many that mean nothing by themselves yet.
 
-    def __init__(self, tags: Tags | None, weight: float):
+    Its loss counts so many times (`weight`). With a `spread`, its target is a bell around the right length, so wide in
+    the logarithm of lengths: 0.4 says that 14 is nearly as good as 10, and every length teaches those beside it.
+    """
+
+    def __init__(self, tags: Tags | None, weight: float, spread: float):
         self._lengths = token_ids(() if tags is None else tags.lengths)
+        self._bells = bells(len(self._lengths), spread) if spread else None
         self.weight = weight
 
-    def __call__(self, losses: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        if self.weight == 1:
+    def __call__(self, losses: torch.Tensor, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Of the losses of tokens (`token_losses`), those of lengths so."""
+        if self.weight == 1 and self._bells is None:
             return losses
         self._lengths = self._lengths.to(targets.device)  # once
-        return torch.where(among(targets, self._lengths), self.weight * losses, losses)
+        own = targets[:, None] == self._lengths
+        if self._bells is not None:
+            self._bells = self._bells.to(targets.device)
+            likely = logits.index_select(1, self._lengths).float()
+            losses = losses + ((own.float() - own.float() @ self._bells) * likely).sum(1)
+        return torch.where(own.any(1), self.weight * losses, losses)
+
+
+def bells(count: int, spread: float) -> torch.Tensor:
+    """A row for each length: what is to be learned where it is the right one."""
+    logs = torch.arange(1, count + 1).log()
+    return torch.softmax(-((logs[:, None] - logs) ** 2) / (2 * spread**2), dim=1)
 
 
 def among(tokens: torch.Tensor, some: torch.Tensor) -> torch.Tensor:

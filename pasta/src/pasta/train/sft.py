@@ -116,6 +116,7 @@ def train(config: SftConfig) -> Summary:
         flex=flex,
         clock=clock,
         length_weight=config.length_weight,
+        length_spread=config.length_spread,
         measure=(lambda it: measure_answers(inner(it), vocabulary, asked, config.max_tokens)) if asked else None,
     )
     plan = DataPlan.of(config.data, examples, vocabulary)

@@ -31,7 +31,7 @@ from pasta.models.lora import for_autocast
 from pasta.models.save import DTYPE, save_peft
 from pasta.train.head import target_logits
 from pasta.train.interrupt import SaveOnInterrupt
-from pasta.train.loss import LengthWeight, Meter, token_losses
+from pasta.train.loss import LengthLoss, Meter, token_losses
 from pasta.train.model import newest_checkpoint, steps_of
 from pasta.train.progress import Progress
 
@@ -79,6 +79,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         clock: Clock | None = None,
         measure: Callable[[PreTrainedModel], dict[str, float]] | None = None,
         length_weight: float = 1.0,
+        length_spread: float = 0.0,
         **kwargs: Any,
     ):
         super().__init__(*args, processing_class=vocabulary.tokenizer, **kwargs)
@@ -91,7 +92,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         self.flex = flex
         self.clock = clock or Clock(0)
         self.measure = measure
-        self.weigh = LengthWeight(vocabulary.tags, length_weight)
+        self.lengths = LengthLoss(vocabulary.tags, length_weight, length_spread)
         self.meters: dict[bool, Any] = {True: Meter(vocabulary.tags), False: Meter(vocabulary.tags)}
         self.interrupt = SaveOnInterrupt()
         self.add_callback(StopInTime(self.clock))
@@ -190,7 +191,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         losses = token_losses(logits, targets)
         self.meters[model.training].add(losses, targets)
         if model.training:
-            losses = self.weigh(losses, targets)
+            losses = self.lengths(losses, logits, targets)
         loss = self.average(losses, num_items_in_batch)
         return (loss, {}) if return_outputs else loss
 
