@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from serve_support import serving
 from pasta.cli.chat import Chat, Local
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
-from support import Slow, tiny_engine, until
+from support import CHATML, Slow, tiny_engine, until
 
 ANSWER = {"max_tokens": 120, "parallelism": 5.0, "temperature": 1.0, "seed": 2}
 
@@ -50,6 +51,20 @@ def server(engine):
 
 def said(*texts):
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
+
+
+def test_variables_of_the_chat_template_go_along(pasta, tiny, tmp_path):
+    folder = shutil.copytree(tiny, tmp_path / "thinking")
+    template = CHATML.replace(
+        "assistant\n{% endif %}", "assistant\n{{ mood or raise_exception('no mood') }}{% endif %}"
+    )
+    (folder / "chat_template.jinja").write_text(template)
+    with serving(load_engine(str(folder), device="cpu")) as running:
+        for model in (str(folder), running.url):
+            ask = ("chat", model, "--max-tokens", "3")
+            assert pasta(*ask, "--template", "mood=gay", stdin=b"Why?\n")[0] == 0
+            code, _, err = pasta(*ask, stdin=b"Why?\n")
+            assert code and "no mood" in err
 
 
 def test_each_answer_counts_in_the_next(pasta, server, expected):

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -14,7 +15,7 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate
 from pasta.engine.load import load_engine
 from pasta.lang import parse, plain
-from support import byte_tokenizer, tiny_model
+from support import CHATML, byte_tokenizer, tiny_model
 
 
 def test_piped_it_prints_the_answer_alone(pasta, tiny):
@@ -46,6 +47,21 @@ def test_options_reach_the_engine(pasta, tiny, tmp_path):
     assert json.loads(trace.read_bytes())["otherData"]["requests"][0]["tokens_total"] == 9
 
 
+def test_variables_of_the_chat_template(pasta, tiny, tmp_path):
+    folder = shutil.copytree(tiny, tmp_path / "thinking")
+    shown = "assistant\n{{ [enable_thinking, mood, size] }}{% endif %}"
+    (folder / "chat_template.jinja").write_text(CHATML.replace("assistant\n{% endif %}", shown))
+    ask = ("--model", str(folder), "--max-tokens", "1", "--json")
+    for given, told in (
+        (("enable_thinking=false", "mood=in = out", "size=3"), "[False, 'in = out', 3]"),
+        (("enable_thinking=True", 'mood="3"', "size=None"), "[True, '3', None]"),
+    ):
+        arguments = [argument for each in given for argument in ("--template", each)]
+        code, out, _ = pasta("generate", "Why?", *ask, *arguments)
+        assert code == 0
+        assert Vocabulary(byte_tokenizer()).decode(json.loads(out)["prompt_ids"]).endswith(f"assistant\n{told}")
+
+
 def test_the_repetition_penalty(pasta, tiny):
     def answer(*more):
         return pasta("generate", "Why?", "--model", tiny, *OPTIONS, *more)[1].decode()
@@ -72,6 +88,9 @@ def test_stop_may_be_repeated(pasta, tiny):
         ([""], "the prompt is empty"),
         (["  \n"], "the prompt is empty"),
         (["x", "--temperature", "-1"], "temperature is -1.0"),
+        (["x", "--template", "thinking"], "--template thinking: expected NAME=VALUE, as in enable_thinking=false"),
+        (["x", "--template", "tools=5"], "--template: tools cannot be set"),
+        (["x", "--template", "a=[1]"], "--template: expected a text, a number, true, false or null for a"),
         (["x", "--temperature", "nan"], "temperature is nan"),
         (["x", "--top-p", "2"], "top_p is 2.0"),
         (["x", "--min-p", "-0.1"], "min_p is -0.1"),

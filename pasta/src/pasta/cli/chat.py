@@ -25,8 +25,9 @@ from pasta.cli.options import (
     Seed,
     Sequential,
     Temperature,
+    Template,
 )
-from pasta.cli.running import check_text, load_engine, make_console, note_untagged, stream_plain
+from pasta.cli.running import check_text, load_engine, make_console, note_untagged, read_variables, stream_plain
 from pasta.errors import PastaError, UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def command(
     model: Model = None,
     base: Base = None,
     system: Annotated[str | None, typer.Option(help="A system message before the conversation.")] = None,
+    template: Template = None,
     sequential: Sequential = False,
     plain: Plain = False,
     max_tokens: MaxTokens = 512,
@@ -86,6 +88,7 @@ def command(
         "parallelism": parallelism,
     }
     SamplingParams(**options)  # type: ignore[arg-type]
+    variables = read_variables(template)
     if None not in (name, model):
         raise UsageError(f"two models are named, {name} and {model}", "name one, with --model")
     model = model or name
@@ -95,12 +98,12 @@ def command(
             raise UsageError(
                 "a server has its own --base, --device, --dtype and --context", "pass them to `pasta serve`"
             )
-        voice = Remote(model, api_key)
+        voice = Remote(model, api_key, variables)
     else:
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
         if not plain:
             note_untagged(engine)
-        voice = Local(engine)
+        voice = Local(engine, variables)
     console = make_console()
     opening = [] if system is None else [{"role": "system", "content": check_text(system, "system message")}]
     Chat(voice, options, opening, console).run()
@@ -112,8 +115,9 @@ def command(
 class Local:
     """A model on this machine."""
 
-    def __init__(self, engine: NativeEngine):
+    def __init__(self, engine: NativeEngine, variables: dict[str, Any] | None = None):
         self._engine = engine
+        self._how: dict[str, Any] = {"chat_template_kwargs": variables, "cache_salt": "chat"}
         self._result: Result | None = None
         self.name = engine.name
 
@@ -122,7 +126,7 @@ class Local:
         from pasta.decoding.prompts import make_request
 
         self._result = None
-        with Stream(self._engine, make_request(self._engine, messages, cache_salt="chat", **options)) as outputs:
+        with Stream(self._engine, make_request(self._engine, messages, **self._how, **options)) as outputs:
             yield from outputs
             self._result = outputs.result
 
@@ -140,10 +144,11 @@ class Local:
 class Remote:
     """A server."""
 
-    def __init__(self, url: str, api_key: str | None):
+    def __init__(self, url: str, api_key: str | None, variables: dict[str, Any] | None = None):
         from pasta.serve.client import Client
 
         self._client = Client(url, api_key)
+        self._how = {} if variables is None else {"chat_template_kwargs": variables}
         self.name = f"{self._client.model()} at {self._client.url}"
 
     def answer(self, messages: Messages, options: dict[str, Any]) -> Iterator[StepOutput]:
@@ -155,6 +160,7 @@ class Remote:
             repetition_penalty=options["repetition_penalty"],
             seed=options["seed"],
             pasta=extension,
+            **self._how,
         )
 
     def figures(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pasta.cli.options import (
     Model,
     Seed,
     Temperature,
+    Template,
     Trace,
 )
 from pasta.cli.running import (
@@ -30,6 +31,7 @@ from pasta.cli.running import (
     make_console,
     open_engine,
     read_prompt,
+    read_variables,
     write,
     write_json,
 )
@@ -53,6 +55,7 @@ def command(
     base: Base = None,
     engine_url: EngineUrl = None,
     system: Annotated[str | None, typer.Option(help="A system message before the text.")] = None,
+    template: Template = None,
     mode: Annotated[
         str,
         typer.Option(
@@ -100,6 +103,7 @@ def command(
     waits = read_after(after or [])
     read = read_schema(schema)
     check_options(read, mode, waits, at_limit, options, context)
+    variables = read_variables(template)
     if trace is not None:
         check_file(trace, read=[schema, file, model, base])
     engine = open_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context)
@@ -107,7 +111,7 @@ def command(
     from pasta.structured.extract import Incomplete, extract_stream
 
     how: dict[str, Any] = {"mode": mode, "after": waits, "at_limit": at_limit, "show": show_schema}
-    answer = extract_stream(engine, messages, read, **how, **options)
+    answer = extract_stream(engine, messages, read, chat_template_kwargs=variables, **how, **options)
     result = watch(answer, quiet=as_json)
     if trace is not None:
         from pasta.trace import write_trace

@@ -24,6 +24,7 @@ from pasta.cli.options import (
     Seed,
     Sequential,
     Temperature,
+    Template,
     Trace,
 )
 from pasta.cli.running import (
@@ -33,6 +34,7 @@ from pasta.cli.running import (
     note_untagged,
     open_engine,
     read_prompt,
+    read_variables,
     stream_plain,
     write_json,
 )
@@ -49,6 +51,7 @@ def command(
     base: Base = None,
     engine_url: EngineUrl = None,
     system: Annotated[str | None, typer.Option(help="A system message before the question.")] = None,
+    template: Template = None,
     sequential: Sequential = False,
     plain: Plain = False,
     max_tokens: MaxTokens = 512,
@@ -94,6 +97,7 @@ def command(
         "positions": positions,
     }
     check_options(question, options, context)
+    variables = read_variables(template)
     if trace is not None:
         check_file(trace, read=[model, base])
     engine = open_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context, positions=positions)
@@ -102,7 +106,7 @@ def command(
 
     from pasta.decoding.api import stream
 
-    with stream(engine, messages, **options) as answer:
+    with stream(engine, messages, chat_template_kwargs=variables, **options) as answer:
         if as_json:
             write_json(answer.result.to_dict())
         else:

@@ -51,6 +51,13 @@ Scheme = Annotated[
     str | None,
     typer.Option(metavar="SCHEME", help="predicted, ones, fixed:K, stitched; default: as trained."),
 ]
+Template = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Set a variable of the model's chat template, as in enable_thinking=false; may be repeated.",
+    ),
+]
 Trace = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write a timeline for ui.perfetto.dev (.json or .json.gz).")
 ]

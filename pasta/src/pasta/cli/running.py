@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from pasta.core.variables import problem_of
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
     from pasta.engine.base import Engine
     from pasta.engine.native import NativeEngine
 
+WORDS = ("true", "false", "null")
 PATIENCE_S = 2.0  # what takes less goes without saying
 
 
@@ -44,6 +46,23 @@ def check_text(text: str, what: str) -> str:
     except UnicodeEncodeError:
         raise UsageError(f"the {what} is not UTF-8") from None
     return text
+
+
+def read_variables(given: list[str] | None) -> dict[str, Any] | None:
+    """Variables of a chat template, `NAME=VALUE` each: a value of JSON, in Python's spelling too, or else a text."""
+    variables: dict[str, Any] = {}
+    for each in given or ():
+        name, sign, value = check_text(each, "template variable").partition("=")
+        if not sign:
+            raise UsageError(f"--template {each:.60}: expected NAME=VALUE, as in enable_thinking=false")
+        word = value.lower()
+        try:
+            variables[name] = json.loads("null" if word == "none" else word if word in WORDS else value)
+        except (ValueError, RecursionError):
+            variables[name] = value
+    if (problem := problem_of(variables)) is not None:
+        raise UsageError(f"--template: {problem}")
+    return variables or None
 
 
 def check_least(**values: int | None) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pasta.core.variables import problem_of
 from pasta.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,19 +30,32 @@ class Template:
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
         *,
         tokenize: bool,
         prompt: bool,
     ) -> Any:
-        """`prompt`: ready for the answer."""
+        """`prompt`: ready for the answer. `variables`: more that the template may know, see `problem_of`."""
         given: dict[str, Any] = {"tokenize": tokenize, "add_generation_prompt": prompt, "return_dict": False}
         if tools is not None:
             given["tools"] = list(tools)
         shown = [in_parts(message) for message in messages] if self._wants_parts() else list(messages)
         try:
-            return self._tokenizer.apply_chat_template(shown, **given)
+            return self._tokenizer.apply_chat_template(shown, **given, **variables or {})
         except Exception as error:  # jinja raises its own types, and so do templates
             raise UsageError(f"the model's chat template refuses these messages: {error}") from error
+
+    def check(self, variables: Mapping[str, Any], specials: Iterable[str]) -> None:
+        """Refuses what cannot be set, or would write a special token into the prompt."""
+        if self._tokenizer.chat_template is None:
+            raise UsageError("the model has no chat template, and chat_template_kwargs is for one", "leave it out")
+        problem = problem_of(variables, inspect.signature(self._tokenizer.apply_chat_template).parameters)
+        if problem is not None:
+            raise UsageError(f"chat_template_kwargs: {problem}")
+        for name, value in variables.items():
+            spells = isinstance(value, str) and any(special in value for special in specials)
+            if spells or name in self._tokenizer.special_tokens_map:
+                raise UsageError(f"chat_template_kwargs: {name} cannot be a special token of one's own")
 
     def _wants_parts(self) -> bool:
         template = self._tokenizer.chat_template

@@ -216,14 +216,19 @@ class Vocabulary:
         return SPACE if lost else None
 
     def encode_chat(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """Encodes a conversation with the model's own chat template, ready for the answer.
 
         Where a message spells a special token, its content is encoded apart from the template, so that
         the template's control tokens are tokens and the message's are characters. `tools` are functions that the model
-        may call, for templates that show them.
+        may call, for templates that show them; `variables` more that the template may know.
         """
+        if variables:
+            self._template.check(variables, self._specials)
         if self.tokenizer.chat_template is None:
             text = "\n\n".join(message["content"] for message in messages)
             start = self._front if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
@@ -240,12 +245,13 @@ class Vocabulary:
             if any(self._spells_special(text) for text in texts(tool)):
                 raise UsageError(f"a tool spells a special token: {dict(tool)!r:.80}")
         if not any(self._spells_special(message["content"]) for message in messages):
-            return self._apply_and_encode(messages, tools)
+            return self._apply_and_encode(messages, tools, variables)
         marks = {f"@{uuid.uuid4().hex}@": message for message in messages if self._spells_special(message["content"])}
         mark_of = {id(message): mark for mark, message in marks.items()}
         rendered = self._apply_template(
             [{**message, "content": mark_of.get(id(message), message["content"])} for message in messages],
             tools,
+            variables,
             tokenize=False,
         )
         ids: list[int] = []
@@ -261,7 +267,10 @@ class Vocabulary:
         return ids
 
     def opening_of_a_call(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, Any] | None = None,
     ) -> tuple[str, str] | None:
         """What the chat template writes where an answer calls a tool: before its quoted name, and before its arguments.
 
@@ -271,9 +280,9 @@ class Vocabulary:
         function = {"name": name, "arguments": {argument: 0}}
         call = {"id": "call00000", "type": "function", "function": function}
         try:
-            before = self._apply_template(messages, tools, tokenize=False)
+            before = self._apply_template(messages, tools, variables, tokenize=False)
             answer = {"role": "assistant", "content": "", "tool_calls": [call]}
-            after = self._apply_template([*messages, answer], tools, tokenize=False, prompt=False)
+            after = self._apply_template([*messages, answer], tools, variables, tokenize=False, prompt=False)
         except UsageError:
             return None
         opening, named, rest = after.removeprefix(before).partition(f'"{name}"')
@@ -304,23 +313,27 @@ class Vocabulary:
         return True
 
     def _apply_and_encode(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any] | None,
     ) -> list[int]:
         if self._backend is None:
-            return list(self._apply_template(messages, tools, tokenize=True))
+            return list(self._apply_template(messages, tools, variables, tokenize=True))
         specials = not getattr(self.tokenizer, "split_special_tokens", False)
-        return self._tokens(self._apply_template(messages, tools, tokenize=False), specials=specials)
+        return self._tokens(self._apply_template(messages, tools, variables, tokenize=False), specials=specials)
 
     def _apply_template(
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
         *,
         tokenize: bool,
         prompt: bool = True,
     ) -> Any:
         with self._lock:
-            out = self._template.render(messages, tools, tokenize=tokenize, prompt=prompt)
+            out = self._template.render(messages, tools, variables, tokenize=tokenize, prompt=prompt)
         return list(out) if tokenize else out
 
     def _encode_template(self, text: str, *, begins: bool) -> list[int]:

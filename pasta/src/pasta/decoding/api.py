@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Protocol, Unpack, overload
+from typing import Any, Protocol, Unpack, cast, overload
 
 from pasta.core.params import Options, SamplingParams
 from pasta.core.tree import Tree
@@ -38,6 +38,7 @@ def generate(
     *,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> list[Result]: ...
 @overload
@@ -48,6 +49,7 @@ def generate(
     *,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Result: ...
 def generate(
@@ -57,6 +59,7 @@ def generate(
     *,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Result | list[Result]:
     """Answers a prompt, or each prompt of a list, in the same steps.
@@ -67,14 +70,18 @@ def generate(
         params: How to decode; the options, fields of `SamplingParams` by name, override it.
         raw: Take a text to the letter, without the model's chat template.
         cache_salt: Requests of one salt share the keys and values of what their prompts begin with; None with nobody.
+        chat_template_kwargs: Variables of the model's chat template, such as `{"enable_thinking": False}`.
 
     Example:
         >>> model = pasta.load()
         >>> pasta.generate(model, "Name three fruits.", max_tokens=64).text
     """
-    if are_several(prompt):
-        return generate_all(model, prompt, params, raw=raw, cache_salt=cache_salt, **options)
-    return generate_all(model, [prompt], params, raw=raw, cache_salt=cache_salt, **options)[0]  # type: ignore[list-item]
+    several = are_several(prompt)
+    prompts = cast(Sequence[Prompt], prompt if several else [prompt])
+    results = generate_all(
+        model, prompts, params, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs, **options
+    )
+    return results if several else results[0]
 
 
 def generate_all(
@@ -84,6 +91,7 @@ def generate_all(
     *,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> list[Result]:
     """Answers many prompts at once. All share the options; with `n`, each result has that many `choices`.
@@ -95,7 +103,10 @@ def generate_all(
     if isinstance(prompts, str):
         raise UsageError("generate_all takes a list of prompts", "for one, call generate")
     shared = make_params(params, options)
-    asked = [make_request(engine, prompt, shared, raw=raw, cache_salt=cache_salt) for prompt in prompts]
+    asked = [
+        make_request(engine, prompt, shared, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs)
+        for prompt in prompts
+    ]
     requests = [choice for request in asked for choice in _choices(request)]
     results = run(engine, requests)
     if shared.n == 1:
@@ -111,6 +122,7 @@ def stream(
     *,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Stream:
     """Answers a prompt step by step. The texts of the steps, one after another, are the answer.
@@ -121,7 +133,10 @@ def stream(
     """
     engine, params = engine_of(model), make_params(params, options)
     check_one(prompt, "stream", params.n)
-    return Stream(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt))
+    request = make_request(
+        engine, prompt, params, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs
+    )
+    return Stream(engine, request)
 
 
 async def agenerate(
@@ -131,6 +146,7 @@ async def agenerate(
     *,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Result:
     """`generate` for asyncio: tasks share the engine's steps, and a cancelled task frees what it held.
@@ -140,7 +156,9 @@ async def agenerate(
     """
     engine = engine_of(model)
     check_one(prompt, "agenerate")
-    request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
+    request = make_request(
+        engine, prompt, params, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs, **options
+    )
     first, *others = await asyncio.gather(*(arun(engine, choice) for choice in _choices(request)))
     return replace(first, choices=(first, *others)) if others else first
 
@@ -152,6 +170,7 @@ async def astream(
     *,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> AsyncIterator[StepOutput]:
     """`stream` for asyncio.
@@ -162,7 +181,10 @@ async def astream(
     """
     engine, params = engine_of(model), make_params(params, options)
     check_one(prompt, "astream", params.n)
-    asked = _Asked(engine, make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt), watched=True)
+    request = make_request(
+        engine, prompt, params, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs
+    )
+    asked = _Asked(engine, request, watched=True)
     try:
         async for output in asked:
             yield output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard, Unpack
+from typing import Any, TypeGuard, Unpack
 
 from pasta.core.params import Options, SamplingParams
 from pasta.core.positions import Positions, check_unit
@@ -28,6 +28,7 @@ def make_request(
     raw: bool = False,
     script: Tree | None = None,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Request:
     """Checks and gathers what `generate` and `stream` take."""
@@ -43,7 +44,7 @@ def make_request(
         if positions.gap is None:
             check_unit(positions, engine.vocabulary)
     return Request(
-        prompt=encode_prompt(engine, prompt, raw=raw),
+        prompt=encode_prompt(engine, prompt, raw=raw, chat_template_kwargs=chat_template_kwargs),
         params=params,
         positions=positions or engine.positions,
         script=script,
@@ -84,20 +85,27 @@ def replay_options(options: Options) -> Options:
     return {"max_tokens": UNLIMITED, **options}
 
 
-def encode_prompt(engine: Engine, prompt: Prompt, *, raw: bool = False) -> tuple[int, ...]:
+def encode_prompt(
+    engine: Engine, prompt: Prompt, *, raw: bool = False, chat_template_kwargs: Mapping[str, Any] | None = None
+) -> tuple[int, ...]:
     """The prompt's tokens, checked. A text is a question to a chat model; `raw` takes it to the letter."""
     ids: Sequence[int]
     if isinstance(prompt, bytes | Mapping) or not hasattr(prompt, "__len__"):
         raise UsageError(f"the prompt is {prompt!r:.40}", hint=f"expected {EXPECTED}")
+    if chat_template_kwargs and (raw or not (isinstance(prompt, str) or _is_conversation(prompt))):
+        raise UsageError("chat_template_kwargs is for the chat template, which this prompt goes without")
     if isinstance(prompt, str):
         _check_text(prompt, "the prompt")
         if not prompt.strip():
             raise UsageError("the prompt is empty", hint="pass a question")
-        text = engine.vocabulary
-        ids = text.encode_text(prompt) if raw else text.encode_chat([{"role": "user", "content": prompt}])
+        if raw:
+            ids = engine.vocabulary.encode_text(prompt)
+        else:
+            question = [{"role": "user", "content": prompt}]
+            ids = engine.vocabulary.encode_chat(question, variables=chat_template_kwargs)
     elif _is_conversation(prompt):
         _check_messages(prompt)
-        ids = engine.vocabulary.encode_chat(prompt)
+        ids = engine.vocabulary.encode_chat(prompt, variables=chat_template_kwargs)
     else:
         ids = _check_ids(prompt, engine.vocabulary.usable)
     if not ids:

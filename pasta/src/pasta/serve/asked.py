@@ -40,18 +40,18 @@ class Asked:
 
 
 def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_program: MakeProgram) -> Asked:
-    given = settle(vocabulary, body.conversation())
+    given, encode = settle(vocabulary, body.conversation()), vocabulary.encode_chat
     schema, messages = body.schema_of, given
     if schema not in (None, ANY_OBJECT) and body.extension.show_schema:  # of any object there is nothing to tell
         messages = fitting(vocabulary, given, show_schema(given, schema))
-    opening, tools = None, None
+    opening, tools, variables = None, None, body.chat_template_kwargs
     if isinstance(body, ChatBody) and body.tools:
         tools = [tool.model_dump(exclude_none=True) for tool in body.tools]
-        if vocabulary.encode_chat(messages, tools) == vocabulary.encode_chat(messages):  # the template leaves them out
+        if encode(messages, tools, variables) == encode(messages, None, variables):  # the template leaves them out
             messages, tools = fitting(vocabulary, given, show_tools(messages, tools)), None
         else:
-            opening = vocabulary.opening_of_a_call(messages, tools)
-    prompt = vocabulary.encode_chat(messages, tools)
+            opening = vocabulary.opening_of_a_call(messages, tools, variables)
+    prompt = encode(messages, tools, variables)
     program = None
     if schema is not None:
         place = "response_format.json_schema.schema" if isinstance(body, ChatBody) else "text.format.schema"
@@ -65,9 +65,11 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
     return Asked(prompt, program, calls)
 
 
-def encode_messages(vocabulary: Vocabulary, messages: Messages) -> list[int]:
+def encode_messages(
+    vocabulary: Vocabulary, messages: Messages, variables: Mapping[str, Any] | None = None
+) -> list[int]:
     """A conversation's tokens."""
-    return vocabulary.encode_chat(settle(vocabulary, messages))
+    return vocabulary.encode_chat(settle(vocabulary, messages), variables=variables)
 
 
 def _calls(body: ChatBody, opening: tuple[str, str], vocabulary: Vocabulary, make_program: MakeProgram) -> Calls:

@@ -7,10 +7,10 @@ import contextlib
 import copy
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -115,7 +115,7 @@ class Front:
             def encode() -> None:
                 messages = [*body.conversation(), answer]
                 with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
-                    ids = encode_messages(self._long.vocabulary, messages)
+                    ids = encode_messages(self._long.vocabulary, messages, body.chat_template_kwargs)
                     prefetch(make_request(self.engine, ids, max_tokens=1, plain=True, cache_salt=salt))
 
             self._long.thread.submit(encode)
@@ -128,7 +128,7 @@ class Front:
     async def tokenize(self, body: TokenizeBody, owner: str | None) -> list[int]:
         self.check_model(body.model)
         if body.messages is not None:
-            return await self._encode_chat(body.messages)
+            return await self._encode_chat(body.messages, body.chat_template_kwargs)
         text = body.prompt or ""
         if body.add_special_tokens:
             return await self._encode_prompt(text)
@@ -158,11 +158,11 @@ class Front:
 
     # -- tokens -----------------------------------------------------------------------------------------
 
-    async def _encode_chat(self, messages: Sequence[Message]) -> list[int]:
+    async def _encode_chat(self, messages: Sequence[Message], variables: Mapping[str, Any] | None) -> list[int]:
         size = sum(message.characters for message in messages)
         self._check_characters(size, "messages")
         return await self._encode(
-            size, lambda vocabulary: encode_messages(vocabulary, [message.plain() for message in messages])
+            size, lambda vocabulary: encode_messages(vocabulary, [message.plain() for message in messages], variables)
         )
 
     async def _encode_prompt(self, prompt: str | list[int]) -> list[int]:

@@ -11,9 +11,10 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from pasta.core.variables import problem_of
 from pasta.decoding.results import Result
 from pasta.serve.errors import TOKEN_ID
 from pasta.serve.formats import Calling, FlatFormat, ResponseFormat, unsupported
@@ -182,10 +183,20 @@ class Options(Body):
 STRUCTURED = frozenset("response_format tools tool_choice".split())
 
 
+def check_variables(variables: dict[str, Any]) -> dict[str, Any]:
+    if (problem := problem_of(variables)) is not None:
+        raise PydanticCustomError("template", "{problem}", {"problem": problem})
+    return variables
+
+
+Variables = Annotated[dict[str, Any], AfterValidator(check_variables)]  # of the chat template, in vLLM's words
+
+
 class ChatBody(Options, Calling):
     """`POST /v1/chat/completions`."""
 
     messages: Messages
+    chat_template_kwargs: Variables | None = None
     response_format: ResponseFormat | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
@@ -268,6 +279,7 @@ class ResponsesBody(Options):
         Discriminator(text_or_list),
     ]
     instructions: Text | None = None
+    chat_template_kwargs: Variables | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
     include: Annotated[list[Name], Field(max_length=16)] | None = None
@@ -370,6 +382,7 @@ class TokenizeBody(Body):
     model: Name | None = None
     prompt: Text | None = None
     messages: Messages | None = None
+    chat_template_kwargs: Variables | None = None
     add_special_tokens: bool = True
 
     @model_validator(mode="after")

@@ -119,6 +119,7 @@ def extract(
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> list[T]: ...
 @overload
@@ -134,6 +135,7 @@ def extract(
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> T: ...
 @overload
@@ -149,6 +151,7 @@ def extract(
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Any: ...
 def extract(
@@ -163,6 +166,7 @@ def extract(
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Any:
     """Answers a prompt with an object, or each prompt of a list, in the same steps.
@@ -185,6 +189,7 @@ def extract(
         show: Tell the model the schema, in a system message. Token ids and raw text are taken as they stand.
         raw: Take a text to the letter, without the model's chat template.
         cache_salt: Requests of one salt share the keys and values of what their prompts begin with.
+        chat_template_kwargs: Variables of the model's chat template, such as `{"enable_thinking": False}`.
 
     Example:
         >>> pasta.extract(model, "Ada is 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
@@ -193,7 +198,10 @@ def extract(
     shape = Shape.of(schema)
     several = are_several(prompt)
     prompts = cast(Sequence[Prompt], prompt if several else [prompt])
-    how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
+    how: _How = {
+        "mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt,
+        "chat_template_kwargs": chat_template_kwargs,
+    }  # fmt: skip
 
     def ask(each: Prompt, mode: str) -> Request:
         return _make_request(engine, each, shape, params, {**how, "mode": mode}, options)
@@ -215,6 +223,7 @@ async def aextract(
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Any:
     """`extract` of one prompt for asyncio: tasks share the engine's steps, and a cancelled task frees what it held.
@@ -225,7 +234,10 @@ async def aextract(
     engine = engine_of(model)
     check_one(prompt, "aextract")
     shape = Shape.of(schema)
-    how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
+    how: _How = {
+        "mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt,
+        "chat_template_kwargs": chat_template_kwargs,
+    }  # fmt: skip
     return shape.value(await arun(engine, _make_request(engine, prompt, shape, params, how, options)))
 
 
@@ -241,6 +253,7 @@ def extract_stream(
     show: bool = True,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Extracting:
     """`extract`, field by field as they are done.
@@ -254,7 +267,10 @@ def extract_stream(
     engine = engine_of(model)
     check_one(prompt, "extract_stream")
     shape = Shape.of(schema)
-    how: _How = {"mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt}
+    how: _How = {
+        "mode": mode, "after": after, "at_limit": at_limit, "show": show, "raw": raw, "cache_salt": cache_salt,
+        "chat_template_kwargs": chat_template_kwargs,
+    }  # fmt: skip
     return Extracting(engine, _make_request(engine, prompt, shape, params, how, options), shape)
 
 
@@ -322,6 +338,7 @@ class _How(TypedDict):
     show: bool
     raw: bool
     cache_salt: str | None
+    chat_template_kwargs: Mapping[str, Any] | None
 
 
 def _make_request(
@@ -342,6 +359,7 @@ def _make_request(
         at_limit=how["at_limit"],
         raw=how["raw"],
         cache_salt=how["cache_salt"],
+        chat_template_kwargs=how["chat_template_kwargs"],
     )
 
 

@@ -69,6 +69,7 @@ def make_structured_request(
     at_limit: str = CUT,
     raw: bool = False,
     cache_salt: str | None = None,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> Request:
     """Checks all that can be wrong before anything is decoded.
@@ -77,7 +78,9 @@ def make_structured_request(
     value that a limit leaves unfinished. `cut`: it is missing. `close`: it is completed, as shortly as the schema lets
     it, unless no such text is found; then `max_tokens` counts all that is decoded.
     """
-    request = make_request(engine, prompt, params, raw=raw, cache_salt=cache_salt, **options)
+    request = make_request(
+        engine, prompt, params, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs, **options
+    )
     if request.params.stop or request.params.stop_token_ids:
         raise UsageError("a schema ends its answer by itself: stop and stop_token_ids cannot be had with one")
     lead = engine.vocabulary.lead(request.prompt)
