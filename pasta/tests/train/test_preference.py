@@ -331,6 +331,15 @@ def test_what_was_drawn_or_scored_otherwise_is_not_mixed(tmp_path: Path, adapter
         run(settings(tmp_path / "out", adapter, **usual, shortest=0.8))
 
 
+def test_answers_of_another_baseline_are_not_mixed(tmp_path: Path, adapter: str, base: str) -> None:
+    usual: dict[str, Any] = {"prompts": str(tmp_path / "p.jsonl"), "samples": 2, "max_tokens": 8, "steps": "sample"}
+    (tmp_path / "p.jsonl").write_text(json.dumps({"prompt": "0?"}) + "\n")
+    run(settings(tmp_path / "out", adapter, **usual))
+    run(settings(tmp_path / "out", adapter, **usual))
+    with pytest.raises(UsageError, match=rf"out holds answers of another baseline than {base} is now"):
+        run(settings(tmp_path / "out", adapter, **usual, baseline=base))
+
+
 def test_samples_of_another_model_are_not_learned_from(tmp_path: Path, adapter: str, base: str) -> None:
     """Retrained into the same folder, say: its name is what it was."""
     model = tmp_path / "tuned"

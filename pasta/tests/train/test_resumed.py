@@ -27,22 +27,30 @@ def files_of(config: SftConfig) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in Path(config.output).rglob("*") if path.is_file()}
 
 
-def test_a_checkpoint_of_other_settings_is_not_gone_on_from(usual: SftConfig, tmp_path: Path) -> None:
-    other = tmp_path / "another-base"
-    model = tiny_model(seed=1)  # of the same shape: nothing but the checksum tells them apart
-    model.save_pretrained(other)
-    byte_tokenizer().save_pretrained(other)
+@pytest.fixture
+def other(tmp_path: Path) -> str:
+    """Of the same shape as the base: nothing but the checksum tells them apart."""
+    folder = tmp_path / "another-base"
+    tiny_model(seed=1).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_checkpoint_of_other_settings_is_not_gone_on_from(usual: SftConfig, other: str) -> None:
     sft.train(usual)
     before = files_of(usual)
-    for name, value in {"model": str(other), "positions": "stitched", "lora_rank": 8, "lora_alpha": 4.0}.items():
+    for name, value in {"model": other, "positions": "stitched", "lora_rank": 8, "lora_alpha": 4.0}.items():
         with pytest.raises(UsageError, match=rf"{name} is {value}, but .*checkpoint-2 was trained with"):
             sft.train(replace(usual, max_steps=3, resume=True, **{name: value}))
     assert files_of(usual) == before
 
 
-def test_a_whole_model_keeps_its_positions(usual: SftConfig) -> None:
+def test_a_whole_model_keeps_its_base_and_its_positions(usual: SftConfig, other: str) -> None:
     full = replace(usual, method="full", max_steps=1, save_steps=1)
     sft.train(full)
+    told = rf"model is {other}, but .*checkpoint-1 was trained with {full.model}"
+    with pytest.raises(UsageError, match=told):
+        sft.train(replace(full, max_steps=2, resume=True, model=other))
     with pytest.raises(UsageError, match=r"positions is fixed:20, but .*checkpoint-1 was trained with predicted"):
         sft.train(replace(full, max_steps=2, resume=True, positions="fixed:20"))
     assert sft.train(replace(full, max_steps=2, resume=True)).steps == 2

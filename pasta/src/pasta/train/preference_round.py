@@ -160,6 +160,19 @@ def check_prompts(rows: Sequence[Mapping[str, Any]], questions: Sequence[Questio
             )
 
 
+def check_baseline(config: PreferenceConfig) -> None:
+    """Refuses to mix the answers of two baselines. Which one answers is written down before it does."""
+    path = config.folder / "baseline.json"
+    model = weights_checksum(resolve(config.baseline, config.base_for(config.baseline)).path)
+    if next(read_parts(config.folder, "baseline"), None) is None:
+        write_json(path, {"model": model})
+    elif path.exists() and read_json(path)["model"] != model:  # those who drew before it was written down have none
+        raise UsageError(
+            f"{config.folder} holds answers of another baseline than {config.baseline} is now",
+            "name another --output, or the baseline of before",
+        )
+
+
 def read_parts(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """The rows of a file that several processes may have written a part of."""
     for path in sorted(folder.glob(f"{name}*.jsonl")):

@@ -1,6 +1,6 @@
 """Preference optimisation from prompts to models: `pasta train preference`.
 
-    OUTPUT/baseline.jsonl              the baseline's answers
+    OUTPUT/baseline.jsonl              the baseline's answers (baseline.json says whose)
     OUTPUT/round-1/samples.jsonl       the model's own answers, several a prompt
     OUTPUT/round-1/samples-0-of-4.jsonl  the same, where several processes share the prompts
     OUTPUT/round-1/scores.jsonl        speed, quality and faults of each, by the settings in scoring.json
@@ -33,7 +33,15 @@ from pasta.train.beginnings import turning_pairs
 from pasta.train.pairs import make_pairs, name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import contrast, describe_scores
-from pasta.train.preference_round import Question, Round, check_prompts, read_parts, read_questions, rounds
+from pasta.train.preference_round import (
+    Question,
+    Round,
+    check_baseline,
+    check_prompts,
+    read_parts,
+    read_questions,
+    rounds,
+)
 from pasta.train.score import Guards, Score, score
 from pasta.train.team import Team
 
@@ -59,6 +67,8 @@ def run(config: PreferenceConfig) -> list[dict[str, Any]]:
         from pasta.train.trackers import check_trackers
 
         check_trackers(config.report_to)
+    if "sample" in config.chosen_steps:
+        check_baseline(config)
     records: list[dict[str, Any]] = []
     for each in rounds(config):
         if config.round and each.number != config.round:

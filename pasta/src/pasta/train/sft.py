@@ -48,7 +48,7 @@ from pasta.train.model import (
     train_rows,
 )
 from pasta.train.plan import DataPlan, count, duration, leak, no_tags, work_line
-from pasta.train.resumed import check_resumed
+from pasta.train.resumed import check_resumed, remember_base
 from pasta.train.trackers import check_trackers
 from pasta.train.trainer import Rows, SegmentTrainer, inner, widest
 
@@ -123,6 +123,8 @@ def train(config: SftConfig) -> Summary:
     if config.eval_data and (warning := leak(config.eval_data, examples.layouts, held_out)):
         trainer.say(warning)
     announce(trainer, plan, rows, config)
+    if trainer.is_world_process_zero():
+        remember_base(config, trainer.base)
     loss = trainer.run(resume=config.resume)
     try:
         trainer.evaluate_at_end()
