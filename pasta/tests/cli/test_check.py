@@ -182,6 +182,10 @@ def test_what_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, command, name
     assert result.stderr.count("\n") == 1
 
 
+def test_nothing_on_standard_input_is_said_in_words():
+    assert run("-", stdin="").stderr.startswith("error: standard input is empty (")
+
+
 def test_no_file_is_a_usage_error():
     assert run().exit_code == 2
 

@@ -38,7 +38,8 @@ def read_source(file: str) -> Source:
     """
     data = (_read_stdin() if file == STDIN else _read_file(file)).removeprefix(codecs.BOM_UTF8)
     if not data:
-        raise UsageError(f"{file} is empty", "expected a response in PASTA-LANG, as in docs/language.md")
+        what = "standard input" if file == STDIN else file
+        raise UsageError(f"{what} is empty", "expected a response in PASTA-LANG, as in docs/language.md")
     return Source(file, data)
 
 
