@@ -105,6 +105,17 @@ def test_more_rows_are_added_and_refused_ones_tried_again(source, tmp_path):
     assert [row["pasta"]["row"] for row in read(out)] == [0, 1, 2, 5]
 
 
+def test_fewer_rows_than_before_do_not_take_away_what_is_done(source, tmp_path):
+    out = tmp_path / "out.jsonl"
+    annotate(str(source), str(out), Structure(count_words), count_words)
+    before = out.read_text()
+    with pytest.raises(UsageError, match=r"out\.jsonl is annotated up to row 5, and 2 rows of .* are read now"):
+        annotate(str(source), str(out), Structure(count_words), count_words, limit=2)
+    assert out.read_text() == before
+    annotate(str(source), str(out), Structure(count_words), count_words, limit=2, overwrite=True)
+    assert len(read(out)) == 2
+
+
 def test_other_settings_or_another_source_are_not_mixed_in(source, tmp_path):
     out = tmp_path / "out.jsonl"
     annotate(str(source), str(out), Structure(count_words), count_words)

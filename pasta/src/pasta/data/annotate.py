@@ -105,6 +105,11 @@ def _still_to_do(
     source: str, target: str, rows: Sequence[Row], written: Mapping[int, Row], report: Report, strict: bool
 ) -> list[Example]:
     """The answers that are not annotated yet. The others are counted, those that are written and those refused."""
+    if written and max(written) >= len(rows):  # which would be left out of the target
+        raise UsageError(
+            f"{target} is annotated up to row {max(written)}, and {len(rows)} rows of {source} are read now",
+            "read as many as before, name another output, or pass --overwrite to start afresh",
+        )
     todo: list[Example] = []
     for index, row in enumerate(rows):
         example = read_example(index, row)
