@@ -86,6 +86,8 @@ def test_a_judge_that_cannot_be_read_leaves_its_name_free(
     for name in ("../out", "a/b"):
         with pytest.raises(UsageError, match=f"--name: '{name}' cannot be a name"):
             stage("judge", tmp_path, "--judge", "length", "--name", name)
+    with pytest.raises(UsageError, match=r"^--prompts nope: not in .* \(it has lakes\)$"):
+        stage("judge", tmp_path, "--judge", "length", "--prompts", "nope")
     stage("judge", tmp_path, "--judge", "length", "--name", "reward")
     assert RunFolder(tmp_path).record["judges"] == {"reward": {"judge": "length", "against": "baseline"}}
     with pytest.raises(UsageError, match=r"under reward \(give this judge a --name"):

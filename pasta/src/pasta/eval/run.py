@@ -133,7 +133,7 @@ def judge(options: argparse.Namespace) -> list[dict[str, Any]]:
     from pasta.eval.summary import main_set
 
     folder = RunFolder(options.dir)
-    folder.require()
+    check_known(folder, "prompts", options.prompts, "prompts")
     return run_judging(
         folder, options.judge, options.prompts or main_set(folder), say=say, against=options.against,
         name=options.name, models=options.model, limit=options.limit, minutes=options.minutes,
@@ -144,11 +144,8 @@ def report(options: argparse.Namespace) -> Any:
     from pasta.eval.report import make_report
 
     folder = RunFolder(options.dir)
-    record = folder.require()
-    for option, given, kind in (("prompts", options.prompts, "prompts"), ("judge", options.judge, "judges")):
-        known = record.get(kind, {})
-        if given is not None and given not in known:
-            raise UsageError(f"--{option} {given}: not in {folder.path}", f"it has {', '.join(known) or 'none'}")
+    check_known(folder, "prompts", options.prompts, "prompts")
+    check_known(folder, "judge", options.judge, "judges")
     summary, rows = make_report(
         folder, against=options.against, questions=options.prompts, judge=options.judge, shown=options.responses
     )
@@ -197,6 +194,13 @@ def check_distinct(what: str, names: Sequence[str]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two {what} are called {twice}", hint="give each a name of its own, as in NAME=…")
+
+
+def check_known(folder: RunFolder, option: str, given: str | None, kind: str) -> None:
+    """Of an option that names what an evaluation holds."""
+    known = folder.require().get(kind, {})
+    if given is not None and given not in known:
+        raise UsageError(f"--{option} {given}: not in {folder.path}", f"it has {', '.join(known) or 'none'}")
 
 
 def check_reference(against: str, here: Sequence[str]) -> None:
