@@ -187,6 +187,36 @@ def ragged(seed: int) -> str:
     return re.sub(r"\((\w+) :: hs,", rf"((if {test} then \1 :: hs else hs),", text)
 
 
+def gaps(seed: int) -> str:
+    """A walk that is observed in some steps only; perhaps another one that leans on it, and an old state that
+    is held; the answer may ask for the start."""
+    rng = Random(seed)
+    beside = ["u"] if rng.random() < 0.5 else []
+    held = ["old"] if rng.random() < 0.5 else []
+    names = ["x", *beside, *held]
+    lines = ["let seen <- bernoulli(0.5) in"]
+    lines.append(f"let x <- gaussian({rng.choice(['x', 'x', '0.9 * x + 1.', 'y * x'])}, 1.) in")
+    lines += [f"let u <- gaussian({rng.choice(['u', 'u', 'x', 'u + x'])}, 1.) in" for _ in beside]
+    for _ in range(rng.randint(0, 2)):
+        test, name = rng.choice(["y < 0.3", "n < 2.", "seen"]), rng.choice(names)
+        lines.append(f"let () = if {test} then observe(gaussian({name}, 1.), y) else () in")
+    test, name = rng.choice(["n < 2.", "y < 0.3"]), rng.choice(["x", *beside])
+    after = ["n + 1.", "x", *beside, *(f"(if {test} then {name} else old)" for _ in held)]
+    asked = [name for name in ("z", *names) if rng.random() < 0.6] or ["x"]
+    return "\n".join(
+        [
+            f"val step = fun (y, (n, {', '.join(names)})) ->",
+            *lines,
+            f"({', '.join(after)})",
+            "in",
+            "let z <- gaussian(0., 2.) in",
+            *(f"let {name} = z in" for name in names),
+            f"let (n, {', '.join(names)}) = fold(step, ys, (0., {', '.join(names)})) in",
+            f"[{', '.join(asked)}]",
+        ]
+    )
+
+
 def mapped(seed: int) -> str:
     """A random function of each datum, which sees variables outside; perhaps twice, perhaps work after it."""
     rng = Random(seed)

@@ -53,8 +53,26 @@ def test_a_walk_that_nothing_observes() -> None:
     val step = fun (y, x) -> let symbolic x <- gaussian(x, 1.) in x in
     let x = fold(step, ys, 0.) in x
     """
-    assert verdict(text, "ssi").satisfiable
-    assert verdict(text, "bp").satisfiable
+    assert all(verdict(text, method).satisfiable for method in ("ssi", "ds", "bp"))
+
+
+@pytest.mark.parametrize("seen", ["y < 0.3", "detected"])
+def test_a_walk_that_some_steps_observe(seen: str) -> None:
+    """As where a scan is empty: delayed sampling follows a chain of states, of any length, to the last."""
+    text = """
+    val step = fun (y, (x, v)) ->
+      let symbolic v <- mv_gaussian([[1., 1.], [0., 1.]] * v, [[1., 0.], [0., 1.]]) in
+      let symbolic x <- gaussian(0.9 * x + 1., 1.) in
+      let sample detected <- bernoulli(0.9) in
+      let () = if SEEN then observe(gaussian(x, 1.), y) else observe(gaussian(v[0], 1.), y) in
+      (x, v)
+    in
+    let symbolic v0 <- mv_gaussian([0., 0.], [[1., 0.], [0., 1.]]) in
+    let symbolic x0 <- gaussian(0., 1.) in
+    let (x, v) = fold(step, ys, (x0, v0)) in
+    """.replace("SEEN", seen)
+    assert verdict(text + "(x, v)", "ds").satisfiable
+    assert "one path" in reason(text + "(x0, x)", "ds")
 
 
 def test_a_name_bound_again_is_another_variable() -> None:

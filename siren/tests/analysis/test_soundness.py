@@ -32,6 +32,17 @@ def test_what_is_accepted_holds_where_a_random_function_is_mapped() -> None:
         require_sound(seed, write=random_programs.mapped)
 
 
+def test_what_is_accepted_holds_where_steps_go_unobserved() -> None:
+    for seed in range(12):
+        require_sound(seed, write=random_programs.gaps)
+
+
+@pytest.mark.slow
+def test_what_is_accepted_holds_where_steps_go_unobserved_at_length() -> None:
+    for seed in range(12, 300):
+        require_sound(seed, write=random_programs.gaps)
+
+
 @pytest.mark.slow
 def test_what_is_accepted_holds_where_a_random_function_is_mapped_at_length() -> None:
     for seed in range(30, 600):

@@ -7,6 +7,7 @@ is decided: choices by unknown conditions, and coefficients that may be 0.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Set
 from itertools import permutations
 
@@ -19,12 +20,12 @@ from siren.distributions.finite import BERNOULLI, DELTA
 from siren.distributions.gaussian import GAUSSIAN
 from siren.errors import Span
 from siren.inference.bp import BP
-from siren.inference.ds import DS, MARGINALIZED
+from siren.inference.ds import DS, INITIALIZED, MARGINALIZED
 from siren.inference.engine import Engine
 from siren.inference.graph import Graph
 from siren.inference.node import Node
 from siren.inference.ssi import SSI, Given
-from siren.symbolic.algebra import operation
+from siren.symbolic.algebra import add, operation, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     NUMBERS,
@@ -38,6 +39,7 @@ from siren.symbolic.expr import (
     Variable,
     of,
     polynomial,
+    standing_for,
     variables,
 )
 from siren.symbolic.sign import NONNEGATIVE
@@ -137,6 +139,9 @@ class Abstract(Engine):
     def tidy(self, variable: Variable) -> None:
         """Do what the engine would do first when it meets the variable next."""
 
+    def shorten(self, held: list[Variable]) -> None:
+        """Leave out variables that what the program holds cannot tell from others."""
+
     def gather(self, expr: Poly | Op) -> Expr:
         """A large expression made small for good, if what it says no longer matters."""
         return expr
@@ -155,6 +160,39 @@ class AbstractDS(Abstract, DS):
 
     def tidy(self, variable: Variable) -> None:
         self._node(variable)
+
+    def shorten(self, held: list[Variable]) -> None:
+        """A state that goes unobserved is followed by the next, and so on. Of such a chain of gaussians only
+        the ends are kept: none inside is drawn unless the last is, and they are all of one name."""
+        reached = self._reached(held)
+        users = Counter(held) + Counter(v for node in reached.values() for v in set(node.reach()))
+        for variable in reached:
+            node = self._node(variable)
+            while node.state == INITIALIZED and node.dist.family.gaussian:
+                parent = self._parent(node.dist)
+                above = self._node(parent)
+                is_alike = (parent.name, parent.annotation) == (variable.name, variable.annotation)
+                if above.state != INITIALIZED or users[parent] > 1 or not is_alike:
+                    break
+                node = Node(self._composed(node.dist, parent, above.dist), INITIALIZED)
+                self.graph.set(variable, node)
+
+    def _reached(self, held: list[Variable]) -> dict[Variable, Node]:
+        found: dict[Variable, Node] = {}
+        todo = list(held)
+        while todo:
+            variable = todo.pop()
+            if variable not in found and self.graph.peek(variable) is not None:
+                found[variable] = self._node(variable)
+                todo += found[variable].reach()
+        return found
+
+    def _composed(self, dist: Dist, parent: Variable, above: Dist) -> Dist:
+        """A gaussian given its parent, now given the parent of that; what it adds up is not known."""
+        means = dist.params[: dist.size or 1]
+        values = standing_for(parent, above.params[: parent.size or 1])
+        sums = [add(substitute(mean, values), self.numbers.fresh()) for mean in means]
+        return Dist(dist.family, (*sums, *self.forgotten(dist).params[len(means) :]))
 
     def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
         node = self._node(variable)

@@ -258,7 +258,7 @@ class Interpreter(Lists):
             return self._captured(accumulator)
 
     def _captured(self, accumulator: Value) -> State:
-        return capture(self.graph, accumulator, self._outside(), self.abstract.tidy, self._widening.general)
+        return capture(self.graph, accumulator, self._outside(), self.abstract, self._widening.general)
 
     def _resume(self, state: State) -> None:
         state.restore(self.graph)

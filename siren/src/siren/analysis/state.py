@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from siren.analysis.engines import Abstract
 from siren.analysis.number import Unknown
 from siren.analysis.paths import Undecided
 from siren.analysis.tail import Tail, assemble, split
@@ -82,20 +83,21 @@ def capture(
     graph: Graph,
     accumulator: Value,
     outside: Iterable[Value],
-    tidy: Callable[[Variable], None],
+    engine: Abstract,
     general: Callable[[Node], Node],
 ) -> State:
     """The present state; `outside` are the values that callers will still use. Nodes are tidied first, and
     kept in a general form."""
     writer = _Writer(graph)
     parts = [writer.value(accumulator), *(writer.value(value) for value in outside)]
+    engine.shorten(list(writer.seen))
     nodes: dict[Variable, Node] = {}
     described = []
     for variable in writer.seen:  # grows while nodes are described
         node = graph.peek(variable)
         if node is None:  # the stand-in by which delayed sampling remembers a child
             continue
-        tidy(variable)
+        engine.tidy(variable)
         node = graph.peek(variable)
         if type(node) is not Node or len(writer.seen) > _LIMIT:
             raise Undecided(_GROWS)
