@@ -245,3 +245,17 @@ def test_long_answers_and_prompts() -> None:
     assert f"| pasta | {own['1000']:.1f} | {own['8000']:.1f} |" in lines
     assert any(line.endswith(f"| {vllm['1000']:.1f} | {vllm['8000']:.1f} |") for line in lines)
     assert own["8000"] < 1.3 * vllm["8000"]
+
+
+def test_the_table_once_more_with_the_code_as_it_is() -> None:
+    rows = report("table-h200-6.json")["rows"]
+    told = words(NOW).partition("it came out alike:")[2].partition("A long prompt")[0]
+    large, small = told.split("; 135M ")
+    for shape, page in (("8B", large), ("135M", small)):
+        step, sampled = rows[f"{shape} answer"], rows[f"{shape} sampled answer"]["of greedy"]
+        assert " / ".join(f"{step[width]:.2f}" for width in WIDTHS) in page
+        assert f"{rows[f'{shape} 32 answers']['tokens_per_s']:,} tokens a second" in page
+        assert f"replays {rows[f'{shape} replays']['share']:.3f}" in page
+        assert f"sampled {sampled['1']:.2f} / {sampled['32']:.2f}" in page
+    assert f"32 threads {rows['8B answer']['of one']['32']:.2f} of one" in large
+    assert f"fp8 {rows['8B fp8']['1']:.2f} ms" in large
