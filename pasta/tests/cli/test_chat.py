@@ -105,6 +105,9 @@ def test_what_goes_wrong_is_one_line(pasta, server):
     refused(pasta("chat", "http://[::1"), 2, "not a server's address")
     for address in ("http://", "https://", "http:///v1", "http://:8000", "http://?a"):
         refused(pasta("chat", address), 2, f"{address!r} is not a server's address", "expected http://HOST:PORT")
+    for address in ("localhost:8000", "127.0.0.1:8000/v1"):
+        refused(pasta("chat", address), 2, "a server's address without its beginning", f"http://{address}")
+    refused(pasta("generate", "Why?", "--engine", f"{server.url}/v1"), 2, "the server is PASTA's own", "pasta chat")
     refused(pasta("chat", f"{server.url}/nowhere"), 1, "there is no such path")
     refused(pasta("chat", server.url, "--dtype", "int8"), 2, "--dtype")
     refused(pasta("chat", "one", "--model", "other"), 2, "two models are named, one and other", "--model")

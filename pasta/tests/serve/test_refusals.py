@@ -147,6 +147,13 @@ def test_wrong_prompts(tiny, fields, saying):
     refused(tiny.http.post(TEXT, content=body, headers={"Content-Type": "application/json"}), saying=saying)
 
 
+def test_what_to_use_instead_is_what_the_path_takes(tiny):
+    effort = {"reasoning_effort": "low"}
+    refused(tiny.chat(**effort), saying="reasoning_effort is not supported here: use chat_template_kwargs")
+    refusal = tiny.http.post(TEXT, json={"prompt": "a", **effort}).json()["error"]["message"]
+    assert refusal == "reasoning_effort is not supported here"
+
+
 def test_what_asks_for_nothing_is_let_through(tiny):
     neutral = {name: values[0] for name, values in NEUTRAL.items() if values}
     assert neutral.keys() >= STRUCTURED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,6 +100,8 @@ def command(
                 "a server has its own --base, --device, --dtype and --context", "pass them to `pasta serve`"
             )
         voice = Remote(model, api_key, variables)
+    elif model is not None and re.fullmatch(r"[\w.-]+:\d+(/.*)?", model):
+        raise UsageError(f"{model} is a server's address without its beginning", f"pass http://{model}")
     else:
         engine = load_engine(model, base=base, device=device, dtype=dtype, context=context)
         if not plain:

@@ -79,6 +79,9 @@ def find_folder(served: dict[str, Any], model: str | None) -> Path:
         return path.resolve()
     if "/" in name and hub.is_id(name):
         return hub.tokenizer_folder(name)
+    if "pasta" in served:  # as PASTA's own server lists a model
+        hint = "ask it as any client of OpenAI's API does, or with `pasta chat URL`"
+        raise UsageError("the server is PASTA's own, which decodes an answer's threads by itself", hint)
     raise UnknownModel(f"the tokenizer of {name} is not here", HINT_MODEL)
 
 

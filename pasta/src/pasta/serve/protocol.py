@@ -66,6 +66,7 @@ INSTEAD = {
     "functions": "tools",
     "max_tokens": "max_output_tokens",  # in /v1/responses
     "presence_penalty": "repetition_penalty",
+    "reasoning_effort": "chat_template_kwargs",  # gpt-oss has a variable of this name, Qwen3 `enable_thinking`
 }
 
 
@@ -139,8 +140,8 @@ class Options(Body):
         for name in neutral.keys() & data.keys():
             value = data[name]
             if value is not None and not any(type(value) is type(good) and value == good for good in neutral[name]):
-                instead = INSTEAD.get(name, name)
-                hint = "" if instead in neutral else f": use {instead}"
+                instead = INSTEAD.get(name)
+                hint = f": use {instead}" if instead in cls.model_fields else ""
                 raise unsupported(name, f"{{name}} is not supported here{hint}")
         return {name: value for name, value in data.items() if name not in IGNORED and name not in neutral}
 
