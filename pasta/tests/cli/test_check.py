@@ -182,6 +182,13 @@ def test_what_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, command, name
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.xz"])
+def test_a_file_of_rows_is_no_response(write, name):
+    """To be read as one, and found without a mistake."""
+    result = run(write(json.dumps({"response": BAD}), name))
+    assert (result.exit_code, result.stdout) == (2, "") and "holds rows, expected one response" in result.stderr
+
+
 def test_nothing_on_standard_input_is_said_in_words():
     assert run("-", stdin="").stderr.startswith("error: standard input is empty (")
 

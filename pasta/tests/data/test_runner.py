@@ -109,7 +109,7 @@ def test_fewer_rows_than_before_do_not_take_away_what_is_done(source, tmp_path):
     out = tmp_path / "out.jsonl"
     annotate(str(source), str(out), Structure(count_words), count_words)
     before = out.read_text()
-    with pytest.raises(UsageError, match=r"out\.jsonl is annotated up to row 5, and 2 rows of .* are read now"):
+    with pytest.raises(UsageError, match=r"out\.jsonl is annotated up to row 5, and no more than 2 of .* are read now"):
         annotate(str(source), str(out), Structure(count_words), count_words, limit=2)
     assert out.read_text() == before
     annotate(str(source), str(out), Structure(count_words), count_words, limit=2, overwrite=True)

@@ -107,7 +107,7 @@ def _still_to_do(
     """The answers that are not annotated yet. The others are counted, those that are written and those refused."""
     if written and max(written) >= len(rows):  # which would be left out of the target
         raise UsageError(
-            f"{target} is annotated up to row {max(written)}, and {len(rows)} rows of {source} are read now",
+            f"{target} is annotated up to row {max(written)}, and no more than {len(rows)} of {source} are read now",
             "read as many as before, name another output, or pass --overwrite to start afresh",
         )
     todo: list[Example] = []

@@ -47,7 +47,7 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
                 datasets.config.HF_HUB_OFFLINE = not hub.reachable()  # then what is in the cache, at once
             found = datasets.load_dataset(name, config or None, split=split)
     except Exception as error:  # each loader raises its own
-        hint = None
+        hint = "expected JSON lines, a Parquet file, or a folder that a data set was saved to"
         if not os.path.exists(source):
             on_hub = "is it a data set of the hub?" if hub.reachable() else "the Hugging Face hub is not reachable"
             hint = f"there is no such file or folder here; {on_hub}"

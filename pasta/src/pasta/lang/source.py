@@ -45,6 +45,8 @@ def read_source(file: str) -> Source:
 
 def read_response(file: str) -> Source:
     """As `read_source`; of what `generate --json` writes, its annotated text."""
+    if ".jsonl" in Path(file).suffixes:
+        raise UsageError(f"{file} holds rows, expected one response", "put the text of a row into a file of its own")
     source = read_source(file)
     result = _result(source.data)
     if result is None:
