@@ -14,6 +14,7 @@ import pytest
 from pasta.data.lines import append_line, read_lines
 from pasta.errors import UsageError
 from pasta.eval import asking
+from pasta.eval.decoding import Decoding
 from pasta.eval.folder import RunFolder
 from pasta.eval.run import main
 from pasta.eval.speed import realised
@@ -53,6 +54,24 @@ def test_batched_answers_are_those_of_one_at_a_time(
     stage("answers", tmp_path / "one", *who, *SMALL, "--batch", "1")
     many, one = (RunFolder(tmp_path / name).answers("lakes", "forks") for name in ("many", "one"))
     assert many == one
+
+
+def test_a_few_questions_take_the_memory_of_a_few(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for 128 is 12 GB, also for the smallest model: on many a machine the process was killed."""
+    opened: list[int] = []
+    as_usual = Decoding.open
+
+    def open(self: Decoding, model: str, slots: int) -> Any:
+        opened.append(slots)
+        return as_usual(self, model, slots)
+
+    monkeypatch.setattr(Decoding, "open", open)
+    ask = ("--model", f"baseline={models['plain']}", "--max-tokens", "8", "--device", "cpu")
+    stage("answers", tmp_path / "few", *ask, "--prompts", f"lakes={prompts}")
+    stage("answers", tmp_path / "own", *ask, "--prompts", f"lakes={prompts}", "--batch", "3")
+    assert opened == [16 * 2048, 3 * 2048]
 
 
 def test_the_sets_are_one_stream_so_that_none_waits_for_the_last_answers_of_another(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from numbers import Integral
 from typing import Any
 
@@ -45,6 +46,7 @@ def load_engine(
     check_size("context", context)
     check_size("slots", slots)
     freeze_libraries()
+    gc.collect()  # an engine and its runner hold each other: one that was let go of is gone before the next is read
     rounded = dtype if is_eight_bits(dtype) else None
     if rounded is not None:
         device = device or device_for(rounded)

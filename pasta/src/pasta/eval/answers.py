@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pasta.data.lines import append_line
+from pasta.decoding.runner import runner_of
 from pasta.errors import UsageError
 from pasta.eval.answer import describe
 from pasta.eval.asking import ask_all
@@ -21,6 +22,7 @@ from pasta.tasks.question import Question
 
 SLOTS = 2048  # of the KV pool for each question at once; a short answer leaves room for a long one
 SEVERAL_ROOM = 2  # requests of an answer that asks several: so many times the room of one
+LEAST_ROOM = 16  # questions: a few long ones have room, too
 PROGRESS_S = 10.0
 
 Say = Callable[[str], None]
@@ -61,13 +63,20 @@ def run_answers(
             if not left or time.monotonic() > end:
                 continue
             if engine is None:
-                engine = decoding.open(model, at_once * SLOTS)
+                engine = decoding.open(model, SLOTS * (at_once if engines is not None else room(at_once, asked)))
                 if engines is not None:
                     engines[model] = engine
             answer_all(folder, engine, contestant, left, at_once, decoding.max_tokens, end, say)
+        if engines is None and engine is not None:
+            runner_of(engine).stop()  # its thread would hold the model a while longer
     return [
         _state(folder, contestant, name, questions) for contestant in contestants for name, questions in asked.items()
     ]
+
+
+def room(at_once: int, asked: Mapping[str, Sequence[Question]]) -> int:
+    """For how many questions: for no more than there are, since every slot takes memory, used or not."""
+    return min(at_once, max(LEAST_ROOM, SEVERAL_ROOM * sum(map(len, asked.values()))))
 
 
 def unanswered(
