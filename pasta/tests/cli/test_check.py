@@ -183,9 +183,11 @@ def test_what_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, command, name
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.xz"])
-def test_a_file_of_rows_is_no_response(write, name):
+@pytest.mark.parametrize("command", ["check", "render", "replay"])
+def test_a_file_of_rows_is_no_response(write, name, command):
     """To be read as one, and found without a mistake."""
-    result = run(write(json.dumps({"response": BAD}), name))
+    path = write(json.dumps({"response": BAD}), name)
+    result = CliRunner().invoke(app, [command, str(path)], catch_exceptions=False)
     assert (result.exit_code, result.stdout) == (2, "") and "holds rows, expected one response" in result.stderr
 
 

@@ -34,8 +34,10 @@ def read_source(file: str) -> Source:
     """Read a file, or standard input for `-`.
 
     Raises:
-        UsageError: There is nothing to read: no such file, a folder, no permission, or not a single byte.
+        UsageError: There is nothing to read: no such file, a folder, rows, no permission, or not a single byte.
     """
+    if ".jsonl" in Path(file).suffixes:
+        raise UsageError(f"{file} holds rows, expected one response", "put the text of a row into a file of its own")
     data = (_read_stdin() if file == STDIN else _read_file(file)).removeprefix(codecs.BOM_UTF8)
     if not data:
         what = "standard input" if file == STDIN else file
@@ -45,8 +47,6 @@ def read_source(file: str) -> Source:
 
 def read_response(file: str) -> Source:
     """As `read_source`; of what `generate --json` writes, its annotated text."""
-    if ".jsonl" in Path(file).suffixes:
-        raise UsageError(f"{file} holds rows, expected one response", "put the text of a row into a file of its own")
     source = read_source(file)
     result = _result(source.data)
     if result is None:
