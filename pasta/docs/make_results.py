@@ -146,7 +146,7 @@ def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def page(found: dict[str, dict[str, Any]]) -> str:
     lengths_known = json.loads((RESULTS / f"promised-lengths-{WORDS['before']}.json").read_text("utf-8"))
-    seeds = {kind: over_seeds(WORDS[kind])[0] for kind in ("headline", "before")}
+    seeds = {kind: over_seeds(WORDS[kind])[0] for kind in ("seeds", "before")}
     return summary_page(found, seeds, lengths_known, TOLD)
 
 

@@ -50,7 +50,7 @@ class Told(dict[str, Any]):
 def summary_page(
     found: dict[str, Figures], seeds: dict[str, Figures], lengths_known: Figures, told: dict[str, Figures]
 ) -> str:
-    """found: figures by evaluation; seeds: of `headline` and of `before`; told: title and words of each evaluation."""
+    """found: figures by evaluation; seeds: of `seeds` and of `before`; told: title and words of each evaluation."""
     known = Told({**{name.replace("-", "_"): figures for name, figures in found.items()}, "seeds": seeds})
     for name, place in WORDS["figures"].items():
         whole = known
@@ -63,7 +63,7 @@ def summary_page(
         "tasks_table": headline(first, "pasta"),
         "timed_table": timed({when: found[name] for when, name in WORDS["timed"].items()}),
         "rivals_table": rivals(before),
-        "seeds_table": over_seeds(seeds["headline"]),
+        "seeds_table": over_seeds(seeds["seeds"]),
         "seeds_before_table": over_seeds(seeds["before"]),
         "chats_table": chats(found),
         "lengths_table": lengths(before, lengths_known),

@@ -158,11 +158,15 @@ def test_figures_are_those_of_their_reports() -> None:
         ]
         cells.append(f"| {' | '.join(line)} |")
     clock, wins = interval(chats["realised_speedup"]), interval(chats["judged"]["features"]["lc_win_rate"], 1)
-    cells += [f"in {100 * tasks['freely-mbpp_dev'][model]['score']['value']:.1f}%" for model in ("pasta", "base")]
+    base = json.loads((results / f"eval-{words['seeds']}.json").read_text())["tasks"]["freely-mbpp_dev"]["base"]
+    cells += [f"in {100 * each['score']['value']:.1f}%" for each in (tasks["freely-mbpp_dev"]["pasta"], base)]
+    promised = shipped["promises"]["pasta"]
+    cells += [f"by {promised['correlation']:.2f} over all tasks, by {promised['correlation_within']:.2f} within one"]
     cells += [
         f"{percent(chats['forking'])} fork: {chats['theoretical_speedup']['value']:.2f}x in steps",
         f"{clock.replace(' ', 'x ', 1)} by the clock on {chats['realised_speedup']['prompts']} of them",
-        f"prefers them ({wins.replace(' ', '% ', 1)})",
+        f"({chats['length_factor']['value']:.2f}x of it is that they are shorter)",
+        f"they are a draw ({wins.replace(' ', '% ', 1)})",
         f"blocks repeat in {percent(chats['redundancy']['blocks_repeat'])}.",
         f"{tasks['several4-mbpp_dev']['pasta']['realised_speedup']['value']:.2f}x, and with a `main` "
         f"{tasks['gather-mbpp_dev']['pasta']['realised_speedup']['value']:.2f}x falls short",
