@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from siren.trials import Trial, measured
+from siren.trials import Demand, Trial, measured, met
 
 
 def trial(
@@ -68,3 +68,41 @@ def test_runs_whose_evidence_differs_are_torn() -> None:
     assert one.is_torn and not trial(1, 64, [0.0, 0.0]).is_torn
     one.evidence[:] = (-np.inf, -25.0)
     assert one.is_torn and one.evidence_sd == np.inf
+
+
+def test_what_the_reference_is_off_by_does_not_excuse_a_trial() -> None:
+    """It was taken off the errors, which then were half of what they are where little is known."""
+    few = trial(1, 64, [0.6, -0.6, 0.5, -0.5])
+    found, _ = measured([few, trial(1, 256, [0.5, -0.5])])
+    assert found.typical == pytest.approx(0.3**0.5, rel=0.15)
+
+
+def test_runs_that_missed_the_mass_do_not_widen_the_posterior() -> None:
+    """Errors are in its standard deviations, and with those of lost runs all looked small."""
+    reference = trial(1, 256, [0.1, -0.1, 0.0, 90.0])
+    reference.evidence[-1] = -1e6
+    _, other = measured([reference, trial(1, 64, [2.0, 2.1, -2.0, -2.1])])
+    assert other.typical == pytest.approx(2.0, rel=0.1)
+
+
+def test_nearly_as_many_particles_speak_as_well() -> None:
+    most, fewer, few = measured(
+        [trial(1, 256, [0.3, 0.2]), trial(1, 128, SCATTERED), trial(1, 64, SCATTERED)]
+    )  # fmt: skip
+    assert most.share > 0 and fewer.share > 0 and few.share == 0
+
+
+def test_an_error_is_not_met_by_runs_of_which_some_missed_the_mass() -> None:
+    found = measured([trial(0, 64, [0.0, 0.0], drew=False), trial(1, 64, [0.1, -0.1])])[1]
+    demand = Demand(None, 0.5)
+    assert demand.is_met(found)
+    found.evidence[0] = -60.0
+    assert not demand.is_met(found) and Demand(1.0, None).is_met(found)
+
+
+def test_an_error_that_more_particles_miss_is_met_by_chance() -> None:
+    exact = trial(0, 64, [0.0, 0.0], drew=False)
+    sizes = {64: [0.1, -0.1], 256: [0.4, -0.4], 512: [0.2, -0.2], 1024: [0.1, 0.1]}
+    _, *of_plan = measured([exact, *(trial(1, size, means) for size, means in sizes.items())])
+    assert sorted(t.particles for t in met(of_plan, Demand(None, 0.3))) == [512, 1024]
+    assert len(met(of_plan, Demand(1.0, None))) == 4

@@ -102,6 +102,13 @@ def test_particles_that_all_miss_the_same_draw_are_not_exact() -> None:
 
 
 @pytest.mark.usefixtures("steady")
+def test_an_error_that_takes_too_long_is_not_tried_for() -> None:
+    """Two runs of the hundred thousand particles that would reach it take twice the budget."""
+    tuned = tune(parse(WALK), error=0.005, methods=("ds",), data=DATA, budget=2)
+    assert not tuned.reached and sys.modules["siren.tune"].time.process_time() < 3
+
+
+@pytest.mark.usefixtures("steady")
 def test_plans_that_are_close_run_again() -> None:
     """Both observe the same: two runs of each cannot tell them apart, so they get more."""
     tuned = tune(parse(WALK), seconds=0.05, methods=("ds", "bp"), data=DATA, budget=2)

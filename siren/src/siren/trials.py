@@ -10,6 +10,7 @@ None of these is a reference while there are others.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Final, cast
 
 import numpy as np
@@ -81,7 +82,7 @@ class Demand:
     def is_met(self, trial: Trial) -> bool:
         if self.seconds is not None:
             return trial.seconds <= self.seconds
-        return trial.typical <= cast(float, self.error)
+        return trial.typical <= cast(float, self.error) and not trial.is_torn
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,12 @@ class Forecast:
         if self.scale <= EXACT:
             return FIRST
         if demand.seconds is not None:
-            return max(1.0, (_MARGIN * demand.seconds - self.start) / max(self.slope, 1e-12))
+            return max(1.0, self.within(_MARGIN * demand.seconds))
         return max(1.0, (self.scale / max(cast(float, demand.error), 1e-12)) ** 2)
+
+    def within(self, seconds: float) -> float:
+        """As many particles as a run of so many seconds has."""
+        return (seconds - self.start) / max(self.slope, 1e-12)
 
     def particles(self, demand: Demand) -> float:
         """As many as the demand asks for and what was tried lets one trust."""
@@ -147,6 +152,14 @@ def joined(one: Trial, more: Trial) -> Trial:
     )
 
 
+def met(trials: list[Trial], demand: Demand) -> list[Trial]:
+    """Of one plan, those that meet the demand. An error is met by chance where more particles miss it."""
+    if demand.error is None:
+        return [trial for trial in trials if demand.is_met(trial)]
+    most_first = sorted(trials, key=lambda t: -t.particles)
+    return list(takewhile(demand.is_met, most_first))
+
+
 def measured(trials: list[Trial]) -> list[Trial]:
     """The trials with their errors against the mean of those that can be trusted, in which the steadier ones
     count more."""
@@ -156,19 +169,21 @@ def measured(trials: list[Trial]) -> list[Trial]:
             "there is nothing to measure errors by: no number of the answer has a finite mean and spread",
             hint="return one that has, as `log(x)` may where `x` has not",
         )
+    kept = _likely(trials)
+    # Of a trial none of whose runs is kept, all are as good.
+    sound = [np.ix_(k if k.any() else ~k, usable) for k in kept]
     # The runs of a plan that has lost its particles' past are each too sure, but not together.
-    pooled = [np.sqrt((t.sds[:, usable] ** 2).mean(0) + t.means[:, usable].var(0)) for t in trials]
+    pooled = [
+        np.sqrt((t.sds[rows] ** 2).mean(0) + t.means[rows].var(0))
+        for t, rows in zip(trials, sound, strict=True)
+    ]
     scale = np.median(pooled, axis=0)
     which = trials[0].outputs[usable]
 
     def apart(trial: Trial, centre: Array) -> Array:
         return np.array([distance(means[usable], centre, scale, which) for means in trial.means])
 
-    kept = _likely(trials)
-    # Of a trial none of whose runs is kept the centre is not used.
-    centres = [
-        t.means[np.ix_(k if k.any() else ~k, usable)].mean(0) for t, k in zip(trials, kept, strict=True)
-    ]
+    centres = [t.means[rows].mean(0) for t, rows in zip(trials, sound, strict=True)]
     runs = np.array([len(t.means) for t in trials])
     # The variance of one run about the mean of its trial.
     scatter = [(apart(t, c) ** 2).mean() for t, c in zip(trials, centres, strict=True)]
@@ -188,9 +203,6 @@ def measured(trials: list[Trial]) -> list[Trial]:
         # A run that is right by chance, as where all depends on a rare draw, does not make up for the others.
         least = max(_LUCK * float(np.sqrt(np.mean(distances**2))), 1e-300)
         typical = float(np.exp(np.log(np.maximum(distances, least)).mean()))
-        # What the reference itself is off by is no error of the trial.
-        squared = typical**2 - (1.0 - share) / precision.sum()
-        typical = float(np.sqrt(max(squared, 0.25 * typical**2)))
         found.append(replace(trial, typical=typical, error=float(distances.max()), share=float(share)))
     return found
 
@@ -220,7 +232,7 @@ def _trusted(trials: list[Trial], kept: list[NDArray[np.bool_]], variance: Array
     left = np.array([k.any() for k in kept])
     for reason in (
         [not t.drew or v > EXACT**2 for t, v in zip(trials, variance, strict=True)],
-        [t.particles == most[t.key] for t in trials],
+        [GROWTH * t.particles > most[t.key] for t in trials],
     ):
         if (left & reason).any():
             left &= reason

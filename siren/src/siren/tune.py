@@ -29,7 +29,7 @@ from siren.plans import judge
 from siren.result import Result
 from siren.syntax import ast
 from siren.syntax.traverse import everything
-from siren.trials import EXACT, FIRST, GROWTH, Demand, Forecast, Key, Trial, forecast, joined, measured
+from siren.trials import EXACT, FIRST, GROWTH, Demand, Forecast, Key, Trial, forecast, joined, measured, met
 
 _FEWEST_RUNS, _MOST_RUNS = 2, 8
 # In so many steps whatever repeats is met often enough to be compiled.
@@ -131,16 +131,18 @@ class _Race:
         """While there is time, those that most depends on run again: few runs say little of errors."""
         while time.process_time() < self.deadline - _LAST * self.budget:
             doubtful = self._doubtful()
-            if doubtful is None:
+            if doubtful is None or not self._try(*doubtful, 0.0, np.inf):
                 return
-            self._try(*doubtful, 0.0, np.inf)
 
     def finish(self) -> Tuned:
         """Measure the plan with the best forecast where the demand wants it; mend what does not fit."""
         key, _ = self._best()
         for _ in range(_FINALS):
             forecast = self.forecasts()[key]
-            particles = max(1, round(forecast.particles(self.demand)))
+            left = self.deadline - time.process_time()
+            # The first steps run once more, to be compiled.
+            most = max(forecast.tried, forecast.within(left / (_FEWEST_RUNS + 1)))
+            particles = max(1, round(min(forecast.particles(self.demand), most)))
             if not self._runs(key, particles):
                 self._try(key, particles, 0.1 * self.budget, np.inf)
             self._compare(key, particles)
@@ -178,6 +180,8 @@ class _Race:
         for trial in (leaned_on, largest):
             if self._is_doubtful(trial):
                 return trial.key, trial.particles
+            if trial.is_torn and self._is_affordable(trial):
+                return trial.key, GROWTH * trial.particles
         close = [key for key in forecasts if self._best(key)[1] and forecasts[key].scale > EXACT]
         runs = {key: self._runs(key, forecasts[key].tried) for key in close}
         least = min(close, key=lambda key: runs[key], default=None)
@@ -190,13 +194,16 @@ class _Race:
 
     def _compare(self, key: Key, particles: int) -> None:
         """Let runs of more particles bear witness to those of a choice, if there is time for them."""
-        chosen = [t for t in self.trials if t.key == key and t.particles == particles]
         more = GROWTH * particles
-        if not chosen or not chosen[0].drew or more > _MOST_PARTICLES or self.forecasts()[key].tried >= more:
-            return
+        for chosen in self._of(key):
+            is_new = chosen.particles == particles and self.forecasts()[key].tried < more
+            if is_new and chosen.drew and self._is_affordable(chosen):
+                self._try(key, more, 0.0, self.deadline - time.process_time())
+
+    def _is_affordable(self, trial: Trial) -> bool:
+        """Whether there is time and memory for some runs of it with more particles."""
         left = self.deadline - time.process_time()
-        if _FEWEST_RUNS * GROWTH * chosen[0].seconds < left:
-            self._try(key, more, 0.0, left)
+        return GROWTH * trial.particles <= _MOST_PARTICLES and _FEWEST_RUNS * GROWTH * trial.seconds < left
 
     def _next(self, running: list[Key]) -> dict[Key, int]:
         """Those that stay in the race, each with its number of particles."""
@@ -218,9 +225,9 @@ class _Race:
     def _runs(self, key: Key, particles: int) -> int:
         return sum(len(t.means) for t in self.trials if t.key == key and t.particles == particles)
 
-    def _try(self, key: Key, particles: int, share: float, patience: float) -> None:
-        """As many runs as fit into the share of time; none if they take too long, since what is symbolic may
-        grow from step to step."""
+    def _try(self, key: Key, particles: int, share: float, patience: float) -> bool:
+        """As many runs as fit into the share of time; none, and False, if they take too long, since what is
+        symbolic may grow from step to step."""
         end = time.process_time() + patience
 
         def watch(done: int, total: int | None) -> None:
@@ -253,7 +260,7 @@ class _Race:
         if self.progress is not None:
             self.progress(self.done, None)
         if len(clock) < _FEWEST_RUNS:
-            return
+            return False
         # How a run begins is compiled when it has happened twice: in the first of these.
         seconds = float(np.median(clock if before else clock[1:]))
         trial = Trial(
@@ -267,6 +274,7 @@ class _Race:
         same = [t for t in self.trials if t.key == key and t.particles == particles]
         others = [t for t in self.trials if t not in same]
         self.trials = measured([*others, *(joined(t, trial) for t in same)] if same else [*others, trial])
+        return True
 
     def _run(self, key: Key, particles: int, progress: Callable[[int, int | None], None]) -> Result:
         self.seed += 1  # runs that share draws would share their errors
@@ -276,8 +284,7 @@ class _Race:
         )  # fmt: skip
 
     def _chosen(self, key: Key) -> Tuned:
-        mine = [trial for trial in self.trials if trial.key == key]
-        good = [trial for trial in mine if self.demand.is_met(trial)]
+        good = met(self._of(key), self.demand)
         everyone = tuple(self.trials)
         if self.demand.seconds is not None:
             if good:  # as many particles as there is time for: fewer can only look better by chance
@@ -286,10 +293,14 @@ class _Race:
             if quick:
                 return Tuned(min(quick, key=lambda t: t.typical), True, everyone)
             return Tuned(min(self.trials, key=lambda t: t.seconds), False, everyone)
-        good = good or [trial for trial in self.trials if self.demand.is_met(trial)]
+        good = good or [trial for other in self.plans for trial in met(self._of(other), self.demand)]
         if good:
             return Tuned(min(good, key=lambda t: t.seconds), True, everyone)
-        return Tuned(min(self.trials, key=lambda t: t.typical), False, everyone)
+        largest = [max(self._of(other), key=lambda t: t.particles) for other in self.forecasts()]
+        return Tuned(min(largest, key=lambda t: t.typical), False, everyone)
+
+    def _of(self, key: Key) -> list[Trial]:
+        return [trial for trial in self.trials if trial.key == key]
 
 
 def annotated(program: ast.Program, plan: Mapping[str, Literal["symbolic", "sample"]]) -> str:
