@@ -192,6 +192,28 @@ def test_numbers_in_the_header_are_warned_about(tmp_path: Path) -> None:
     assert done.returncode == 0 and "dropped as the header" in done.stderr
 
 
+def test_a_parameter_of_which_one_value_is_left_is_named(tmp_path: Path) -> None:
+    """Of a whole number that may be certainty, of a real one it is not."""
+    path = tmp_path / "worn.si"
+    path.write_text(
+        """
+        val step = fun (y, (mean, count)) ->
+          let () = observe(gaussian(mean + 100 * count, 0.0001), y) in
+          let () = resample() in
+          (mean, count)
+        in
+        let mean <- gaussian(0, 100) in
+        let sample count <- poisson(1) in
+        let (mean, count) = fold(step, [1, 1, 1], (mean, count)) in
+        (mean, count)
+        """,
+        encoding="utf-8",
+    )
+    run = ("run", path, "--seed", "1", "--particles", "50")
+    assert "worn out     `mean`: one value left" in siren(*run, "--plan", "mean=sample").stdout
+    assert "worn out" not in siren(*run, "--plan", "mean=symbolic").stdout
+
+
 def test_unused_data_are_warned_about(coin: Path) -> None:
     (coin / "one.si").write_text("1", encoding="utf-8")
     done = siren("run", "one.si", "--data", "tosses=tosses.csv", cwd=coin)

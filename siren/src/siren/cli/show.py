@@ -53,10 +53,19 @@ def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
         yield "log evidence", number(result.log_evidence)
     if result.missing:
         yield "missing", ", ".join(f"{count} of `{name}`, skipped" for name, count in result.missing.items())
+    worn = ", ".join(f"`{output.name}`" for output in result if _is_worn_out(output, result))
+    if worn:
+        yield "worn out", f"{worn}: one value left in all particles; see `siren plans`, or --learn it"
     if result.ess.size:
         yield "smallest ESS", f"{result.ess.min():.0f} of {result.particles}"
     particles = f"{result.particles} particle{'s' * (result.particles > 1)}"
     yield "run", f"{result.method}, {particles}, seed {result.seed}, {result.seconds:.3g} s"
+
+
+def _is_worn_out(output: Output, result: Result) -> bool:
+    """A drawn real number of which all particles have the same value: its spread says nothing."""
+    is_drawn = result.plan.get(output.name, "symbolic") != "symbolic" and result.particles > 1
+    return is_drawn and output.is_number and output.sd == 0 and output.mean != round(output.mean)
 
 
 def show_stream(results: Iterable[Result], as_json: bool, before: int = 0) -> None:
