@@ -139,10 +139,11 @@ class _Race:
         key, _ = self._best()
         for _ in range(_FINALS):
             forecast = self.forecasts()[key]
-            left = self.deadline - time.process_time()
-            # The first steps run once more, to be compiled.
-            most = max(forecast.tried, forecast.within(left / (_FEWEST_RUNS + 1)))
-            particles = max(1, round(min(forecast.particles(self.demand), most)))
+            particles = forecast.particles(self.demand)
+            if self.demand.error is not None:  # a time bounds its runs, an error does not
+                left = self.deadline - time.process_time()
+                particles = min(particles, max(forecast.tried, forecast.within(left / (_FEWEST_RUNS + 1))))
+            particles = max(1, round(particles))
             if not self._runs(key, particles):
                 self._try(key, particles, 0.1 * self.budget, np.inf)
             self._compare(key, particles)
