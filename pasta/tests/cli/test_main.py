@@ -35,6 +35,8 @@ def test_help_lists_every_command_and_imports_none():
 
 def test_version():
     assert run("--version").stdout == f"pasta {__version__}\n"
+    module = subprocess.run([sys.executable, "-m", "pasta", "--version"], capture_output=True, text=True)
+    assert module.stdout == f"pasta {__version__}\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

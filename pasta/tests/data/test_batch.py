@@ -13,7 +13,7 @@ from pasta.data.batch import Shape, block_mask, collate, dense_mask, mask_functi
 from pasta.models.tags import add_tags
 from pasta.train.examples import make_examples
 from pasta.train.head import target_logits
-from pasta.train.loss import LengthWeight, Meter, token_losses
+from pasta.train.loss import Meter, token_losses
 from support import FAMILIES, byte_tokenizer, tiny_model
 
 
@@ -46,7 +46,7 @@ def test_packed_equals_unpacked(rows, family: str, positions: str) -> None:
     apart = loss_and_gradients(model, [collate([[layout]]) for layout in layouts])
     packed = pack(layouts, 400)
     assert 1 < len(packed) < len(layouts)
-    together = loss_and_gradients(model, [collate(packed, pad=3, multiple=128, least=Shape(len(packed) + 2, 450, 60))])
+    together = loss_and_gradients(model, [collate(packed, multiple=128, least=Shape(len(packed) + 2, 450, 60))])
     assert together[0] == pytest.approx(apart[0], rel=1e-5)
     for one, other in zip(apart[1], together[1], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
@@ -146,18 +146,6 @@ def test_meter_tells_tags_from_text() -> None:
     bare = Meter(None)
     bare.add(torch.tensor([4.0, 1.0]), torch.tensor([7, 1]))
     assert bare.read() == {"text_loss": 2.5}
-
-
-def test_lengths_may_weigh_more() -> None:
-    tags = Tags(promise=7, lengths=(8, 9), open=10, close=11, sync=12)
-    losses = torch.tensor([4.0, 1.0, 3.0, 2.0], requires_grad=True)
-    targets = torch.tensor([9, 1, 7, 8])
-    found = LengthWeight(tags, 10.0)(losses, targets)
-    assert found.tolist() == [40.0, 1.0, 3.0, 20.0]
-    found.sum().backward()
-    assert losses.grad is not None and losses.grad.tolist() == [10.0, 1.0, 1.0, 10.0]
-    assert LengthWeight(tags, 1.0)(losses, targets) is losses
-    assert LengthWeight(None, 10.0)(losses, targets).tolist() == losses.tolist()
 
 
 def test_what_is_learned_is_known_on_the_host(rows) -> None:

@@ -46,10 +46,11 @@ def test_what_is_no_length_is_learned_as_ever() -> None:
     assert not torch.allclose(spread.grad[~others], plain.grad[~others])
 
 
-def test_a_model_without_tags_has_no_lengths() -> None:
+def test_nothing_is_done_without_tags_or_without_being_asked() -> None:
     logits, targets = some()
     losses = token_losses(logits, targets)
     torch.testing.assert_close(LengthLoss(None, 4.0, 0.4)(losses, logits, targets), losses)
+    assert LengthLoss(TAGS, 1.0, 0.0)(losses, logits, targets) is losses
 
 
 def test_bells_are_widest_where_lengths_are_long() -> None:

@@ -110,7 +110,7 @@ def test_an_attached_adapter_is_the_merged_one(tmp_path: Path, adapter: str, bas
 
 
 def probabilities(learner: Learner, rows: list[list[Layout]]) -> torch.Tensor:
-    batch = make_response_batch(rows, learner.pad, learner.shape)
+    batch = make_response_batch(rows, learner.shape)
     return log_probs(learner.model.eval(), batch, sum(map(len, rows)), flex=False)
 
 
@@ -144,11 +144,11 @@ def test_batches_of_one_shape_for_compiled_attention(tmp_path: Path, adapter: st
     learner = Learner(adapter, settings(tmp_path, adapter, batch_size=3))
     pairs = toy_pairs(learner)
     trainer = learner.trainer(pairs, [], tmp_path, 0.0)
-    expected = trainer.losses(learner.model, make_pair_batch([pairs], learner.pad)).loss
+    expected = trainer.losses(learner.model, make_pair_batch([pairs])).loss
     learner.flex = True
     learner.plan({}, pairs)
     assert learner.shape is not None
-    batches = [make_pair_batch([row], learner.pad, learner.shape) for row in (pairs, pairs[:1])]
+    batches = [make_pair_batch([row], learner.shape) for row in (pairs, pairs[:1])]
     assert [batch["input_ids"].shape for batch in batches] == [(3, 512)] * 2
     assert len({tuple(batch["sees"].shape) for batch in batches}) == 1
     torch.testing.assert_close(trainer.losses(learner.model, batches[0]).loss, expected, rtol=1e-3, atol=1e-2)
@@ -160,7 +160,7 @@ def test_nothing_was_learned_yet(tmp_path: Path, adapter: str) -> None:
     pairs = toy_pairs(learner)
     trainer = learner.trainer(pairs, [], tmp_path, 0.0)
     learner.model.train()  # without dropout: the reference is the same model
-    assert trainer.losses(learner.model, make_pair_batch([pairs], learner.pad)).margin.abs().max() < 1e-3
+    assert trainer.losses(learner.model, make_pair_batch([pairs])).margin.abs().max() < 1e-3
     assert sorted(pair.best.key[0] for row in trainer.train_dataset.rows for pair in row) == [0, 1, 2]
     assert [len(layouts_of(row)) for row in trainer.train_dataset.rows] == [6], "both of a pair are in one row"
 

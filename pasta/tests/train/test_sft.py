@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from pasta.clock import Clock
 from pasta.core.layout import lay_out
@@ -196,6 +198,21 @@ def test_lengths_that_weigh_more_are_learned_first(tmp_path: Path, base: str, da
     share = (few["eval_loss"] - few["eval_text_loss"]) / (few["eval_tag_loss"] - few["eval_text_loss"])
     expected = many["eval_text_loss"] + share * (many["eval_tag_loss"] - many["eval_text_loss"])
     assert many["eval_loss"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_tokenizer_may_have_a_padding_token_that_the_table_lacks(tmp_path: Path, base: str, data: str) -> None:
+    """Many have added one and left the model as it was; with tags, the table grows anyway."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    tokenizer.add_special_tokens({"pad_token": "<|padding|>"})
+    folder = tmp_path / "padded"
+    shutil.copytree(base, folder)
+    tokenizer.save_pretrained(folder)
+    config = SftConfig(
+        data=data, output=str(tmp_path / "out"), model=str(folder), strip_tags=True, max_steps=1, batch_size=2,
+        max_length=512, packing=False,
+    )  # fmt: skip
+    assert tokenizer.pad_token_id >= load_model(str(folder), device="cpu").model.config.vocab_size
+    assert sft.train(config).steps == 1
 
 
 NESTS = 'x<promise topic="a" tokens=4/><async>b<promise topic="c" tokens=1/><async>d</async></async>'

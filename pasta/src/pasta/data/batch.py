@@ -75,14 +75,11 @@ class Shape:
         return Shape(max(self.rows, other.rows), max(self.width, other.width), max(self.segments, other.segments))
 
 
-def collate(
-    rows: Sequence[Row], *, pad: int = 0, multiple: int = 1, least: Shape | None = None
-) -> dict[str, torch.Tensor]:
-    """A batch.
+def collate(rows: Sequence[Row], *, multiple: int = 1, least: Shape | None = None) -> dict[str, torch.Tensor]:
+    """A batch. Rows are filled up with token 0, which every model's table has: nothing sees or learns it.
 
     Args:
         rows: Of each row, its examples.
-        pad: The token that fills up a row.
         multiple: The width is rounded up to a multiple of this.
         least: The batch is at least so large, filled up with padding.
 
@@ -94,7 +91,7 @@ def collate(
     shape = Shape.of(rows).covering(least or Shape())
     size, count = shape.rows, shape.segments
     width = -(-shape.width // multiple) * multiple
-    ids = np.full((size, width), pad, dtype=np.int64)
+    ids = np.zeros((size, width), dtype=np.int64)
     positions = np.zeros((size, width), dtype=np.int64)
     labels = np.full((size, width), IGNORE, dtype=np.int64)
     segments = np.full((size, width), count - 1, dtype=np.int64)

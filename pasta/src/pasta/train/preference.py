@@ -86,7 +86,7 @@ class Learner:
         for start in range(0, len(rows), self.config.batch_size):
             some = rows[start : start + self.config.batch_size]
             keys = [key for row in some for key in row]
-            batch = make_response_batch([[layouts[key] for key in row] for row in some], self.pad, self.shape)
+            batch = make_response_batch([[layouts[key] for key in row] for row in some], self.shape)
             on_device = {name: value.to(self.device) for name, value in batch.items()}
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
                 sums = log_probs(self.model, on_device, len(keys), self.flex, policy or Policy())
@@ -94,10 +94,6 @@ class Learner:
 
     def response_rows(self, layouts: Mapping[Key, Layout]) -> list[list[Key]]:
         return pack_by_length(list(layouts), lambda key: len(layouts[key].ids), self.config.max_length)
-
-    @property
-    def pad(self) -> int:
-        return self.vocabulary.tokenizer.pad_token_id or 0
 
     def trainer(self, pairs: Sequence[Pair], held_out: Sequence[Pair], folder: Path, minutes: float) -> PairTrainer:
         config = self.config
@@ -108,7 +104,7 @@ class Learner:
             eval_dataset=Rows(pair_rows(held_out, config.max_length, 0)) if held_out else None,
             vocabulary=self.vocabulary,
             base=self.base,
-            data_collator=partial(make_pair_batch, pad=self.pad, least=self.shape),
+            data_collator=partial(make_pair_batch, least=self.shape),
             flex=self.flex,
             clock=Clock(minutes),
             alpha=config.alpha,

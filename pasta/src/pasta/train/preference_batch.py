@@ -99,20 +99,18 @@ def split(pairs: Sequence[Pair], share: float) -> tuple[list[Pair], list[Pair]]:
     return [pair for pair in pairs if not is_held(pair)], [pair for pair in pairs if is_held(pair)]
 
 
-def make_response_batch(
-    rows: Sequence[Sequence[Layout]], pad: int, least: Shape | None = None
-) -> dict[str, torch.Tensor]:
+def make_response_batch(rows: Sequence[Sequence[Layout]], least: Shape | None = None) -> dict[str, torch.Tensor]:
     """Tensors of some rows; `owners` says whose each target is, the responses of all rows counted on."""
-    inputs = collate(rows, pad=pad, multiple=BLOCK if least else 8, least=least)
+    inputs = collate(rows, multiple=BLOCK if least else 8, least=least)
     learned = [sum(target != IGNORE for target in layout.targets) for row in rows for layout in row]
     return {**inputs, "owners": torch.arange(len(learned)).repeat_interleave(torch.tensor(learned))}
 
 
-def make_pair_batch(rows: Sequence[Sequence[Pair]], pad: int, least: Shape | None = None) -> dict[str, torch.Tensor]:
+def make_pair_batch(rows: Sequence[Sequence[Pair]], least: Shape | None = None) -> dict[str, torch.Tensor]:
     """Both responses of each pair one after another, with the pair's reference and its target."""
     pairs = [pair for row in rows for pair in row]
     return {
-        **make_response_batch([layouts_of(row) for row in rows], pad, least),
+        **make_response_batch([layouts_of(row) for row in rows], least),
         "reference": torch.tensor([pair.reference for pair in pairs]),
         "target": torch.tensor([pair.target for pair in pairs]),
     }

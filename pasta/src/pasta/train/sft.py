@@ -108,7 +108,6 @@ def train(config: SftConfig) -> Summary:
         base=Base.of(loaded.folder),
         data_collator=partial(
             collate,
-            pad=loaded.tokenizer.pad_token_id or 0,
             multiple=BLOCK if flex else 8,
             # FlexAttention is compiled: once, if every batch has the same size.
             least=replace(Shape.of([*rows, *eval_rows]), rows=config.batch_size).rounded() if flex else None,
