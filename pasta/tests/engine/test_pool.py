@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import settings
@@ -11,6 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pasta.engine.base import OutOfSlots
 from pasta.engine.block_table import BlockTable
 from pasta.engine.pool import BLOCK_SIZE, KvPool
+
+STATM = Path("/proc/self/statm")
 
 
 def pool_of(slots: int) -> KvPool:
@@ -127,3 +132,21 @@ def test_layers_have_their_own_shapes() -> None:
     assert pool.layer(0, narrow, wide)[0] is keys
     assert pool.layer(1, narrow, wide)[0] is not keys
     assert not keys.any() and not values.any(), "a masked slot must hold a number"
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="reads Linux's account of memory")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_main_memory_is_taken_as_it_is_used(dtype: torch.dtype) -> None:
+    """Of 500 MB nothing until something is written, and then that alone."""
+
+    def resident() -> float:
+        return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    size = 2**29 // 2 // dtype.itemsize // 8 // 64
+    pool, some = pool_of(size), torch.zeros(1, 8, 1, 64, dtype=dtype)
+    before = resident()
+    keys, values = pool.layer(0, some, some)
+    assert (keys.shape, keys.dtype, keys.data_ptr() % 64) == ((8, pool.slots, 64), dtype, 0)
+    keys[:, :BLOCK_SIZE] = 1
+    assert keys[7, BLOCK_SIZE - 1, 63] == 1 and keys[7, BLOCK_SIZE, 0] == values[0, 0, 0] == 0
+    assert resident() - before < 100

@@ -10,8 +10,10 @@ it stays as it is until its room is needed, and the one that was released first 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from pasta.engine.base import OutOfSlots
@@ -19,6 +21,7 @@ from pasta.engine.prefix_cache import PrefixCache
 
 BLOCK_SIZE = 64
 SLOTS = 16_384  # of a pool in main memory, which the system provides as it is used
+ALIGNMENT = 64  # bytes, as torch's own memory has
 
 
 def affordable_slots(slot_bytes: int, device: torch.device) -> int:
@@ -80,7 +83,7 @@ class KvPool:
     def _empty(self, like: torch.Tensor) -> torch.Tensor:
         _, heads, _, size = like.shape
         # Zeros, not garbage: a masked slot is still multiplied by its weight of 0, and 0 * nan is nan.
-        return torch.zeros(heads, self.slots, size, dtype=like.dtype, device=self.device)
+        return zeros((heads, self.slots, size), like.dtype, self.device)
 
     def allocate(self, count: int) -> list[int]:
         """So many blocks that are nobody's, for one request; all or none."""
@@ -118,3 +121,13 @@ class KvPool:
             if self._holders[block] == 0:  # else it is free when its request releases it
                 del self._idle[block]
                 heapq.heappush(self._free, block)
+
+
+def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """In main memory they are pages that the system has not provided yet: `torch.zeros` would write to all of them."""
+    if device.type != "cpu":
+        return torch.zeros(*shape, dtype=dtype, device=device)
+    size = math.prod(shape) * dtype.itemsize
+    pages = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -pages.ctypes.data % ALIGNMENT
+    return torch.from_numpy(pages[start : start + size]).view(dtype).view(*shape)
