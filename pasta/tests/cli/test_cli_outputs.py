@@ -25,15 +25,16 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
 )
 def test_what_is_read_is_not_written_over(pasta, tmp_path, monkeypatch, arguments, content):
     monkeypatch.chdir(tmp_path)
-    read = tmp_path / "read.jsonl"
+    kind = "txt" if isinstance(content, str) else "jsonl"
+    read = tmp_path / f"read.{kind}"
     read.write_text(content if isinstance(content, str) else json.dumps(content) + "\n")
     before = read.read_bytes()
-    os.symlink(read, tmp_path / "link.jsonl")
-    for written in ("read.jsonl", "link.jsonl"):
+    os.symlink(read, tmp_path / f"link.{kind}")
+    for written in (f"read.{kind}", f"link.{kind}"):
         filled = arguments.format(read=read, written=written)
         refused(pasta(*filled.split()), 2, f"{read} and {written} are the same file", "name another output")
     assert read.read_bytes() == before
-    assert sorted(os.listdir(tmp_path)) == ["link.jsonl", "read.jsonl"]
+    assert sorted(os.listdir(tmp_path)) == [f"link.{kind}", f"read.{kind}"]
 
 
 def test_what_an_annotation_leaves_while_it_runs_is_not_what_it_reads(pasta, tmp_path):
