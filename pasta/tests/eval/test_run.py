@@ -59,7 +59,7 @@ def test_batched_answers_are_those_of_one_at_a_time(
 def test_a_few_questions_take_the_memory_of_a_few(
     tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Room for 128 is 12 GB, also for the smallest model: on many a machine the process was killed."""
+    """Room for 128 is many GB of a GPU, also for the smallest model."""
     opened: list[int] = []
     as_usual = Decoding.open
 

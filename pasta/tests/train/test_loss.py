@@ -34,6 +34,16 @@ def test_lengths_are_learned_towards_a_bell(weight: float, spread: float) -> Non
     torch.testing.assert_close(losses.detach().double(), torch.stack(wanted), rtol=1e-5, atol=1e-5)
 
 
+def test_lengths_are_near_each_other_by_what_they_say_and_not_by_their_ids() -> None:
+    logits, _ = some()
+    ids = (28, 21, 25)
+    tags = Tags(promise=20, lengths=ids, open=30, close=31, sync=32)
+    targets = torch.tensor([28] * len(logits))
+    losses = LengthLoss(tags, 1.0, 0.4)(token_losses(logits, targets), logits, targets)
+    expected = -(bells(3, 0.4)[0].double() * logits.detach().log_softmax(1)[:, ids]).sum(1)
+    torch.testing.assert_close(losses.detach().double(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_what_is_no_length_is_learned_as_ever() -> None:
     """Also its gradients: the bells reach no other row."""
     plain, targets = some()

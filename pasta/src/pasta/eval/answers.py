@@ -75,7 +75,7 @@ def run_answers(
 
 
 def room(at_once: int, asked: Mapping[str, Sequence[Question]]) -> int:
-    """For how many questions: for no more than there are, since every slot takes memory, used or not."""
+    """For how many questions: for no more than there are, since on a GPU every slot takes memory, used or not."""
     return min(at_once, max(LEAST_ROOM, SEVERAL_ROOM * sum(map(len, asked.values()))))
 
 

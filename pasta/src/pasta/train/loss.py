@@ -23,7 +23,7 @@ class LengthLoss:
     """
 
     def __init__(self, tags: Tags | None, weight: float, spread: float):
-        self._lengths = token_ids(() if tags is None else tags.lengths)
+        self._lengths = torch.tensor(() if tags is None else tags.lengths, dtype=torch.long)  # from short to long
         self._bells = bells(len(self._lengths), spread) if spread else None
         self.weight = weight
 
