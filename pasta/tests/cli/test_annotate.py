@@ -77,7 +77,8 @@ def test_an_interrupted_run_says_how_to_go_on(source, tmp_path, default_folder):
                 process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=500)
     assert process.returncode == 130
-    assert "out.jsonl.part; run the same command again" in said
+    assert "interrupted: no row was done; run the same command again" in said
+    assert list(tmp_path.iterdir()) == [source]
     assert "Traceback" not in said
 
 

@@ -94,6 +94,13 @@ def test_a_run_goes_on_where_it_was_interrupted(source, tmp_path):
     assert out.read_text() == whole.read_text()
 
 
+def test_a_run_that_ends_before_a_row_is_done_leaves_nothing(source, tmp_path):
+    out = tmp_path / "out.jsonl"
+    with pytest.raises(Interrupted):
+        annotate(str(source), str(out), Flaky(stop_at=0), count_words)
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_more_rows_are_added_and_refused_ones_tried_again(source, tmp_path):
     out = tmp_path / "out.jsonl"
     first = annotate(str(source), str(out), Flaky(refuse={0}), count_words, limit=3)

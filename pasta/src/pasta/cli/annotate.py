@@ -89,7 +89,8 @@ def command(
                 split=split, limit=limit, overwrite=overwrite, strict=strict, progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt:
-        print(f"interrupted: what is done is in {target}.part; run the same command again to go on", file=sys.stderr)
+        done = f"what is done is in {target}.part" if os.path.exists(f"{target}.part") else "no row was done"
+        print(f"interrupted: {done}; run the same command again to go on", file=sys.stderr)
         raise
     print(json.dumps(report.as_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(report.lines()))
 

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -67,7 +68,7 @@ def annotate(
     todo = _still_to_do(source, target, rows, written, report, strict)
     if report.refused == len(rows):
         raise _nothing(source, report, "" if strict else EXPECTED)
-    with storing(part), _appending(part) as out:
+    with storing(part), _kept_unless_empty(part), _appending(part) as out:
         synced = time.monotonic()
         if progress:
             progress(report.rows, len(rows), report)
@@ -267,6 +268,16 @@ def _nothing(source: str, report: Report, expected: str = "") -> NothingAnnotate
     reasons = "; ".join(f"{count} times {reason}" for reason, count in report.reasons.most_common(3))
     hint = f"; a row needs {expected}" if expected else ""
     return NothingAnnotated(f"none of the {report.refused} rows of {source} can be annotated", reasons + hint)
+
+
+@contextmanager
+def _kept_unless_empty(part: Path) -> Iterator[None]:
+    """However what stands inside ends, no file stays behind that holds nothing."""
+    try:
+        yield
+    finally:
+        if part.is_file() and not part.stat().st_size:
+            part.unlink()
 
 
 def _appending(part: Path) -> IO[str]:
