@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,8 @@ from cli_support import PASTA, refused
 
 from chat_server import quiet_port
 from pasta.cli.serve import regulation, warm_up
-from support import tiny_engine
+from pasta.core.vocabulary import Vocabulary
+from support import byte_tokenizer, tiny_engine
 
 
 @contextlib.contextmanager
@@ -141,6 +143,7 @@ def test_a_port_that_is_taken(pasta):
         (["--port", "70000"], 2, ["port is 70000"]),
         (["--max-running", "0"], 2, ["max_running"]),
         (["--queue", "-1"], 2, ["queue is -1, expected 0 or more"]),
+        (["--template", "thinking"], 2, ["--template thinking: expected NAME=VALUE"]),
         (["--host", "no such host"], 2, ["no such host"]),
         (["--api-key", " "], 1, ["API key"]),
         (["/no/such/model", "--port", "0"], 1, ["/no/such/model"]),
@@ -148,6 +151,16 @@ def test_a_port_that_is_taken(pasta):
 )
 def test_refusals(pasta, arguments, code, words):
     refused(pasta("serve", *arguments), code, *words)
+
+
+def test_variables_of_the_chat_template(pasta, tiny, tmp_path):
+    folder = shutil.copytree(tiny, tmp_path / "tiny")
+    (folder / "chat_template.jinja").write_text("{{ [enable_thinking, mood] }}")
+    refused(pasta("serve", str(folder), "--port", "0", "--template", "bos_token=x"), 2, "bos_token cannot be a special")
+    with program(str(folder), "--template", "enable_thinking=false", "--template", "mood=gay") as (_, url):
+        body = {"messages": [{"role": "user", "content": "Why?"}]}
+        ids = httpx.post(f"{url}/tokenize", json=body, timeout=300).json()["tokens"]
+    assert Vocabulary(byte_tokenizer()).decode(ids) == "[False, 'gay']"
 
 
 def test_a_model_is_named_once(pasta):

@@ -40,6 +40,22 @@ def test_every_way_to_ask_takes_it(running: Running) -> None:
         assert prompt(path, place, **fields, chat_template_kwargs=None) == off
 
 
+def test_the_operators_are_taken_where_a_request_sets_none_of_that_name() -> None:
+    engine = tiny_engine()
+    engine.vocabulary.tokenizer.chat_template = "{{ [size, mood] }}"
+    with serving(engine, chat_template_kwargs={"size": 3, "mood": "gay"}) as running:
+        for own, told in ((None, "[3, 'gay']"), ({"size": None, "other": 1}, "[None, 'gay']")):
+            ids = running.http.post("/tokenize", json={"messages": ASK, "chat_template_kwargs": own}).json()["tokens"]
+            assert engine.vocabulary.decode(ids) == told
+            asked = [
+                (CHAT, {"messages": ASK, "max_tokens": 1}, "prompt_tokens"),
+                ("/v1/responses", {"input": "Why?", "max_output_tokens": 1}, "input_tokens"),
+            ]
+            for path, body, field in asked:
+                answer = running.http.post(path, json={**body, "chat_template_kwargs": own})
+                assert answer.json()["usage"][field] == len(ids)
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl, Model
-from pasta.cli.running import check_least, note_untagged, open_engine, patiently
+from pasta.cli.options import Base, Context, Device, Dtype, EngineUrl, Model, Template
+from pasta.cli.running import check_least, note_untagged, open_engine, patiently, read_variables
 from pasta.core.garbage import collect_rarely
 from pasta.core.params import Options
 from pasta.errors import PastaError, UsageError
@@ -65,6 +65,7 @@ def command(
     ] = None,
     drain: Annotated[float, typer.Option(help="Seconds that answers have to finish after SIGTERM.")] = 10.0,
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens, tags included.")] = 2048,
+    template: Template = None,
     slots: Annotated[
         int | None,
         typer.Option(help="Size of the KV pool in tokens, all requests together [half of a GPU's free memory; 16384]."),
@@ -91,6 +92,7 @@ def command(
         raise PastaError("the API key must be printable ASCII characters", "leave --api-key out to serve without one")
     if api_key is not None and keys is not None:
         raise UsageError("--api-key and --keys are both given", "put all keys into the file")
+    variables = read_variables(template)
     signal.signal(signal.SIGTERM, terminate)
     with contextlib.suppress(Terminated):
         try:
@@ -107,6 +109,8 @@ def command(
         with bind(host, port) as bound:
             engine = open_engine(engine_url, model, base=base, device=device, dtype=dtype, context=context, slots=slots)
             note_untagged(engine)
+            if variables is not None:  # what the template does not take is the operator's to know, and at once
+                engine.vocabulary.encode_chat([{"role": "user", "content": "Hello"}], variables=variables)
             warm_up(engine)
             collect_rarely()
             slowdown, plain_when_full = regulation(slowdown, plain_when_full, on_gpu(engine))
@@ -122,6 +126,7 @@ def command(
                 grace_s=drain,
                 max_tokens=max_tokens,
                 aliases=() if model is None else (model,),
+                chat_template_kwargs=variables,
             )
             shown = f"[{host}]" if ":" in host else host
             address = f"http://{shown}:{bound.getsockname()[1]}"

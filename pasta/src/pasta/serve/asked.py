@@ -39,12 +39,15 @@ class Asked:
         return len(self.prompt) + max(map(len, openings), default=0)
 
 
-def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_program: MakeProgram) -> Asked:
+def read_chat(
+    body: ChatBody | ResponsesBody, variables: Mapping[str, Any], vocabulary: Vocabulary, make_program: MakeProgram
+) -> Asked:
+    """`variables`: of the chat template."""
     given, encode = settle(vocabulary, body.conversation()), vocabulary.encode_chat
     schema, messages = body.schema_of, given
     if schema not in (None, ANY_OBJECT) and body.extension.show_schema:  # of any object there is nothing to tell
         messages = fitting(vocabulary, given, show_schema(given, schema))
-    opening, tools, variables = None, None, body.chat_template_kwargs
+    opening, tools = None, None
     if isinstance(body, ChatBody) and body.tools:
         tools = [tool.model_dump(exclude_none=True) for tool in body.tools]
         if encode(messages, tools, variables) == encode(messages, None, variables):  # the template leaves them out
@@ -65,9 +68,7 @@ def read_chat(body: ChatBody | ResponsesBody, vocabulary: Vocabulary, make_progr
     return Asked(prompt, program, calls)
 
 
-def encode_messages(
-    vocabulary: Vocabulary, messages: Messages, variables: Mapping[str, Any] | None = None
-) -> list[int]:
+def encode_messages(vocabulary: Vocabulary, messages: Messages, variables: Mapping[str, Any]) -> list[int]:
     """A conversation's tokens."""
     return vocabulary.encode_chat(settle(vocabulary, messages), variables=variables)
 

@@ -99,7 +99,8 @@ class Front:
         param = "messages" if isinstance(body, ChatBody) else "input"
         size = body.characters
         self._check_characters(size, param)
-        asked = await self._encode(size, lambda vocabulary: read_chat(body, vocabulary, self._program_maker(body)))
+        variables, maker = self._variables(body), self._program_maker(body)
+        asked = await self._encode(size, lambda vocabulary: read_chat(body, variables, vocabulary, maker))
         return self._courses(body, [asked], param, owner)
 
     def prefetch(
@@ -115,7 +116,7 @@ class Front:
             def encode() -> None:
                 messages = [*body.conversation(), answer]
                 with contextlib.suppress(PastaError):  # too long, or not to the template's taste: then nothing is ready
-                    ids = encode_messages(self._long.vocabulary, messages, body.chat_template_kwargs)
+                    ids = encode_messages(self._long.vocabulary, messages, self._variables(body))
                     prefetch(make_request(self.engine, ids, max_tokens=1, plain=True, cache_salt=salt))
 
             self._long.thread.submit(encode)
@@ -128,7 +129,7 @@ class Front:
     async def tokenize(self, body: TokenizeBody, owner: str | None) -> list[int]:
         self.check_model(body.model)
         if body.messages is not None:
-            return await self._encode_chat(body.messages, body.chat_template_kwargs)
+            return await self._encode_chat(body.messages, self._variables(body))
         text = body.prompt or ""
         if body.add_special_tokens:
             return await self._encode_prompt(text)
@@ -158,7 +159,11 @@ class Front:
 
     # -- tokens -----------------------------------------------------------------------------------------
 
-    async def _encode_chat(self, messages: Sequence[Message], variables: Mapping[str, Any] | None) -> list[int]:
+    def _variables(self, body: ChatBody | ResponsesBody | TokenizeBody) -> dict[str, Any]:
+        """Of the chat template: the operator's, and before each of them the request's own."""
+        return {**(self._settings.chat_template_kwargs or {}), **(body.chat_template_kwargs or {})}
+
+    async def _encode_chat(self, messages: Sequence[Message], variables: Mapping[str, Any]) -> list[int]:
         size = sum(message.characters for message in messages)
         self._check_characters(size, "messages")
         return await self._encode(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pasta.serve.keys import Keys
 
@@ -28,6 +30,7 @@ class Settings:
     grace_s: float = 10.0  # how long a shutdown lets running answers go on
     access_log: bool = False  # a line of JSON on stderr for each request
     aliases: tuple[str, ...] = ()  # other names by which clients may ask for the model
+    chat_template_kwargs: Mapping[str, Any] | None = None  # of what a request does not set itself
 
     @property
     def is_local(self) -> bool:
