@@ -70,3 +70,18 @@ def test_the_likeliest_token_is_one_of_the_vocabulary(tokens: int, shift: float)
     assert masked_argmax(spread(logits, 9), None, *step).tolist() == logits.argmax(1).tolist()
     expected = logits.masked_fill(forbidden[states.long()], -torch.inf).argmax(1)
     assert masked_argmax(spread(logits, 9), spread(forbidden.to(torch.uint8), 0), *step).tolist() == expected.tolist()
+
+
+def test_of_rows_that_draw_nothing_is_said_but_what_is_forced() -> None:
+    from pasta.core.params import SamplingParams
+    from pasta.engine.cuda.argmax import masked_argmax
+    from pasta.engine.cuda.parameters import Parameters
+
+    parameters = Parameters(2, torch.device(DEVICE))
+    parameters.tell(1, SamplingParams(temperature=0.7))
+    logits = torch.randn(3, 203, generator=torch.Generator().manual_seed(0))
+    requests, states, forced = (
+        torch.tensor(each, dtype=torch.int32, device=DEVICE) for each in ([0, 1, 0], [0, 0, 0], [-1, 7, 8])
+    )
+    chosen = masked_argmax(spread(logits, 9), None, states, requests, parameters.numbers, 0, forced=forced)
+    assert chosen.tolist() == [int(logits[0].argmax()), 7, 8]

@@ -34,16 +34,23 @@ class SegmentTable:
 class Thread:
     """A thread as the segment table knows it: where it is, and what it and its descendants wrote."""
 
-    __slots__ = ("children", "segment", "table", "written")
+    __slots__ = ("ahead", "children", "segment", "table", "written")
 
     def __init__(self, table: SegmentTable, segment: int | None = None):
         self.table = table
         self.segment = table.root() if segment is None else segment
         self.written = 1 << self.segment
         self.children: list[Thread] = []
+        self.ahead: tuple[int, int] | None = None  # what its next fork begins, where somebody asked before it came
+
+    def next_fork(self) -> tuple[int, int]:
+        """The segments with which it and its child will go on, if it forks where it is."""
+        if self.ahead is None:
+            self.ahead = self.table.fork(self.segment)
+        return self.ahead
 
     def fork(self) -> Thread:
-        own, child = self.table.fork(self.segment)
+        own, child = self.next_fork()
         self._move(own)
         thread = Thread(self.table, child)
         self.children.append(thread)
@@ -68,4 +75,5 @@ class Thread:
 
     def _move(self, segment: int) -> None:
         self.segment = segment
+        self.ahead = None
         self.written |= 1 << segment

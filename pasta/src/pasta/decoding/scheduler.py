@@ -67,6 +67,8 @@ class Scheduler:
         """Runs one step; returns the requests that it did something for, and what of it is to be told."""
         ended = self._admit()
         self._give_turns()
+        if not self.engine.under_way:  # what follows a prompt, too, need not wait for its first token to be read
+            self.engine.launch()
         tokens_of_step = self.engine.step()
         decoded = self._by_request(tokens_of_step)
         self._learn(len(tokens_of_step), decoded)

@@ -140,7 +140,7 @@ class NativeEngine:
         self._waiting[request] = None
 
     def fork(self, thread: Handle) -> Handle:
-        self._check_segments(thread.request, 2)
+        self._check_segments(thread.request, 0 if thread.thread.ahead else 2)
         if thread.first_fork is None:
             thread.first_fork = thread.thread.segment
         child = Handle(thread.request, thread.thread.fork(), (*thread.path, thread.forks))

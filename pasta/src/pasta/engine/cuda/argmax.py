@@ -9,7 +9,7 @@ import triton.language as tl
 from pasta.engine.cuda.beside import launched, let_the_next_come, wait_for_the_last
 from pasta.engine.cuda.parameters import FIELDS
 
-PARALLELISM = tl.constexpr(5)  # where it stands among a request's parameters: `parameters.numbers_of`
+TEMPERATURE, PARALLELISM = tl.constexpr(0), tl.constexpr(5)  # among a request's parameters: `parameters.numbers_of`
 
 
 @triton.jit
@@ -20,6 +20,9 @@ def _argmax_in_block(
     wait_for_the_last(BESIDE)
     row = tl.program_id(0)
     block = tl.program_id(1)
+    own = numbers + tl.load(requests + row) * FIELDS
+    if tl.load(own + TEMPERATURE) > 0:  # its token is drawn
+        return
     token = block * BLOCK + tl.arange(0, BLOCK)
     held = token < stride  # a round number, so that several are read at once; beyond `size` stands anything
     value = tl.load(logits + row.to(tl.int64) * stride + token, mask=held, other=float("-inf")).to(tl.float32)
@@ -27,7 +30,7 @@ def _argmax_in_block(
     if CONSTRAIN:
         state = tl.load(states + row)
         shut = tl.load(forbidden + state.to(tl.int64) * shut_stride + token, mask=token < shut_stride, other=1)
-        value += tl.where(token == biased, tl.load(numbers + tl.load(requests + row) * FIELDS + PARALLELISM), 0.0)
+        value += tl.where(token == biased, tl.load(own + PARALLELISM), 0.0)
         value = tl.where(shut != 0, float("-inf"), value)
     let_the_next_come(BESIDE)
     best, place = tl.max(value, 0, return_indices=True, return_indices_tie_break_left=True)
@@ -68,6 +71,7 @@ def masked_argmax(
 
     logits (rows, tokens), forbidden (states, tokens), states and requests (rows), biased: the token; numbers (requests,
     fields): as `parameters.Parameters` keeps them. forced (rows): a token to take whatever the logits say, or -1.
+    Of a row with a temperature nothing is said but what is forced.
     """
     rows, size = logits.shape
     block = 2048

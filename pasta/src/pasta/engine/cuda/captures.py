@@ -109,7 +109,7 @@ class Captures:
         """Starts a step, the pass and the choice; from it on nobody sees these slots."""
         requests = [cuda_request(chunk) for chunk in chunks]
         graph = self._fill(chunks, batch, hidden)
-        likeliest = graph.launch()
+        likeliest = graph.launch(read=all(request.level == Level.GREEDY for request in requests))
         if graph.logits is not None and not any(request.needs_logits for request in requests):
             return Launched(likeliest, graph.logits, batch.deciding)
         return self._choose(graph.logits, likeliest, requests, batch)

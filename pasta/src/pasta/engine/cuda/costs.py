@@ -14,7 +14,6 @@ ROW = 0.018  # of a step: what a row more takes on the device, about
 SEVERAL = 0.06  # of a step: what several rows take more than one, whose matrices are read in another way
 PASS_S = 8e-3  # what the host takes to launch the pass of a prompt, about
 OPERATIONS = 6e14  # a second, of products in 16 bits, about
-RISK = 0.1  # of a step: what it costs on the way that a fork comes a step later
 
 
 def weight_bytes(model: PreTrainedModel) -> int:
@@ -34,11 +33,6 @@ def row_cost(step_s: float) -> float:
 def wait_cost(step_s: float) -> float:
     """What a step takes more that checks guesses: the host's work is not done beside it, and it has several rows."""
     return HOST_S / step_s + SEVERAL
-
-
-def pays_to_follow(rows: int, step_s: float) -> bool:
-    """Whether the host's work on a step is more than what a fork loses that comes a step later."""
-    return HOST_S + HOST_ROW_S * rows > RISK * step_s
 
 
 def prompt_rows(weights: int) -> int:

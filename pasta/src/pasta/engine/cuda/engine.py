@@ -6,7 +6,8 @@ flash attention: launching such a pass takes the host longer than a small model 
 
 The device goes ahead of the host: `launch` starts a step, and one more that follows it before its tokens are read
 (`following.py`), so that the host's work on one step is done while the next one runs. Threads that simply go on need no
-word of the host; one that forks or joins is told to the step after the next.
+word of the host; where one may fork, its child's first tag is in that step as well. A join is told to the step after
+the next.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from pasta.errors import UsageError
 
 MAX_REQUESTS = 4096
 MAX_BLOCKS = 2048  # of one request
-TOPIC_START = int(Expect.TOPIC_START)
+TOPIC_START, TOPIC = int(Expect.TOPIC_START), int(Expect.TOPIC)
 
 
 class CudaEngine(NativeEngine):
@@ -107,6 +108,7 @@ class CudaEngine(NativeEngine):
         if self.reach is not None:
             self.look_within(self.calls)
         self._lengths = self.grammar.tags.length_of if self.grammar is not None else {}
+        self._opening = self.grammar.tags.open if self.grammar is not None else -1
         self._flights: deque[Flight] = deque()  # at most two, the second follows the first
         self._wrong: list[Follower] = []  # rows that followed, and whose threads put something else
         self._gone: list[tuple[CudaRequest, int]] = []  # their slots, which the next step hides
@@ -164,6 +166,14 @@ class CudaEngine(NativeEngine):
                 return
             self._wrong.append(follower)
         super().feed(thread, token, position, expect)
+
+    def fork(self, thread: Handle) -> Handle:
+        child = super().fork(thread)
+        expected = cuda_request(thread).expected.pop(thread, None)
+        if expected is None or expected.thread.segment != child.thread.segment:
+            return child
+        expected.thread = child.thread
+        return expected
 
     def constrain(self, thread: Handle, constraint: Constraint) -> None:
         super().constrain(thread, constraint)
@@ -282,17 +292,11 @@ class CudaEngine(NativeEngine):
     # -- going ahead -----------------------------------------------------------------------------------
 
     def _may_follow(self, flight: Flight) -> bool:
-        """Whether the next step is launched before this one's tokens are read. All of its threads go ahead, or none.
-
-        A fork comes a step later then. With few threads of a large model that is more than the host's work.
-        """
+        """Whether the next step is launched before this one's tokens are read. All of its threads go ahead, or none."""
         if flight.batch is None or not all(request.goes_ahead for request in flight.requests):
             return False
-        if any(request.backlog > LEAST_BACKLOG for request in flight.requests):  # the next step may not hold it all
-            return False
-        if costs.pays_to_follow(len(flight.batch.rows), self._step_s):
-            return True
-        return not any(request.topics for request in flight.requests)
+        # else the next step may not hold it all
+        return all(request.backlog <= LEAST_BACKLOG for request in flight.requests)
 
     def _follow(self, flight: Flight) -> None:
         """Gives the threads that a step decides places for the tokens that it will choose."""
@@ -323,6 +327,7 @@ class CudaEngine(NativeEngine):
                         continue
                     request.blocks.reserve(place + 1)
                     room = len(request.blocks.slots)
+                may_fork = expect >= TOPIC
                 if expect >= TOPIC_START:
                     level = len(handle.path)
                     topic = request.topics.get(handle, 0)
@@ -334,6 +339,9 @@ class CudaEngine(NativeEngine):
                 positions.append(position)
                 segments.append(segment)
                 place += 1
+                if may_fork and position + 1 < context:
+                    request.expect_child(handle, self._opening, position + 1, depth)
+                    place, room = len(tokens), len(request.blocks.slots)
             if place > first:
                 self._waiting[request] = None
         flight.followers = following

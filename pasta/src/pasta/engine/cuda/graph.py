@@ -158,13 +158,15 @@ class Captured:
         ticket.done.synchronize()  # long ago, but where nobody asked for its tokens
         return ticket
 
-    def launch(self) -> Ticket:
+    def launch(self, *, read: bool = True) -> Ticket:
+        """`read`: whether the ticket is to have the tokens."""
         ticket = self._tickets[0]
         self._tickets.reverse()
         for here, there in ticket.copies:
             there.copy_(here, non_blocking=True)
         self._graph.replay()
-        ticket.chosen.copy_(self._chosen, non_blocking=True)
+        if read:
+            ticket.chosen.copy_(self._chosen, non_blocking=True)
         ticket.done.record()
         return ticket
 

@@ -9,6 +9,7 @@ from typing import cast
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
 from pasta.core.positions import Positions
+from pasta.core.segments import Thread
 from pasta.engine.base import Script, uniform
 from pasta.engine.batch import share
 from pasta.engine.cuda.following import Follower
@@ -19,6 +20,7 @@ from pasta.engine.request import Chunk, Handle, Request, Row
 LEAST_BACKLOG = 64  # of a step's rows, for tokens that decide nothing
 WORDS = 16  # of 32 bits: the segments that an answer may have
 NOBODY = 32 * WORDS - 1  # the segment of what nobody sees
+EXPECTING = NOBODY // 2  # segments up to which children are expected: some of theirs may come to nothing
 
 
 class CudaRequest(Request):
@@ -38,6 +40,8 @@ class CudaRequest(Request):
         plain = params.repetition_penalty == 1 and params.logprobs is None and not scheme.stitched
         self.goes_ahead = plain and level_of(params) != Level.OUTSIDE  # whether rows may follow
         self.followers: dict[Handle, Follower] = {}  # those that may still be put
+        self.expected: dict[Handle, Handle] = {}  # by thread that may fork with its next token: the child
+        self._first_expected: int | None = None  # the place of the first such child's row
         self.topics: dict[Handle, int] = {}  # by thread that writes a topic: how many tokens that has so far
         self.script: Script | None = None  # what its threads choose, where a response is replayed
         self.level = level_of(params)  # what choosing its tokens takes
@@ -54,14 +58,37 @@ class CudaRequest(Request):
         elif self.topics:
             self.topics.pop(handle, None)
 
+    def expect_child(self, parent: Handle, opening: int, position: int, depth: int) -> None:
+        """Puts a child's first token before its parent has ended the promise, if there is room.
+
+        Where the parent goes on with its topic instead, nobody sees the row, and the child is expected once more.
+        """
+        place = len(self.tokens)
+        if len(self.table.sees) > EXPECTING or not self.blocks.can_hold(place + 1):
+            return
+        segment = parent.thread.next_fork()[1]
+        child = self.expected.get(parent)
+        if child is None or child.thread.segment != segment:
+            child = self.expected[parent] = Handle(self, Thread(self.table, segment), (*parent.path, parent.forks))
+        if self._first_expected is None:
+            self._first_expected = place
+        expect = Expect.text(child=True, promise=len(child.path) < depth, sync=False)
+        self.append(opening, position, segment)
+        self.followers[child] = row = Follower(child, expect, place, opening, position, segment)
+        self.deciding.append(row)
+
     @property
     def unconfirmed(self) -> int:
-        return super().unconfirmed + len(self.followers)
+        """What is only expected may come to nothing, and its place is lost then."""
+        expected = sum(child in self.followers for child in self.expected.values()) if self.expected else 0
+        return super().unconfirmed + len(self.followers) - expected
 
     @property
     def plain(self) -> int:
         """What follows does not count before it is read, either."""
         unread = [follower.place for follower in self.followers.values() if follower.token < 0]
+        if self._first_expected is not None:
+            unread.append(self._first_expected)
         return min([super().plain, *unread])
 
     def play(self, handle: Handle) -> int:
