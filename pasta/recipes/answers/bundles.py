@@ -39,7 +39,7 @@ MOST = 400  # tokens of a block
 WANTED: dict[tuple[Task, bool], int] = {
     ("several", False): 900,
     ("gather", False): 750,
-    ("chain", False): 500,
+    ("chain", False): 900,
     ("plain", False): 300,
     ("several", True): 300,
     ("gather", True): 300,
