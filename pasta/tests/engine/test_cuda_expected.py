@@ -1,8 +1,7 @@
-"""Children that are expected before a promise is read: forks take no step, and what comes to nothing is not seen."""
+"""Forks and joins that are expected before their tags are read: they take no step, and what was wrong is not seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,32 +13,85 @@ from pasta.engine.cuda.request import EXPECTING, CudaRequest
 
 
 @pytest.fixture
-def engines(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
+def engines(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     """One that decodes step by step, and one that goes ahead."""
     made: Make = request.getfixturevalue("make")
-    yield made(ahead=False), made()
+    return made(ahead=False), made()
 
 
-def forking(engine: Any, topics: tuple[str, ...], syncs: bool) -> Tree:
-    """A response with a promise for each topic."""
+def launched(engine: Any, response: Tree) -> int:
+    """How many steps a replay takes, those that came to nothing included."""
+    launch, count = engine._captures.launch, 0
+
+    def counted(*step: Any) -> Any:
+        nonlocal count
+        count += 1
+        return launch(*step)
+
+    engine._captures.launch = counted
+    try:
+        assert replay(engine, PROMPTS[0], response).tree == response
+    finally:
+        engine._captures.launch = launch
+    assert engine.pool.free_slots == engine.pool.slots
+    return count
+
+
+def forking(engine: Any, topics: tuple[str, ...], syncs: bool, promised: int = 0) -> Tree:
+    """A response with a promise for each topic, of so many tens of tokens, or as many as there are."""
     tags, encode = engine.vocabulary.tags, engine.vocabulary.encode
     items: list[Any] = [*encode("red")]
     for number, topic in enumerate(topics):
         body = (tags.open, *encode("blue cat " * (number + 2)), tags.close)
-        items += [tags.promise, *encode(topic), tags.of_tens(2), Block(body)]
+        items += [tags.promise, *encode(topic), tags.of_tens(promised or -(-len(body) // 10)), Block(body)]
     return (*items, *([tags.sync] if syncs else []), *encode("dog"))
 
 
 @pytest.mark.parametrize("topics", [("a",), ("a", "b", "c"), ("cats and dogs", "b", "a dog")], ids=str)
-def test_forks_take_no_step_more(engines: tuple[Any, Any], topics: tuple[str, ...]) -> None:
-    found = []
-    for engine in engines:
-        response = forking(engine, topics, syncs=False)
-        answer = replay(engine, PROMPTS[0], response)
-        assert answer.tree == response
-        found.append(answer.steps)
-    assert found[0] == found[1]
+@pytest.mark.parametrize("syncs", [False, True])
+def test_forks_and_joins_take_no_step_more(engines: tuple[Any, Any], topics: tuple[str, ...], syncs: bool) -> None:
+    """But the one that every answer has launched when its end is read."""
+    steps, ahead = (launched(engine, forking(engine, topics, syncs)) for engine in engines)
+    assert ahead == steps + 1
     assert engines[1].counts[True] > 5
+
+
+@pytest.mark.parametrize("promised", [1, 40])
+def test_an_end_that_comes_otherwise_than_promised(engines: tuple[Any, Any], promised: int) -> None:
+    """Long after it was expected, or long before: in the end a step later."""
+    steps, ahead = (launched(engine, forking(engine, ("a", "b", "c"), True, promised)) for engine in engines)
+    assert ahead == steps + 1 + (promised == 40)
+
+
+def test_where_a_row_costs_much_a_lone_child_has_none_beside_it(
+    engines: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, engine = engines
+    monkeypatch.setattr(engine, "_cheap_rows", False)
+    response = forking(engine, ("a",), syncs=True)
+    assert launched(engine, response) == launched(steps, response) + 2
+
+
+def test_which_child_is_the_last() -> None:
+    from pasta.engine.cuda.joins import Joins
+
+    handles: list[Any] = [object() for _ in range(4)]
+    main, first, second, inner = handles
+    joins = Joins()
+    joins.fork(main, first, 10, 20)
+    joins.fork(main, second, 40, 20)
+    assert joins.last(main) is None  # two are left
+    joins.close(first, 35)
+    assert joins.last(main) is second and joins.behind(main) == 35
+    assert not joins.is_near(second, 54) and joins.is_near(second, 55)
+    joins.fork(second, inner, 45, 10)
+    assert joins.last(main) is None  # whose own child is not done
+    joins.close(inner, 60)
+    assert joins.last(main) is second and joins.behind(main) == 60
+    joins.close(second, 58)
+    assert joins.last(main) is None
+    joins.join(main)
+    assert joins.children(main) == [] and joins.behind(main) == 0
 
 
 def test_what_was_expected_of_a_topic_that_went_on_is_hidden(engines: tuple[Any, Any], monkeypatch: Any) -> None:

@@ -34,7 +34,7 @@ class SegmentTable:
 class Thread:
     """A thread as the segment table knows it: where it is, and what it and its descendants wrote."""
 
-    __slots__ = ("ahead", "children", "segment", "table", "written")
+    __slots__ = ("ahead", "children", "joined", "segment", "table", "written")
 
     def __init__(self, table: SegmentTable, segment: int | None = None):
         self.table = table
@@ -42,6 +42,7 @@ class Thread:
         self.written = 1 << self.segment
         self.children: list[Thread] = []
         self.ahead: tuple[int, int] | None = None  # what its next fork begins, where somebody asked before it came
+        self.joined: tuple[int, int] | None = None  # what a join of these segments begins, where somebody asked
 
     def next_fork(self) -> tuple[int, int]:
         """The segments with which it and its child will go on, if it forks where it is."""
@@ -56,11 +57,17 @@ class Thread:
         self.children.append(thread)
         return thread
 
-    def join(self, children: Sequence[Thread]) -> None:
+    def next_join(self, children: Sequence[Thread]) -> int:
+        """The segment with which it will go on, if it joins these children as they are."""
         written = 0
         for child in children:
             written |= child.all_written()
-        self._move(self.table.join(self.segment, written))
+        if self.joined is None or self.joined[0] != written:
+            self.joined = (written, self.table.join(self.segment, written))
+        return self.joined[1]
+
+    def join(self, children: Sequence[Thread]) -> None:
+        self._move(self.next_join(children))
 
     def go_back(self, segment: int) -> None:
         """Goes on right after an earlier segment of its own, as if nothing had come since."""
@@ -75,5 +82,5 @@ class Thread:
 
     def _move(self, segment: int) -> None:
         self.segment = segment
-        self.ahead = None
+        self.ahead = self.joined = None
         self.written |= 1 << segment

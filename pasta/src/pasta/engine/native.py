@@ -148,7 +148,7 @@ class NativeEngine:
         return child
 
     def join(self, thread: Handle, children: Sequence[Handle]) -> None:
-        self._check_segments(thread.request, 1)
+        self._check_segments(thread.request, 0 if thread.thread.joined else 1)
         thread.thread.join([child.thread for child in children])
         thread.first_fork = None
 

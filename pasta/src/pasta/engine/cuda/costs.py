@@ -12,6 +12,9 @@ HOST_S = 0.15e-3  # what the host does in a step, about
 HOST_ROW_S = 0.02e-3  # and for each of its rows
 ROW = 0.018  # of a step: what a row more takes on the device, about
 SEVERAL = 0.06  # of a step: what several rows take more than one, whose matrices are read in another way
+FEW_ROWS = 16  # of a step, below which forks and joins are expected: more than that have no time for what may be wrong
+SECOND_ROW_S = 0.08e-3  # what a second row takes in the thirty layers of a model that is not small
+CHEAP = 0.03  # of a step: what a row may cost that is likely to be wrong
 PASS_S = 8e-3  # what the host takes to launch the pass of a prompt, about
 OPERATIONS = 6e14  # a second, of products in 16 bits, about
 
@@ -33,6 +36,11 @@ def row_cost(step_s: float) -> float:
 def wait_cost(step_s: float) -> float:
     """What a step takes more that checks guesses: the host's work is not done beside it, and it has several rows."""
     return HOST_S / step_s + SEVERAL
+
+
+def is_row_cheap(step_s: float, *, small: bool) -> bool:
+    """Whether a step may have a second row, where one comes to nothing ten times for one time that it saves a step."""
+    return small or CHEAP * step_s > SECOND_ROW_S
 
 
 def prompt_rows(weights: int) -> int:

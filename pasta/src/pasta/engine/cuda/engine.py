@@ -6,8 +6,8 @@ flash attention: launching such a pass takes the host longer than a small model 
 
 The device goes ahead of the host: `launch` starts a step, and one more that follows it before its tokens are read
 (`following.py`), so that the host's work on one step is done while the next one runs. Threads that simply go on need no
-word of the host; where one may fork, its child's first tag is in that step as well. A join is told to the step after
-the next.
+word of the host; where one may fork or join, the first tag behind that is in the step as well, as long as it costs less
+than it saves (`CudaRequest.expect_child`, `expect_joins`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine.base import Decoded, OutOfSlots, Script
 from pasta.engine.batch import gather
 from pasta.engine.cuda import costs
-from pasta.engine.cuda.captures import Captures, Launched
+from pasta.engine.cuda.captures import Captures, Launched, step_size
 from pasta.engine.cuda.families import FamilyDecoder
-from pasta.engine.cuda.flight import Flight
+from pasta.engine.cuda.flight import Flight, played, unsent_blocks
 from pasta.engine.cuda.following import Board, Follower, packed
 from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.head import aligned_rows
@@ -108,7 +108,10 @@ class CudaEngine(NativeEngine):
         if self.reach is not None:
             self.look_within(self.calls)
         self._lengths = self.grammar.tags.length_of if self.grammar is not None else {}
-        self._opening = self.grammar.tags.open if self.grammar is not None else -1
+        tags = self.grammar.tags if self.grammar is not None else None
+        self._opening, self._closing, self._sync = (tags.open, tags.close, tags.sync) if tags else (-1, -1, -1)
+        self._unit = tags.unit if tags else 1
+        self._cheap_rows = costs.is_row_cheap(self._step_s, small=getattr(self.decoder, "small", False))
         self._flights: deque[Flight] = deque()  # at most two, the second follows the first
         self._wrong: list[Follower] = []  # rows that followed, and whose threads put something else
         self._gone: list[tuple[CudaRequest, int]] = []  # their slots, which the next step hides
@@ -159,7 +162,9 @@ class CudaEngine(NativeEngine):
     def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
         request: CudaRequest = thread.request  # type: ignore[assignment]
         if expect is not None and (request.topics or expect >= TOPIC_START):
-            request.note(thread, expect)
+            request.note(thread, expect, position, self._unit * self._lengths.get(token, 0))
+        elif expect is None and token == self._closing:
+            request.joins.close(thread, position + 1)
         follower = request.followers.pop(thread, None)
         if follower is not None:
             if follower.confirm(token, position, thread.thread.segment, expect, self._board.kinds):
@@ -168,12 +173,11 @@ class CudaEngine(NativeEngine):
         super().feed(thread, token, position, expect)
 
     def fork(self, thread: Handle) -> Handle:
-        child = super().fork(thread)
-        expected = cuda_request(thread).expected.pop(thread, None)
-        if expected is None or expected.thread.segment != child.thread.segment:
-            return child
-        expected.thread = child.thread
-        return expected
+        return cuda_request(thread).forked(thread, super().fork(thread))
+
+    def join(self, thread: Handle, children: Sequence[Handle]) -> None:
+        super().join(thread, children)
+        cuda_request(thread).joins.join(thread)
 
     def constrain(self, thread: Handle, constraint: Constraint) -> None:
         super().constrain(thread, constraint)
@@ -221,7 +225,7 @@ class CudaEngine(NativeEngine):
         self._hidden = False
         out: list[Decoded] = []
         for prefill in flight.prefills:
-            out += self._played(self._decide(prefill.logits, prefill.rows))
+            out += played(self._decide(prefill.logits, prefill.rows))
         if flight.launched is not None and flight.batch is not None:
             out += self._read(flight, flight.launched, flight.batch.rows)
         self._checking = flight.checking
@@ -284,11 +288,6 @@ class CudaEngine(NativeEngine):
             if type(row) is Row or row.wanted is not None  # type: ignore[attr-defined]
         ]
 
-    def _played(self, decoded: list[Decoded]) -> list[Decoded]:
-        """With the tokens that were given, where a response is replayed."""
-        told = [cuda_request(one.thread).play(one.thread) for one in decoded]
-        return [one if token < 0 else one._replace(token=token) for one, token in zip(decoded, told, strict=True)]
-
     # -- going ahead -----------------------------------------------------------------------------------
 
     def _may_follow(self, flight: Flight) -> bool:
@@ -302,6 +301,9 @@ class CudaEngine(NativeEngine):
         """Gives the threads that a step decides places for the tokens that it will choose."""
         assert flight.batch is not None and flight.launched is not None
         lengths, context, depth = self._lengths, self.context, self.grammar.depth if self.grammar is not None else 0
+        live = flight.live
+        expects_forks = live < costs.FEW_ROWS
+        expects_joins = expects_forks and (self._cheap_rows or step_size(live) > live)
         places, following = flight.launched.places, list[Follower | None]([None]) * len(flight.batch.rows)
         number = -1  # of a row
         for request, chunk in zip(flight.requests, flight.chunks, strict=True):
@@ -327,7 +329,7 @@ class CudaEngine(NativeEngine):
                         continue
                     request.blocks.reserve(place + 1)
                     room = len(request.blocks.slots)
-                may_fork = expect >= TOPIC
+                may_fork = expects_forks and expect >= TOPIC
                 if expect >= TOPIC_START:
                     level = len(handle.path)
                     topic = request.topics.get(handle, 0)
@@ -342,7 +344,9 @@ class CudaEngine(NativeEngine):
                 if may_fork and position + 1 < context:
                     request.expect_child(handle, self._opening, position + 1, depth)
                     place, room = len(tokens), len(request.blocks.slots)
-            if place > first:
+            if expects_joins and request.joins.waiting:
+                request.expect_joins(self._sync, depth)
+            if len(tokens) > first:
                 self._waiting[request] = None
         flight.followers = following
 
@@ -359,7 +363,11 @@ class CudaEngine(NativeEngine):
         wrong, self._wrong = self._wrong, []
         for request in self._flights[0].requests:
             if request.followers:  # of threads that put nothing
-                wrong += [follower for follower in request.followers.values() if follower.token >= 0]
+                unput = [follower for follower in request.followers.values() if follower.token >= 0]
+                wrong += unput
+                for follower in unput:
+                    if follower.token == self._sync:
+                        request.joins.waiting.setdefault(follower.handle, follower.position)
         for follower in wrong:
             request = cuda_request(follower.handle)
             if request.index < 0:
@@ -379,17 +387,8 @@ class CudaEngine(NativeEngine):
             self.slot_positions[target] = self.slot_positions[origin]
 
     def _send_blocks(self, chunks: list[Chunk]) -> None:
-        """Tells the device's block tables of places before these: what was cached, or ran outside a graph.
-
-        The blocks of its own rows a graph notes itself.
-        """
-        fresh: list[tuple[int, int, int]] = []
-        request: CudaRequest
-        for request, start, end, _ in chunks:  # type: ignore[assignment]
-            if request.tabled < start:
-                first, last = request.tabled // BLOCK_SIZE, (start - 1) // BLOCK_SIZE
-                fresh += [(request.index, place, request.blocks.blocks[place]) for place in range(first, last + 1)]
-            request.tabled = end
+        """Tells the device's block tables of what they do not know."""
+        fresh = unsent_blocks(chunks)
         if fresh:
             indices, places, blocks = torch.tensor(fresh).T.to(self.block_tables.device, non_blocking=True)
             self.block_tables[indices, places] = blocks.int()

@@ -107,6 +107,7 @@ class Follower(Row):
     """
 
     wanted: Expect | None = None  # once confirmed: what may come next; None: nothing is decided after it
+    expected: bool = False  # of a thread that forks or joins, if another's token says so
 
     def confirm(self, token: int, position: int, segment: int, expect: Expect | None, kinds: Sequence[int]) -> bool:
         """Whether it is this token that was put."""

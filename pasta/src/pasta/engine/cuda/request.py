@@ -13,6 +13,7 @@ from pasta.core.segments import Thread
 from pasta.engine.base import Script, uniform
 from pasta.engine.batch import share
 from pasta.engine.cuda.following import Follower
+from pasta.engine.cuda.joins import Joins, after_sync
 from pasta.engine.cuda.parameters import Level, level_of
 from pasta.engine.pool import KvPool
 from pasta.engine.request import Chunk, Handle, Request, Row
@@ -42,6 +43,8 @@ class CudaRequest(Request):
         self.followers: dict[Handle, Follower] = {}  # those that may still be put
         self.expected: dict[Handle, Handle] = {}  # by thread that may fork with its next token: the child
         self._first_expected: int | None = None  # the place of the first such child's row
+        self.joins = Joins()
+        self._promised: dict[Handle, tuple[int, int]] = {}  # by thread that ended a promise: where, and of what length
         self.topics: dict[Handle, int] = {}  # by thread that writes a topic: how many tokens that has so far
         self.script: Script | None = None  # what its threads choose, where a response is replayed
         self.level = level_of(params)  # what choosing its tokens takes
@@ -51,12 +54,12 @@ class CudaRequest(Request):
         self._words: list[bytes] = []  # by segment
         self._ran = (array("i"), b"")  # the segments of the last step's rows, and their words
 
-    def note(self, handle: Handle, expect: Expect) -> None:
-        """What may come next in a thread."""
+    def note(self, handle: Handle, expect: Expect, position: int, promised: int) -> None:
+        """What may come next in a thread, what it put last, and the tokens that this promises, if it is a length."""
         if expect >= Expect.TOPIC_START:
             self.topics[handle] = 0 if expect is Expect.TOPIC_START else self.topics.get(handle, 0) + 1
-        elif self.topics:
-            self.topics.pop(handle, None)
+        elif self.topics.pop(handle, None) is not None:
+            self._promised[handle] = (position, promised)
 
     def expect_child(self, parent: Handle, opening: int, position: int, depth: int) -> None:
         """Puts a child's first token before its parent has ended the promise, if there is room.
@@ -73,15 +76,39 @@ class CudaRequest(Request):
         if self._first_expected is None:
             self._first_expected = place
         expect = Expect.text(child=True, promise=len(child.path) < depth, sync=False)
-        self.append(opening, position, segment)
-        self.followers[child] = row = Follower(child, expect, place, opening, position, segment)
+        self._expect(child, opening, position, segment, expect)
+
+    def forked(self, parent: Handle, child: Handle) -> Handle:
+        """The child of a thread that forks: the one that was expected, if it was."""
+        expected = self.expected.pop(parent, None)
+        if expected is not None and expected.thread.segment == child.thread.segment:
+            expected.thread, child = child.thread, expected
+        self.joins.fork(parent, child, *self._promised.pop(parent, (0, 0)))
+        return child
+
+    def expect_joins(self, sync: int, depth: int) -> None:
+        """Puts the sync of every thread whose last child is near its end, and may close with the token under way."""
+        joins = self.joins
+        for parent, position in joins.waiting.items():
+            child = joins.last(parent)
+            follower = None if child is None else self.followers.get(child)
+            if child is None or follower is None or not joins.is_near(child, follower.position):
+                continue
+            if len(self.table.sees) > EXPECTING or not self.blocks.can_hold(len(self.tokens) + 1):
+                return
+            segment = parent.thread.next_join([each.thread for each in joins.children(parent)])
+            position = max(position, follower.position + 1, joins.behind(parent))
+            self._expect(parent, sync, position, segment, after_sync(parent, depth))
+
+    def _expect(self, handle: Handle, token: int, position: int, segment: int, expect: Expect) -> None:
+        place = self.append(token, position, segment)
+        self.followers[handle] = row = Follower(handle, expect, place, token, position, segment, expected=True)
         self.deciding.append(row)
 
     @property
     def unconfirmed(self) -> int:
         """What is only expected may come to nothing, and its place is lost then."""
-        expected = sum(child in self.followers for child in self.expected.values()) if self.expected else 0
-        return super().unconfirmed + len(self.followers) - expected
+        return super().unconfirmed + sum(not follower.expected for follower in self.followers.values())
 
     @property
     def plain(self) -> int:
