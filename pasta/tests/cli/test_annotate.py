@@ -104,6 +104,8 @@ def test_a_file_without_rows_ends_with_one(pasta, tmp_path, default_folder):
         (("{source}", "{source}"), "the same file"),
         (("none.jsonl", "out.jsonl"), "no file"),
         (("{source}", "out.txt"), "cannot tell how to write"),
+        (("{source}", "-"), "annotate takes files, not standard input and output"),
+        (("-", "out.jsonl"), "annotate takes files, not standard input and output"),
         (("{source}", "."), ". is there, and is nothing that can be gone on with"),
         (("{source}", "out.jsonl", "--annotator", "llm"), "--model"),
         (("{source}", "out.jsonl", "--annotator", "magic"), "magic"),

@@ -101,6 +101,13 @@ def test_a_run_that_ends_before_a_row_is_done_leaves_nothing(source, tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
+def test_what_is_annotated_already_is_refused(source, tmp_path):
+    out = tmp_path / "out.jsonl"
+    annotate(str(source), str(out), Structure(count_words), count_words)
+    with pytest.raises(UsageError, match=r"row 0 of .*out.jsonl is annotated already.*it was made from"):
+        annotate(str(out), str(tmp_path / "again.jsonl"), Structure(count_words), count_words)
+
+
 def test_more_rows_are_added_and_refused_ones_tried_again(source, tmp_path):
     out = tmp_path / "out.jsonl"
     first = annotate(str(source), str(out), Flaky(refuse={0}), count_words, limit=3)
@@ -134,6 +141,10 @@ def test_other_settings_or_another_source_are_not_mixed_in(source, tmp_path):
     annotate(str(source), str(out), Structure(count_words), count_words, overwrite=True)
     out.write_text('{"x": 1}\n')
     with pytest.raises(UsageError, match="not written by"):
+        annotate(str(source), str(out), Structure(count_words), count_words)
+    out.unlink()
+    (tmp_path / "out.jsonl.part").write_text("half of a download\n")
+    with pytest.raises(PastaError, match=r"out\.jsonl\.part:1: not JSON"):
         annotate(str(source), str(out), Structure(count_words), count_words)
 
 

@@ -113,6 +113,8 @@ def _still_to_do(
         )
     todo: list[Example] = []
     for index, row in enumerate(rows):
+        if isinstance(row.get("pasta"), dict) and "recipe" in row["pasta"]:  # its tags would be taken for the answer's
+            raise UsageError(f"row {index} of {source} is annotated already", "name the file that it was made from")
         example = read_example(index, row)
         if strict and isinstance(example, Example):
             example = worthy(example, finished=row.get("finished", True) is not False)
@@ -142,6 +144,8 @@ def check_names(source: str, target: str) -> None:
     Raises:
         UsageError: The source does not exist, or the target is the source, of no known form, or something else already.
     """
+    if "-" in (source, target):
+        raise UsageError("annotate takes files, not standard input and output", "name files that end in .jsonl")
     for written in (target, f"{target}.part"):
         check_apart(written, [source])
     check_place(f"{target}.part")
@@ -227,7 +231,7 @@ def _written(target: str, part: Path, recipe: str) -> dict[int, Row]:
         _cut_torn_line(part)
         sources.append(str(part))
     for source in sources:
-        for row in _read_part(source):
+        for row in read_rows(source):
             mark = row.get("pasta")
             if not isinstance(mark, dict) or "plain" not in row or "row" not in mark:
                 raise UsageError(f"{source} was not written by pasta annotate", "choose another output, or --overwrite")
@@ -238,15 +242,6 @@ def _written(target: str, part: Path, recipe: str) -> dict[int, Row]:
                 )
             rows[mark["row"]] = row
     return rows
-
-
-def _read_part(source: str) -> Iterator[Row]:
-    if source.endswith(".part"):
-        with open(source, encoding="utf-8") as lines:
-            for line in lines:
-                yield json.loads(line)
-    else:
-        yield from read_rows(source)
 
 
 def _cut_torn_line(part: Path) -> None:
