@@ -111,6 +111,7 @@ def test_nothing_to_mark(labels, reason):
         (GOOD.replace(" -> ", " "), "less than half"),
         (f"{GOOD}\n[6] Water barrels… -> barrels", "not in the answer"),
         (f"{GOOD}\n[0] Water barrels… -> barrels", "not in the answer"),
+        (f"{GOOD}\n[{'1' * 5000}] Water barrels… -> barrels", "not in the answer"),
         (GOOD.replace("2. **Water**:", "2. **Wind**:"), "not in the answer"),
         (GOOD.replace("2. **Water**:…", ""), "not in the answer"),
         (labelled(LIST, ["main", "needs", "needs", "needs", "wait"]), "several items of a list"),

@@ -82,6 +82,7 @@ def test_other_ways_to_write_headings_and_numbers() -> None:
     row = {"task": "several", "noun": "Problem", "parts": [{"answer": 1207}, {"answer": 6}]}
     assert right_numbers(row, text) == [True, True]
     assert sections_of("nothing", row) == {}
+    assert right_numbers(row, f"{text}\n\nProblem {'1' * 5000}\nAnswer: 7") == [True, True]
     assert stated_numbers("the answer is 4\nAnswer: -3.5\nANSWER = 2") == [-3.5, 2]
     assert stated_numbers("**Answer:** 3 * 4 = **$12**\nAnswer: -$5 in 2 days\nAnswer: none") == [12, -5]
     assert final_number("Answer: 3, not 4") == 3 and final_number("3 or 4") == 4 and final_number("none") is None

@@ -20,6 +20,7 @@ from pasta.text.words import count_words, words
 
 MAIN, WAIT = "main", "wait"
 FIRST_WORDS = 2
+MOST_DIGITS = 9  # of a number, read where a model that goes in circles wrote more than Python takes
 _LABELLED = re.compile(r"^\W*\[(\d+)\](?: \(fixed\))?(.*)(?:->|→)(.*)$", re.MULTILINE)
 _AROUND = " .*\"'"
 
@@ -67,7 +68,8 @@ def _read_labels(reply: str, text: str) -> list[str]:
     labels: dict[int, str] = {}
     for number, start, label in _LABELLED.findall(reply):
         plain = label.casefold().strip(_AROUND)
-        labels[_meant(lines, int(number) - 1, start)] = plain if plain in (MAIN, WAIT) else clean(label) or MAIN
+        index = int(number[:MOST_DIGITS]) - 1
+        labels[_meant(lines, index, start)] = plain if plain in (MAIN, WAIT) else clean(label) or MAIN
     if 2 * len(labels) < len(lines):
         raise PlanError("it labels less than half of the lines")
     return [labels.get(index, WAIT) for index in range(len(lines))]
