@@ -51,7 +51,7 @@ class Key:
 
     def __post_init__(self) -> None:
         for what, good, expected in (
-            ("name", isinstance(self.name, str) and 0 < len(self.name) <= 100, "1 to 100 characters"),
+            ("name", isinstance(self.name, str) and _is_name(self.name), "1 to 100 printable characters"),
             ("sha256", isinstance(self.sha256, str) and _is_hash(self.sha256), "64 hexadecimal digits"),
             ("scopes", bool(self.scopes) and set(self.scopes) <= set(SCOPES), f"some of {', '.join(SCOPES)}"),
             ("requests_per_minute", _is_limit(self.requests_per_minute, int | float), "a number above 0"),
@@ -195,11 +195,11 @@ def new_key(
     fields: dict[str, Any] = {"name": name, "sha256": key.sha256, "scopes": list(scopes)}
     limits = {"requests_per_minute": requests_per_minute, "concurrent": concurrent}
     fields |= {what: value for what, value in limits.items() if value is not None}
-    # JSON's strings, lists and numbers are TOML's too.
-    table = "".join(f"{what} = {json.dumps(value)}\n" for what, value in fields.items())
+    # JSON's strings of printable characters, its lists and its numbers are TOML's too.
+    table = "".join(f"{what} = {json.dumps(value, ensure_ascii=False)}\n" for what, value in fields.items())
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as file:
-            file.write(f"[[key]]\n{table}\n")
+            file.write(f"\n[[key]]\n{table}")  # on a line of its own, also where an editor ended the last one without
     except OSError as error:
         raise PastaError(f"cannot write to {path}: {error.strerror}") from None
     return secret
@@ -207,6 +207,10 @@ def new_key(
 
 def hash_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= 100 and text.isprintable()
 
 
 def _is_hash(text: str) -> bool:
