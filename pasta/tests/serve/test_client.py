@@ -1,5 +1,8 @@
 """Events on the wire: read back they are what was sent, and a server's stream shows as an engine's does."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 import pytest
 from serve_support import ASK, FORKING, serving
 
@@ -9,6 +12,7 @@ from pasta.core.vocabulary import ONES
 from pasta.decoding.api import stream
 from pasta.decoding.events import Ended, Finished, Forked, Joined, TextWritten, TokenPut, Waiting
 from pasta.display import Board
+from pasta.errors import PastaError
 from pasta.serve.client import Client
 from pasta.serve.events import from_json, to_json
 from support import tiny_engine
@@ -26,6 +30,23 @@ def test_other_versions_are_understood():
     old = {"type": "delta", "thread": 0, "text": "x"}
     new = {"type": "wait", "thread": 0, "why": "later"}
     assert from_json([old, new, {"type": "later", "thread": 0}]) == [TextWritten(0, "x", 1), Waiting(0)]
+
+
+@pytest.mark.parametrize(
+    "page", [b"<html>", b"[]", b"{}", b'{"data": []}', b'{"data": 5}', b'{"data": [{"id": "m"}]}', b"\xff"]
+)
+def test_another_server_is_refused_in_words(page):
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(page)
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{other.server_port}"
+        with pytest.raises(PastaError, match=rf"^{url} is no PASTA server.*--engine {url}/v1"):
+            Client(url).model()
 
 
 @pytest.mark.parametrize("unit", [10, ONES])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -13,6 +14,8 @@ from typing import Any
 from pasta.decoding.events import Finished, StepOutput
 from pasta.errors import PastaError, UsageError
 from pasta.serve.events import from_json
+
+NOT_OURS = (ValueError, LookupError, TypeError, OSError, http.client.HTTPException)  # an answer of another form, or cut
 
 
 class Client:
@@ -28,9 +31,13 @@ class Client:
             self._headers["Authorization"] = f"Bearer {api_key}"
 
     def model(self) -> str:
-        """The name of the server's model."""
-        with self._open("/v1/models") as response:
-            return str(json.load(response)["data"][0]["id"])
+        """The name of the server's model. Another's server, whose streams tell nothing of threads, is refused."""
+        with self._open("/v1/models") as response, contextlib.suppress(*NOT_OURS):
+            served = json.load(response)["data"][0]
+            if "pasta" in served:
+                return str(served["id"])
+        hint = f"start one with `pasta serve`, or decode on this one: pasta generate --engine {self.url}/v1"
+        raise PastaError(f"{self.url} is no PASTA server", hint)
 
     def stream(self, messages: Sequence[Mapping[str, str]], **fields: Any) -> Iterator[StepOutput]:
         """Asks, and gives what each step brought. Ending the iteration early ends the answer on the server."""
