@@ -62,6 +62,13 @@ def test_variables_of_the_chat_template(pasta, tiny, tmp_path):
         assert Vocabulary(byte_tokenizer()).decode(json.loads(out)["prompt_ids"]).endswith(f"assistant\n{told}")
 
 
+def test_an_answer_that_a_limit_cut_says_so_beside_it(pasta, tiny):
+    _, out, err = pasta("generate", "Why?", "--model", tiny, "--max-tokens", "9")
+    assert err.splitlines()[-1] == "note: a limit cut the answer (--max-tokens, or the context)"
+    stopped = pasta("generate", "Why?", "--model", tiny, "--max-tokens", "9", "--stop", out.decode()[2:4])
+    assert (stopped[0], "limit" in stopped[2]) == (0, False)
+
+
 def test_the_repetition_penalty(pasta, tiny):
     def answer(*more):
         return pasta("generate", "Why?", "--model", tiny, *OPTIONS, *more)[1].decode()
@@ -136,8 +143,9 @@ def test_a_model_without_tags_says_that_it_answers_in_one_thread(pasta, tmp_path
     byte_tokenizer().save_pretrained(folder)
     capfdbinary.readouterr()
     code, out, err = pasta("generate", "x", "--model", folder, "--max-tokens", "4")
-    assert code == 0 and "knows no tags" in err and "pasta train sft" in err and len(err.splitlines()) == 1
-    assert pasta("generate", "x", "--model", folder, "--max-tokens", "4", "--plain") == (0, out, "")
+    said, cut = err.splitlines()
+    assert code == 0 and "knows no tags" in said and "pasta train sft" in said
+    assert pasta("generate", "x", "--model", folder, "--max-tokens", "4", "--plain") == (0, out, f"{cut}\n")
 
 
 def test_check_and_render_read_what_it_writes(pasta, tiny, tmp_path):

@@ -152,6 +152,8 @@ def test_what_to_use_instead_is_what_the_path_takes(tiny):
     refused(tiny.chat(**effort), saying="reasoning_effort is not supported here: use chat_template_kwargs")
     refusal = tiny.http.post(TEXT, json={"prompt": "a", **effort}).json()["error"]["message"]
     assert refusal == "reasoning_effort is not supported here"
+    thought = tiny.http.post("/v1/responses", json={"input": "a", "reasoning": {"effort": "low"}})
+    refused(thought, saying="reasoning is not supported here: use chat_template_kwargs")
 
 
 def test_what_asks_for_nothing_is_let_through(tiny):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -145,3 +146,5 @@ def show(answer: Stream) -> None:
         if len(result.threads) > 1:
             console.print(legend(result, console))
         console.print(summary(result, console))
+    elif result.finish_reason == "length":
+        print("note: a limit cut the answer (--max-tokens, or the context)", file=sys.stderr, flush=True)

@@ -66,6 +66,7 @@ INSTEAD = {
     "functions": "tools",
     "max_tokens": "max_output_tokens",  # in /v1/responses
     "presence_penalty": "repetition_penalty",
+    "reasoning": "chat_template_kwargs",  # in /v1/responses
     "reasoning_effort": "chat_template_kwargs",  # gpt-oss has a variable of this name, Qwen3 `enable_thinking`
 }
 
