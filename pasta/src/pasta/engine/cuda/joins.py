@@ -8,7 +8,7 @@ from __future__ import annotations
 from pasta.core.grammar import Expect
 from pasta.engine.request import Handle
 
-NEAR = 0.75  # of what a child promised to write: from there on its end is expected
+NEAR, FAR = 0.75, 2.0  # times what a child promised to write: between these its end is expected
 
 
 class Joins:
@@ -17,12 +17,12 @@ class Joins:
     def __init__(self) -> None:
         self.waiting: dict[Handle, int] = {}  # threads that chose a sync and put nothing, and where it would stand
         self._open: dict[Handle, list[Handle]] = {}
-        self._near: dict[Handle, float] = {}  # by child, the position from which on its end is expected
+        self._promised: dict[Handle, tuple[int, int]] = {}  # by child: where it begins, and how many tokens
         self._ends: dict[Handle, int] = {}  # by child that closed, the position behind it
 
     def fork(self, parent: Handle, child: Handle, start: int, promised: int) -> None:
         self._open.setdefault(parent, []).append(child)
-        self._near[child] = start + NEAR * promised
+        self._promised[child] = (start, promised)
 
     def close(self, child: Handle, end: int) -> None:
         self._ends[child] = end
@@ -42,7 +42,8 @@ class Joins:
         return left[0]
 
     def is_near(self, child: Handle, position: int) -> bool:
-        return position >= self._near[child]
+        start, promised = self._promised[child]
+        return NEAR * promised <= position - start <= FAR * promised
 
     def behind(self, parent: Handle) -> int:
         """The first position behind all that closed below a thread."""

@@ -42,7 +42,7 @@ class CudaRequest(Request):
         self.goes_ahead = plain and level_of(params) != Level.OUTSIDE  # whether rows may follow
         self.followers: dict[Handle, Follower] = {}  # those that may still be put
         self.expected: dict[Handle, Handle] = {}  # by thread that may fork with its next token: the child
-        self._first_expected: int | None = None  # the place of the first such child's row
+        self._first_expected: int | None = None  # the place of the first row that was expected
         self.joins = Joins()
         self._promised: dict[Handle, tuple[int, int]] = {}  # by thread that ended a promise: where, and of what length
         self.topics: dict[Handle, int] = {}  # by thread that writes a topic: how many tokens that has so far
@@ -73,8 +73,6 @@ class CudaRequest(Request):
         child = self.expected.get(parent)
         if child is None or child.thread.segment != segment:
             child = self.expected[parent] = Handle(self, Thread(self.table, segment), (*parent.path, parent.forks))
-        if self._first_expected is None:
-            self._first_expected = place
         expect = Expect.text(child=True, promise=len(child.path) < depth, sync=False)
         self._expect(child, opening, position, segment, expect)
 
@@ -102,13 +100,16 @@ class CudaRequest(Request):
 
     def _expect(self, handle: Handle, token: int, position: int, segment: int, expect: Expect) -> None:
         place = self.append(token, position, segment)
+        if self._first_expected is None:
+            self._first_expected = place
         self.followers[handle] = row = Follower(handle, expect, place, token, position, segment, expected=True)
         self.deciding.append(row)
 
     @property
     def unconfirmed(self) -> int:
         """What is only expected may come to nothing, and its place is lost then."""
-        return super().unconfirmed + sum(not follower.expected for follower in self.followers.values())
+        expected = sum(row.expected for row in self.followers.values()) if self._first_expected is not None else 0
+        return super().unconfirmed + len(self.followers) - expected
 
     @property
     def plain(self) -> int:
