@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from pasta.core.params import SamplingParams
 from pasta.core.tree import spell
@@ -230,6 +231,8 @@ def test_ids_may_come_in_an_array(engine):
     expected = generate(engine, ids, max_tokens=4).text
     assert generate(engine, np.array(ids), max_tokens=4).text == expected
     assert generate(engine, list(np.array(ids)), max_tokens=4).text == expected
+    for rows in (np.array([ids, ids]), torch.tensor([ids, ids])):  # as tokenizers return them
+        assert [result.text for result in generate(engine, rows, max_tokens=4)] == [expected, expected]
 
 
 @pytest.mark.parametrize(
@@ -256,6 +259,13 @@ def test_ids_may_come_in_an_array(engine):
 def test_options_of_the_wrong_type(options, told):
     with pytest.raises(UsageError, match=told):
         SamplingParams(**options)
+
+
+def test_parameters_and_positions_of_the_wrong_type(engine):
+    with pytest.raises(UsageError, match=r"params is {'max_tokens': 3}, expected SamplingParams \(or pass"):
+        generate(engine, "Why?", {"max_tokens": 3})
+    with pytest.raises(UsageError, match="positions is 5, expected a scheme"):
+        generate(engine, "Why?", positions=5)
 
 
 def test_a_salt_that_is_no_text(engine):

@@ -40,7 +40,8 @@ def make_request(
         raise UsageError("logprobs are of tokens that the model chooses, and a script chooses them instead")
     positions = params.positions
     if positions is not None:
-        assert isinstance(positions, Positions)
+        if not isinstance(positions, Positions):
+            raise UsageError(f"positions is {positions!r:.40}, expected a scheme, as in 'predicted' or 'fixed:40'")
         if positions.gap is None:
             check_unit(positions, engine.vocabulary)
     return Request(
@@ -54,6 +55,8 @@ def make_request(
 
 def make_params(params: SamplingParams | None, options: Options) -> SamplingParams:
     """Parameters with some of them given by name."""
+    if not isinstance(params, SamplingParams | None):
+        raise UsageError(f"params is {params!r:.40}, expected SamplingParams", "or pass the options by name")
     unknown = sorted(set(options) - set(SamplingParams.__dataclass_fields__))
     if unknown:
         known = ", ".join(SamplingParams.__dataclass_fields__)
@@ -123,7 +126,9 @@ def are_several(prompt: Prompt | Sequence[Prompt]) -> TypeGuard[Sequence[Prompt]
     """Whether this is a list of prompts rather than one."""
     if isinstance(prompt, str | bytes | Mapping) or not hasattr(prompt, "__len__") or not len(prompt):
         return False
-    return not isinstance(prompt[0], Mapping) and not hasattr(prompt[0], "__index__")
+    first: Any = prompt[0]
+    is_id = hasattr(first, "__index__") and getattr(first, "ndim", 0) == 0  # a row of an array has the method as well
+    return not isinstance(first, Mapping) and not is_id
 
 
 def _is_conversation(prompt: Sequence[Message] | Sequence[int]) -> TypeGuard[Sequence[Message]]:
