@@ -103,6 +103,16 @@ def test_plot_and_record_are_written_and_said_on_stderr(coin: Path) -> None:
     assert done.stderr.splitlines() == ["wrote o.png", "wrote o.html"]
 
 
+def test_a_path_is_drawn_over_two_columns(coin: Path) -> None:
+    text = "let x <- gaussian(0, 1) in let track = [[x, 1], [x + 1, 2 * x], [x, x]] in track"
+    (coin / "track.si").write_text(text, encoding="utf-8")
+    drawn = ("--plot", "t.svg", "--plot-plane", "track", "--plot-data")
+    done = siren("run", "track.si", *drawn, "track=tosses.csv:n, toss", cwd=coin)
+    assert done.returncode == 0 and (coin / "t.svg").exists(), done.stderr
+    done = siren("run", "track.si", *drawn, "track=tosses.csv:n", cwd=coin)
+    assert done.returncode == 1 and "name two columns: FILE:x,y" in done.stderr
+
+
 def test_stream(tmp_path: Path) -> None:
     program = COIN.replace("toss,", "row,").replace("p), toss", "p), List.hd(row)").replace("tosses", "data")
     (tmp_path / "s.si").write_text(program, encoding="utf-8")

@@ -87,3 +87,35 @@ def test_wild_data_do_not_press_the_rest_into_a_line() -> None:
     result = run("let x <- gaussian(0, 1) in let xs = [x, x] in xs", seed=0)
     (axis,) = draw(result, data={"xs": [0.1, 1e6]}).axes
     assert axis.get_ylim()[1] < 10 and "1 data outside" in axis.texts[0].get_text()
+
+
+def test_a_path_in_the_plane() -> None:
+    """The second place is twice as uncertain along the diagonal as the first, and certain across it."""
+    result = run("let x <- gaussian(0, 1) in let track = [[x, x], [2 * x + 5, 2 * x + 1]] in track", seed=0)
+    (panel,) = draw(result, data={"track": [[0, 0], [5, 1], [900, 1]]}, plane=["track"]).axes
+    path = next(line for line in panel.lines if line.get_label() == "mean")
+    np.testing.assert_allclose(path.get_xydata(), [[0, 0], [5, 1]], atol=1e-12)
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("track[0]", "track[1]") and panel.get_aspect() == 1
+    (ellipses,) = panel.collections
+    np.testing.assert_allclose(ellipses.get_angles() % 180, [135, 135], atol=1e-6)
+    long = 2 * np.sqrt(2 * 4.605)
+    sizes = ellipses.get_widths() + ellipses.get_heights()
+    np.testing.assert_allclose(sizes, [2 * long, long], rtol=0.1)
+    assert panel.get_xlim()[1] < 100 and "1 data outside" in panel.texts[0].get_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"plane": ["xs"]}, "`xs` cannot be drawn in the plane"),
+        (
+            {"plane": ["track"], "data": {"track": [1, 2]}},
+            "the data over `track` cannot be drawn in the plane",
+        ),
+        ({"plane": ["trak"]}, "there is no list `trak` to draw"),
+    ],
+)
+def test_what_is_no_path_is_refused(options: dict, words: str) -> None:
+    text = "let x <- gaussian(0, 1) in let xs = [x, x] in let track = [[x, x], [x, 2]] in (xs, track)"
+    with pytest.raises(SirenError, match=words):
+        draw(run(text, seed=0), **options)

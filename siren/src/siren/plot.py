@@ -1,5 +1,5 @@
-"""A picture of a result: every list over its axis with its intervals and the data, every number with its
-posterior."""
+"""A picture of a result: every list over its axis with its intervals and the data, or as a path in the plane,
+every number with its posterior."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ _COLOURS: Final = ("#1f4e79", "#c0504d", "#4f7f3a", "#7a4f9a", "#b5761f", "#2f8f
 _LINES: Final = len(_COLOURS)
 _IN_A_ROW: Final = 3
 _DRAWS: Final = 4000
+# Of a path in the plane: places that have an ellipse at most, and draws that each is made of.
+_ELLIPSES: Final = 40
+_DRAWS_OF_A_PLACE: Final = 1000
 
 
 def require_matplotlib() -> type[Figure]:
@@ -41,9 +44,10 @@ def plot(
     title: str = "",
     axis: Sequence[Any] | None = None,
     data: Mapping[str, Any] | None = None,
+    plane: Sequence[str] = (),
 ) -> None:
     """Draw the result into a file; the ending (.png, .svg, .pdf) says how. Needs `siren-ppl[plot]`."""
-    figure = draw(result, title, axis, data)
+    figure = draw(result, title, axis, data, plane)
     try:
         figure.savefig(Path(path), dpi=150)
     except (OSError, ValueError) as error:
@@ -55,36 +59,43 @@ def draw(
     title: str = "",
     axis: Sequence[Any] | None = None,
     data: Mapping[str, Any] | None = None,
+    plane: Sequence[str] = (),
 ) -> Figure:
     """The figure itself, for notebooks.
 
     `axis` has a number or a date for each element of the lists; a list that is longer, by what it began with,
-    ends where the axis ends. `data` has, by the name of an output, values to be drawn over it as points.
+    ends where the axis ends. `data` has, by the name of an output, values to be drawn over it as points. The
+    lists named in `plane` are drawn as paths: of each element the first number across, the second upward.
     """
     lists = [output for output in result if _series(output.value)]
     numbers = [output for output in result if output.is_number]
     points = {name: _points(name, values) for name, values in (data or {}).items()}
-    for name in points:
-        if name not in {output.name for output in lists}:
-            known = [output.name for output in lists]
+    known = [output.name for output in lists]
+    for name, what in [*((name, "to draw data over") for name in points), *((n, "to draw") for n in plane)]:
+        if name not in known:
             hint = did_you_mean(name, known) or f"there are: {', '.join(known) or 'none'}"
-            raise SirenError(f"there is no list `{name}` to draw data over", hint=hint)
+            raise SirenError(f"there is no list `{name}` {what}", hint=hint)
     rows = -(-len(numbers) // _IN_A_ROW)
     if not lists and not rows:
         raise SirenError("nothing to plot: the program returns no numbers and no list of numbers")
     # No pyplot: the figure must neither need a display nor stay behind in global state.
-    heights = [3.2] * len(lists) + [1.9] * rows
+    heights = [6.0 if output.name in plane else 3.2 for output in lists] + [1.9] * rows
     figure = require_matplotlib()(figsize=(9, sum(heights) + 0.6), layout="constrained")
     grid = figure.add_gridspec(len(heights), 12, height_ratios=heights)
     for place, output in enumerate(lists):
-        _list(figure.add_subplot(grid[place, :]), output, axis, points.get(output.name))
+        panel = figure.add_subplot(grid[place, :])
+        if output.name in plane:
+            _path(panel, output, points.get(output.name))
+        else:
+            _list(panel, output, axis, points.get(output.name))
     for place, output in enumerate(numbers):
         row, column = divmod(place, _IN_A_ROW)
         width = 12 // min(_IN_A_ROW, len(numbers) - row * _IN_A_ROW)
         cell = grid[len(lists) + row, column * width : (column + 1) * width]
         _number(figure.add_subplot(cell), output)
     kept = ", ".join(f"{name} {how}" for name, how in result.plan.items())
-    about = f"{result.method} · {result.particles} particles · seed {result.seed}"
+    particles = f"{result.particles} particle{'s' * (result.particles > 1)}"
+    about = f"{result.method} · {particles} · seed {result.seed}"
     lines = [title, about, *textwrap.wrap(kept, 110)]
     figure.suptitle("\n".join(line for line in lines if line), fontsize=10)
     return figure
@@ -224,6 +235,50 @@ def _line(panel: Axes, places: Any, line: list[Leaf], colour: str, label: str) -
     panel.plot(places, means, color=colour, lw=1.4, marker=marker, label=f"{label}mean")
 
 
+def _path(panel: Axes, output: Output, data: Any) -> None:
+    """The means joined by a line, and ellipses of 90 %, as wide as those of a gaussian of the same spread."""
+    from matplotlib.collections import EllipseCollection
+
+    series = _series(output.value)
+    if len(series) < 2 or (data is not None and (data.ndim < 2 or data.shape[1] < 2)):
+        what = f"`{output.name}`" if len(series) < 2 else f"the data over `{output.name}`"
+        hint = "return lists of [x, y]" if len(series) < 2 else "name two columns: FILE:x,y"
+        raise SirenError(f"{what} cannot be drawn in the plane: its elements are single numbers", hint=hint)
+    _plain(panel)
+    panel.set_aspect("equal", adjustable="datalim")
+    panel.set_xlabel(f"{output.name}[0]")
+    panel.set_ylabel(f"{output.name}[1]")
+    means = np.array([[leaf.mean for leaf in line] for line in series[:2]])
+    last = means.shape[1] - 1
+    shown = np.arange(last, -1, -(1 + last // _ELLIPSES))
+    sizes, angles = [], []
+    for place in shown:
+        draws = np.array([line[place].draws(_DRAWS_OF_A_PLACE) for line in series[:2]])
+        variances, axes = np.linalg.eigh(np.cov(draws[:, np.isfinite(draws).all(axis=0)]))
+        sizes.append(2 * np.sqrt(-2 * np.log(0.1) * np.maximum(variances, 0)))
+        angles.append(np.degrees(np.arctan2(axes[1, 0], axes[0, 0])))
+    widths, heights = np.transpose(sizes)
+    panel.add_collection(
+        EllipseCollection(
+            widths, heights, angles, units="xy", offsets=means[:, shown].T, offset_transform=panel.transData,
+            facecolor=_BAND, alpha=0.25, lw=0,
+        )
+    )  # fmt: skip
+    panel.plot([], [], "o", color=_BAND, alpha=0.5, ms=9, mew=0, label="90 %")
+    panel.plot(*means, color=_INK, lw=1.4, label="mean")
+    panel.plot(*means[:, -1], "o", color=_INK, ms=5, label="end")
+    if data is not None:
+        panel.plot(data[:, 0], data[:, 1], "o", color=_DATA, ms=3, alpha=0.6, zorder=1, label="data")
+        low, high = means.min(axis=1), means.max(axis=1)
+        width = max(*(high - low), 1e-12)
+        outside = ((data[:, :2] < low - width) | (data[:, :2] > high + width)).any(axis=1)
+        if outside.any():
+            panel.set_xlim(low[0] - 0.6 * width, high[0] + 0.6 * width)
+            panel.set_ylim(low[1] - 0.6 * width, high[1] + 0.6 * width)
+            _count_outside(panel, outside)
+    panel.legend(loc="best", fontsize=8, frameon=False, ncols=4)
+
+
 def _focus(panel: Axes, series: list[list[Leaf]], data: Any) -> None:
     """A few wild data must not press the rest into a line: they are marked at the edge."""
     low = min(leaf.quantile(0.05) for line in series for leaf in line)
@@ -233,6 +288,10 @@ def _focus(panel: Axes, series: list[list[Leaf]], data: Any) -> None:
     if not outside.any():
         return
     panel.set_ylim(low - 0.6 * width, high + 0.6 * width)
+    _count_outside(panel, outside)
+
+
+def _count_outside(panel: Axes, outside: Any) -> None:
     panel.annotate(
         f"{int(outside.sum())} data outside of the picture", (0.99, 0.02), xycoords="axes fraction",
         ha="right", fontsize=8, color=_DATA,

@@ -164,12 +164,16 @@ class Result:
         }
 
     def plot(
-        self, title: str = "", axis: Sequence[Any] | None = None, data: Mapping[str, Any] | None = None
+        self,
+        title: str = "",
+        axis: Sequence[Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        plane: Sequence[str] = (),
     ) -> Any:
         """The Matplotlib figure of `siren.plot.draw`, which a notebook shows."""
         from siren.plot import draw  # imports Matplotlib, which is optional
 
-        return draw(self, title, axis, data)
+        return draw(self, title, axis, data, plane)
 
     def to_arviz(self, draws: int = 1000, seed: int = 0) -> Any:
         """ArviZ `InferenceData` with one chain of weighted draws. Needs `pip install siren-ppl[arviz]`."""

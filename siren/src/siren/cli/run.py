@@ -17,7 +17,7 @@ from siren.cli.arguments import Method, read_data, read_plan
 from siren.cli.methods import Learning, Smoothing
 from siren.cli.progress import Progress
 from siren.cli.show import show_result, show_stream
-from siren.data import read_axis, read_target, standard_input, warning_about
+from siren.data import read_axis, read_column, read_target, standard_input, warning_about
 from siren.errors import SirenError
 from siren.record import Recorder
 from siren.result import Result
@@ -85,6 +85,10 @@ def run(
     plot_data: Annotated[
         list[str] | None, typer.Option(help="Points over a list: output=FILE:column; may be repeated.")
     ] = None,
+    plot_plane: Annotated[
+        list[str] | None,
+        typer.Option(help="Draw this list of [x, y] as a path; its data are output=FILE:x,y."),
+    ] = None,
     record: Annotated[
         Path | None, typer.Option(help="Record the particle genealogy (.html page or .json).")
     ] = None,
@@ -133,13 +137,14 @@ def run(
         if number is not None and not smoothing:
             raise typer.BadParameter("say how: --smooth lag", param_hint=option)
     _check_endings(plot, record)
-    if (plot_axis or plot_data) and not plot:
+    if (plot_axis or plot_data or plot_plane) and not plot:
         raise typer.BadParameter("say where to: --plot FILE.png")
     drawn: dict[str, Any] = {"axis": read_axis(plot_axis), "data": _read_points(plot_data or [])}
     if plot:
         from siren.plot import require_drawable
 
         require_drawable(**drawn)
+        drawn["plane"] = plot_plane or ()
     program = parse_file(file)
     _warn_about_files(program, file)
     bindings = read_data(data or [])
@@ -230,14 +235,19 @@ def _write_extras(
 
 def _read_points(texts: Iterable[str]) -> dict[str, Any]:
     """Data to be drawn, by the name of an output, which may be any text without `=`."""
-    found = {}
+    found: dict[str, Any] = {}
     for text in texts:
         name, equals, target = text.rpartition("=")
         if not equals:
             raise typer.BadParameter(
                 f"cannot read `{text}`; write output=FILE:column", param_hint="--plot-data"
             )
-        found[name.strip()] = read_target(target)
+        path, _, columns = target.rpartition(":")
+        if path and "," in columns:
+            several = [read_column(path, column.strip()) for column in columns.split(",")]
+            found[name.strip()] = list(zip(*several, strict=True))
+        else:
+            found[name.strip()] = read_target(target)
     return found
 
 
