@@ -93,3 +93,14 @@ def test_check_needs_to_see_data(tmp_path: Path) -> None:
     assert siren("check", program, "--method", "ds", "--data", "ys").returncode == 2
     found = siren("check", program, "--method", "ds", "--data", f"ys={tmp_path / 'ys.csv'}:y")
     assert found.returncode == 0, found.stdout
+
+
+def test_data_may_be_a_frame() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"dose": [1, 2], "effect": [1.9, None]})
+    text = """
+    let symbolic slope <- gaussian(0, 10) in
+    let () = fold(fun ({dose, effect}, ()) -> observe(gaussian(slope * dose, 1), effect), rows, ()) in
+    slope
+    """
+    judged = judge(parse(text), ["ssi"], {"rows": frame})
+    assert all(plan.verdicts["ssi"].satisfiable for plan in judged)

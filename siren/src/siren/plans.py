@@ -8,7 +8,9 @@ from itertools import product
 from typing import Any, Final
 
 from siren.analysis import Verdict, analyze
+from siren.analysis.gaps import has_gaps
 from siren.errors import SirenError
+from siren.frames import bindings
 from siren.options import METHODS, Plan
 from siren.syntax import ast
 from siren.syntax.traverse import random_variables
@@ -47,9 +49,11 @@ def judge(
 ) -> list[Judged]:
     """All plans with their verdicts. `data` are examples of what names will be bound to."""
     plans = list(plans_of(program))
+    examples = bindings(data)
+    gaps = has_gaps(program, examples)
     judged = []
     for number, plan in enumerate(plans):
-        verdicts = {method: analyze(program, method, plan, data) for method in methods}
+        verdicts = {method: analyze(program, method, plan, examples, gaps) for method in methods}
         judged.append(Judged(number, plan, verdicts))
         if progress is not None:
             progress(number + 1, len(plans))

@@ -7,6 +7,7 @@ from unittest import mock
 
 from siren.analysis.engines import AbstractBP, AbstractDS, AbstractSSI
 from siren.analysis.interpreter import Interpreter
+from siren.analysis.lists import Lists
 from siren.analysis.number import Unknown
 from siren.analysis.paths import Paths
 from siren.analysis.widen import Widening
@@ -67,9 +68,15 @@ FAULTS: dict[str, Fault] = {
     "an `if` draws nothing": Fault(Interpreter, "_choose", lambda self, node, env: self.eval(node.then, env)),
 }
 
+# Those that only data with gaps show.
+FAULTS_OF_GAPS: dict[str, Fault] = {
+    "no datum is missing": Fault(Interpreter, "_there", Lists._there),
+    "all observations may as well be skipped": Fault(Interpreter, "_seen", lambda *_: None),
+}
+
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    fault = FAULTS[name]
+    fault = {**FAULTS, **FAULTS_OF_GAPS}[name]
     with mock.patch.object(fault.owner, fault.attribute, fault.replacement):
         yield

@@ -217,6 +217,31 @@ def gaps(seed: int) -> str:
     )
 
 
+def sensors(seed: int) -> str:
+    """Two walks and a factor that up to three sensors see, each with a datum of its own, alone or as a
+    vector: what the one draws the next need not."""
+    rng = Random(seed)
+    forms = ["x", "u", "x + u", "f * x", "f * f", "f", "x * u", "u - 2. * x", "(if f < 1. then x else u)"]
+    lines = [
+        f"let x <- gaussian({rng.choice(['x', 'x', 'x + u', 'f * x'])}, 1.) in",
+        f"let u <- gaussian({rng.choice(['u', 'u', 'x'])}, {rng.choice(['1.', '1. / g'])}) in",
+        *(["let f <- gaussian(1., 0.5) in"] if rng.random() < 0.5 else []),
+    ]
+    means = [rng.choice(forms) for _ in range(rng.randint(1, 3))]
+    if len(means) == 2 and rng.random() < 0.6:
+        noise = "[[1., 0.5], [0.5, 2.]]"
+        lines.append(f"let () = observe(mv_gaussian([{', '.join(means)}], {noise}), [y[0], y[1]]) in")
+    else:
+        noises = [rng.choice(["1.", "1.", "1. / g"]) for _ in means]
+        observed = zip(means, noises, strict=True)
+        lines += [f"let () = observe(gaussian({m}, {v}), y[{n}]) in" for n, (m, v) in enumerate(observed)]
+    asked = [name for name in "xufg" if rng.random() < 0.6] or ["x"]
+    start = ["let f <- gaussian(1., 0.5) in", "let g <- gamma(2., 2.) in"]
+    step = ["val step = fun (y, (x, u, f, g)) ->", *lines, "(x, u, f, g)", "in"]
+    end = ["let (x, u, f, g) = fold(step, ys, (0., 1., f, g)) in", f"[{', '.join(asked)}]"]
+    return "\n".join([*step, *start, *end])
+
+
 def mapped(seed: int) -> str:
     """A random function of each datum, which sees variables outside; perhaps twice, perhaps work after it."""
     rng = Random(seed)

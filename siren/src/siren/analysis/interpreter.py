@@ -9,9 +9,9 @@ from functools import partial
 
 from siren.analysis.engines import Abstract
 from siren.analysis.lists import Lists
-from siren.analysis.number import Numbers
+from siren.analysis.number import Numbers, Unknown
 from siren.analysis.paths import Undecided
-from siren.analysis.state import State, capture
+from siren.analysis.state import State, capture, surroundings
 from siren.analysis.tail import Past, Tail, assemble, has_past, split
 from siren.analysis.widen import FRONT, Widening, describe
 from siren.errors import EmptyListError, RunError, Span
@@ -21,7 +21,8 @@ from siren.runtime.combine import Uneven
 from siren.runtime.effects import LOOP, bound
 from siren.runtime.loops import Env, Function, nest
 from siren.runtime.values import EXPRESSIONS, NIL, Closure, Cons, Named, Value, list_of
-from siren.symbolic.expr import Expr, Op, Poly, Scalar, variables
+from siren.symbolic.dist import Dist
+from siren.symbolic.expr import NUMBERS, Expr, Op, Poly, Scalar, Variable, variables
 from siren.syntax import ast
 from siren.syntax.builtins import WITH_FUNCTIONS
 from siren.syntax.spine import spine
@@ -40,8 +41,20 @@ class Loop:
     step: Callable[[Value, Value], Value]
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Of an observation that is made: the question whether its datum is missing, the variables it depends on,
+    what there was of them before, and how many questions had been asked."""
+
+    question: Hashable
+    names: list[Variable]
+    before: Hashable
+    asked: int
+
+
 class Interpreter(Lists):
-    """`steps` bounds the steps of each loop, to look for an example; None follows loops to their end."""
+    """`gaps`: any datum may be missing. `steps` bounds the steps of each loop, to look for an example; None
+    follows loops to their end."""
 
     def __init__(
         self,
@@ -50,10 +63,13 @@ class Interpreter(Lists):
         population: Population,
         plan: Mapping[str, str],
         numbers: Numbers,
+        gaps: bool,
         steps: int | None = None,
     ) -> None:
         super().__init__(program, engine, population, plan, numbers)
         self.abstract = engine
+        self._gaps = gaps
+        self._gap: Gap | None = None
         self._steps = steps
         self._widening = Widening(engine, numbers, front=FRONT if steps is None else steps + 9)
         # Environments of the blocks around, with the names that the rest of each will read.
@@ -130,6 +146,39 @@ class Interpreter(Lists):
     def _outside(self) -> list[Value]:
         """Values that are read after the present loop."""
         return [env[name] for env, needed in self._frames for name in sorted(needed) if name in env]
+
+    # Gaps in the data ---------------------------------------------------------------------------------------
+
+    def _observe(self, node: ast.Observe, env: Env) -> Value:
+        """One that leaves all as it was is as good as skipped, which is then not followed."""
+        super()._observe(node, env)
+        gap, self._gap = self._gap, None
+        if gap is not None and self._seen(gap.names) == gap.before and self.paths.asked == gap.asked:
+            self.paths.forgo(gap.question)
+
+    def _there(self, dist: Dist, numbers: tuple[Expr, ...]) -> tuple[int, ...]:
+        there = super()._there(dist, numbers)
+        self._gap = None
+        if not self._gaps:
+            return there
+        dist = self.abstract.decided(dist)
+        names = dist.variables()
+        before, asked = self._seen(names), self.paths.asked
+        groups: dict[Hashable, list[int]] = {}
+        for place in there:
+            if isinstance(numbers[place], Unknown):
+                groups.setdefault(_part_of(dist, place), []).append(place)
+        for places in groups.values():
+            question = ("missing", numbers[places[0]].serial)  # type: ignore[union-attr]
+            if self.paths.decide(question):
+                there = tuple([place for place in there if place not in places])
+            elif len(groups) == 1 and self.paths.asked > asked:
+                self._gap = Gap(question, names, before, self.paths.asked)
+        return there
+
+    def _seen(self, names: list[Variable]) -> Hashable:
+        """What an observation that depends on these variables may change."""
+        return self.engine.draws, surroundings(self.graph, names, self.abstract, self._widening.general)
 
     # Branches -----------------------------------------------------------------------------------------------
 
@@ -290,6 +339,18 @@ class Interpreter(Lists):
 
 def _identity(function: Function) -> Hashable:
     return id(function.function) if isinstance(function, Closure) else function
+
+
+def _part_of(dist: Dist, place: int) -> Hashable:
+    """Equal for numbers of a vector of which any say of the variables what all do: these are followed
+    together, as there or as missing."""
+    if not dist.family.gaussian:
+        return ()
+    mean = dist.params[place]
+    if type(mean) is Op or any(not isinstance(entry, NUMBERS) for entry in dist.params[dist.size or 1 :]):
+        return place
+    monomials = mean.terms if type(mean) is Poly else ()
+    return frozenset(tuple((getattr(v, "whole", v), power) for v, power in m) for m in monomials)
 
 
 def _unsettled(value: Value) -> Past | None:

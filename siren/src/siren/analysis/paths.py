@@ -37,6 +37,16 @@ class Paths:
         self.facts[question] = answer
         return answer
 
+    @property
+    def asked(self) -> int:
+        """How many questions the present path has met."""
+        return self._at
+
+    def forgo(self, question: Hashable) -> None:
+        """Nothing hangs on the answer to the last question: no other is followed. Asked again, it is open."""
+        answer = self.facts.pop(question)
+        self._trace[self._at - 1] = (answer, answer + 1)
+
     def explore(self, action: Callable[[], T]) -> Iterator[T]:
         """The results of the action on all paths. Inside, nothing is known of what was decided outside, so
         that the results hold whatever that was."""

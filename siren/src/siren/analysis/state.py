@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from siren.analysis.engines import Abstract
@@ -93,17 +93,22 @@ def capture(
     engine.shorten(list(writer.seen))
     nodes: dict[Variable, Node] = {}
     described = []
-    for variable in writer.seen:  # grows while nodes are described
-        node = graph.peek(variable)
-        if node is None:  # the stand-in by which delayed sampling remembers a child
-            continue
-        engine.tidy(variable)
-        node = graph.peek(variable)
-        if type(node) is not Node or len(writer.seen) > _LIMIT:
+    for variable, node in writer.reached(engine):
+        if len(writer.seen) > _LIMIT:
             raise Undecided(_GROWS)
         nodes[variable] = node = general(node)
         described.append(writer.node(variable, node))
     return State(accumulator, nodes, (*parts, *described))
+
+
+def surroundings(
+    graph: Graph, names: Iterable[Variable], engine: Abstract, general: Callable[[Node], Node]
+) -> Hashable:
+    """All that operations on the variables can meet, described like a state."""
+    writer = _Writer(graph)
+    parts = [writer.variable(name) for name in names]
+    described = [writer.node(variable, general(node)) for variable, node in writer.reached(engine)]
+    return (*parts, *described)
 
 
 _GROWS = "the state of a loop grows from step to step"
@@ -121,6 +126,17 @@ class _Writer:
         self._places: dict[Variable, int] = {}
         self._numbers: dict[int, int] = {}
         self._size = 0
+
+    def reached(self, engine: Abstract) -> Iterator[tuple[Variable, Node]]:
+        """The variables met so far, and while nodes are described those that they depend on, tidied."""
+        for variable in self.seen:
+            if self.graph.peek(variable) is None:  # the stand-in by which delayed sampling remembers a child
+                continue
+            engine.tidy(variable)
+            node = self.graph.peek(variable)
+            if type(node) is not Node:
+                raise Undecided(_GROWS)
+            yield variable, node
 
     def value(self, value: Value) -> Hashable:
         if type(value) is tuple:

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 from siren.analysis.engines import ENGINES
+from siren.analysis.gaps import has_gaps
 from siren.analysis.interpreter import Interpreter
-from siren.analysis.number import Numbers, sign_of
+from siren.analysis.number import Numbers
 from siren.analysis.paths import Paths, Undecided
 from siren.analysis.tail import Tail
 from siren.analysis.widen import describe
-from siren.errors import EmptyListError, PlanError, RunError, SirenError, TooDeepError
+from siren.errors import EmptyListError, Note, PlanError, RunError, SirenError, TooDeepError
 from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.runtime.values import Record, Value
+from siren.symbolic.sign import ANY, NONNEGATIVE
 from siren.syntax import ast
 from siren.syntax.traverse import everything
 
@@ -45,11 +47,12 @@ def analyze(
     method: str = "ssi",
     plan: Mapping[str, str] | None = None,
     data: Mapping[str, Any] | None = None,
+    gaps: bool | None = None,
 ) -> Verdict:
     """Whether a plan can be kept, whatever the numbers in the data are and however many rows they have.
 
     `plan` overrides the annotations of the program. `data` are examples of what names will be bound to: only
-    their shapes count.
+    their shapes count. `gaps`: any datum may be missing; None: if one is in `data` or in the program's files.
     """
     chosen = dict(plan or {})
     annotations = [
@@ -57,29 +60,41 @@ def analyze(
     ]
     if "symbolic" not in annotations:
         return Verdict(method)  # there is nothing to keep
+    examples = data or {}
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 20_000))
     try:
         with np.errstate(all="ignore"):
-            _follow(program, method, chosen, data or {})
-        return Verdict(method)
-    except PlanError as error:
-        return Verdict(method, error.with_source(program.source))
-    except _OPEN as error:
-        problem = _example(program, method, chosen, data or {}) or _unknown(program, method, error)
-        return Verdict(method, problem.with_source(program.source))
+            problem = _problem(program, method, chosen, examples, gaps=False)
+            if problem is None and (has_gaps(program, data) if gaps is None else gaps):
+                problem = _problem(program, method, chosen, examples, gaps=True)
+                if problem is not None:
+                    problem.notes += (Note("where no datum is missing, the plan can be kept"),)
     finally:
         sys.setrecursionlimit(limit)
+    return Verdict(method, problem and problem.with_source(program.source))
+
+
+def _problem(
+    program: ast.Program, method: str, plan: Mapping[str, str], data: Mapping[str, Any], gaps: bool
+) -> PlanError | None:
+    """How the plan is broken, or why that cannot be known. `gaps`: any datum may be missing."""
+    try:
+        _follow(program, method, plan, data, gaps)
+    except PlanError as error:
+        return error
+    except _OPEN as error:
+        return _example(program, method, plan, data, gaps) or _unknown(program, method, error)
+    return None
 
 
 def _example(
-    program: ast.Program, method: str, plan: Mapping[str, str], data: Mapping[str, Any]
+    program: ast.Program, method: str, plan: Mapping[str, str], data: Mapping[str, Any], gaps: bool
 ) -> PlanError | None:
     """A way through few steps of each loop on which the plan is broken: better than that all is unknown."""
     for steps in range(1, 4):
         try:
-            with np.errstate(all="ignore"):
-                _follow(program, method, plan, data, steps)
+            _follow(program, method, plan, data, gaps, steps)
         except PlanError as error:
             return error
         except _OPEN:
@@ -92,6 +107,7 @@ def _follow(
     method: str,
     plan: Mapping[str, str],
     data: Mapping[str, Any],
+    gaps: bool,
     steps: int | None = None,
 ) -> None:
     """Take every way through the program."""
@@ -100,7 +116,7 @@ def _follow(
     rng = np.random.default_rng(0)
     engine = ENGINES[method](graph, rng)
     engine.numbers = numbers
-    interpreter = Interpreter(program, engine, Population(graph, rng), plan, numbers, steps)
+    interpreter = Interpreter(program, engine, Population(graph, rng), plan, numbers, gaps, steps)
 
     def whole() -> EmptyListError | None:
         engine.resume([])
@@ -118,7 +134,7 @@ def _follow(
 
 def _shape(value: Any, numbers: Numbers) -> Value:
     """Data of which only the shape is known; lists may have any length."""
-    if isinstance(value, (str, type(None))):
+    if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
         if not len(value):
@@ -131,7 +147,7 @@ def _shape(value: Any, numbers: Numbers) -> Value:
         return Tail((_shape(value[0], numbers),), example=len(value))
     if isinstance(value, Mapping):
         return Record({name: _shape(part, numbers) for name, part in value.items()})
-    return numbers.fresh(sign_of(float(value)) if isinstance(value, bool) else "?")
+    return numbers.fresh(NONNEGATIVE if isinstance(value, bool) else ANY)
 
 
 def _unknown(program: ast.Program, method: str, error: Exception) -> PlanError:

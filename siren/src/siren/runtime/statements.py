@@ -80,7 +80,7 @@ class Statements:
             )
             raise RunError(f"observe expects a number, not {describe(value)}", node.span, hint)
         numbers = components(value)
-        there = tuple([place for place, number in enumerate(numbers) if not _is_missing(number)])
+        there = self._there(dist, numbers)
         if len(there) < len(numbers):
             part = dist.family.marginal(dist, there) if there else None
             if part is None:
@@ -96,6 +96,10 @@ class Statements:
             site = self._sites[id(node), there] = Site("this observation", node.span, tuple(names))
         self.engine.site = site
         self.engine.observe(dist.fresh(self.graph.scope), value)
+
+    def _there(self, dist: Dist, numbers: tuple[Expr, ...]) -> tuple[int, ...]:
+        """The places of those observed numbers that are not missing."""
+        return tuple([place for place, number in enumerate(numbers) if not _is_missing(number)])
 
     def _drawn(self, value: Value) -> Value:
         """The value with every number in it drawn."""
