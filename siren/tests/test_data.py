@@ -211,3 +211,11 @@ def test_a_name_of_two_columns_is_not_one_of_them(tmp_path) -> None:
 def test_an_axis_needs_a_column() -> None:
     with pytest.raises(DataError, match=r"`t\.csv` names no column"):
         read_axis("t.csv")
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_columns_that_are_not_separated_by_commas_are_refused(tmp_path, mark: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"time{mark}level\n1,5{mark}2\n", encoding="utf-8")
+    with pytest.raises(DataError, match="its columns are separated by"):
+        read_csv(path)

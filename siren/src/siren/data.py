@@ -55,6 +55,9 @@ def read_table(path: str | Path) -> Table:
     if not lines:
         return Table((), [])
     names = tuple(name.strip() for name in lines[0][1])
+    separator = next((mark for mark in (";", "\t") if len(names) == 1 and mark in names[0]), None)
+    if separator is not None:
+        raise DataError(f"{path}: its columns are separated by {separator!r}", hint="separate them by commas")
     rows = [NamedRow(map(from_text, cells), names, f"{path}:{number}") for number, cells in lines[1:]]
     kinds = _Kinds(path)
     for row in rows:
