@@ -268,6 +268,15 @@ def test_parameters_and_positions_of_the_wrong_type(engine):
         generate(engine, "Why?", positions=5)
 
 
+@pytest.mark.parametrize("tree", ["Because.", 5, ("a",), (10**6,), (-1,)])
+def test_a_response_that_is_none_of_the_models_ends_nobody_elses_answer(engine, tree):
+    with stream(engine, "Why?", max_tokens=9) as other:
+        next(other)
+        with pytest.raises(UsageError, match=r"the response is .*, expected tokens of this model's"):
+            replay(engine, "Why?", tree)
+        assert len(other.result.threads[0].token_ids) == 9
+
+
 def test_a_salt_that_is_no_text(engine):
     with pytest.raises(UsageError, match=r"cache_salt is \['a'\], expected a text"):
         generate(engine, "Why?", cache_salt=["a"])

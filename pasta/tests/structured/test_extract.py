@@ -163,10 +163,15 @@ def test_checks_that_no_schema_says(engine):
         pasta.extract(engine, "How?", Odd)
 
 
-@pytest.mark.parametrize("schema", [3, "person.json"])
+@pytest.mark.parametrize("schema", [3, "person.json", '{"type": "integer"}'])
 def test_what_is_no_schema_is_named(engine, schema):
-    with pytest.raises(pasta.PastaError, match=r"3|person\.json"):
+    with pytest.raises(pasta.PastaError, match=r"3|person\.json|integer.*json\.loads"):
         pasta.extract(engine, "How?", schema)
+
+
+def test_what_is_no_prompt_is_named(engine):
+    with pytest.raises(pasta.PastaError, match="the prompt is 5"):
+        pasta.extract(engine, 5, {"type": "integer"})
 
 
 def test_the_model_is_told_the_schema(engine):

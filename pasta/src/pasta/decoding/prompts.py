@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, Unpack
 
 from pasta.core.params import Options, SamplingParams
 from pasta.core.positions import Positions, check_unit
-from pasta.core.tree import Tree
+from pasta.core.tree import Tree, flatten
 from pasta.decoding.request import Request
 from pasta.engine.base import Engine
 from pasta.errors import UsageError
@@ -36,8 +36,10 @@ def make_request(
     _check_tokens(params, len(engine.vocabulary))
     if not isinstance(cache_salt, str | None):
         raise UsageError(f"cache_salt is {cache_salt!r:.40}, expected a text, or None")
-    if script is not None and params.logprobs is not None:
-        raise UsageError("logprobs are of tokens that the model chooses, and a script chooses them instead")
+    if script is not None:
+        _check_script(script, engine.vocabulary.usable)
+        if params.logprobs is not None:
+            raise UsageError("logprobs are of tokens that the model chooses, and a script chooses them instead")
     positions = params.positions
     if positions is not None:
         if not isinstance(positions, Positions):
@@ -73,6 +75,12 @@ def _check_tokens(params: SamplingParams, size: int) -> None:
         for token in tokens:
             if not 0 <= token < size:
                 raise UsageError(f"{name} has the token {token}, expected 0 to {size - 1}, the model's tokens")
+
+
+def _check_script(tree: Tree, size: int) -> None:
+    """What are no tokens of the model's would end its engine, and with it every answer under way."""
+    if not isinstance(tree, tuple) or not all(isinstance(token, int) and 0 <= token < size for token in flatten(tree)):
+        raise UsageError(f"the response is {tree!r:.40}, expected tokens of this model's", "pass the tree of a result")
 
 
 def check_one(prompt: Prompt, name: str, n: int = 1) -> None:

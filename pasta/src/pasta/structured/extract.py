@@ -81,6 +81,8 @@ class Shape(Generic[T]):
 
 def _shape_of(schema: Any) -> Shape[Any]:
     """Of a type that pydantic knows."""
+    if isinstance(schema, str):
+        raise UsageError(f"the schema is the text {schema!r:.60}, expected a mapping or a type", "read it: json.loads")
     try:
         from pydantic import TypeAdapter, ValidationError
         from pydantic.errors import PydanticUserError
@@ -369,7 +371,7 @@ def _shown(engine: Engine, prompt: Prompt, shape: Shape[Any], show: bool) -> Pro
         if not show or not prompt.strip():
             return prompt
         prompt = [{"role": "user", "content": prompt}]
-    if not show or not prompt or not isinstance(prompt[0], Mapping):
+    if not show or not isinstance(prompt, Sequence) or not prompt or not isinstance(prompt[0], Mapping):
         return prompt
     given = cast(Sequence[Mapping[str, Any]], prompt)
     return fitting(engine.vocabulary, given, show_schema(given, shape.schema))
