@@ -119,3 +119,15 @@ def test_what_is_no_path_is_refused(options: dict, words: str) -> None:
     text = "let x <- gaussian(0, 1) in let xs = [x, x] in let track = [[x, x], [x, 2]] in (xs, track)"
     with pytest.raises(SirenError, match=words):
         draw(run(text, seed=0), **options)
+
+
+def test_a_path_may_go_on_in_few_particles() -> None:
+    text = """
+    let sample longer <- bernoulli(0.0003) in
+    let track = if longer then [[0, 0], [1, 1]] else [[0, 0]] in
+    track
+    """
+    result = run(text, particles=3000, seed=1)
+    assert 0 < result["track"].share[1][0] < 0.001
+    (panel,) = draw(result, plane=["track"]).axes
+    assert len(panel.collections[0].get_offsets()) == 2

@@ -254,7 +254,8 @@ def _path(panel: Axes, output: Output, data: Any) -> None:
     sizes, angles = [], []
     for place in shown:
         draws = np.array([line[place].draws(_DRAWS_OF_A_PLACE) for line in series[:2]])
-        variances, axes = np.linalg.eigh(np.cov(draws[:, np.isfinite(draws).all(axis=0)]))
+        draws = draws[:, np.isfinite(draws).all(axis=0)]  # few, of an element that few particles have
+        variances, axes = np.linalg.eigh(np.cov(draws) if draws.shape[1] > 1 else np.zeros((2, 2)))
         sizes.append(2 * np.sqrt(-2 * np.log(0.1) * np.maximum(variances, 0)))
         angles.append(np.degrees(np.arctan2(axes[1, 0], axes[0, 0])))
     widths, heights = np.transpose(sizes)
