@@ -58,7 +58,7 @@ def test_its_card_says_what_was_measured() -> None:
     assert spec is not None and spec.loader is not None
     package = module_from_spec(spec)
     spec.loader.exec_module(package)
-    summary = json.loads((ROOT / "benchmarks" / "results" / "eval-qwen15-lengths.json").read_text("utf-8"))
+    summary = json.loads((ROOT / "benchmarks" / "results" / "eval-qwen15-chains.json").read_text("utf-8"))
     card = (FOLDER / "README.md").read_text("utf-8")
     assert package.table(summary, "pasta") in card
     assert package.promises(summary, "pasta") in " ".join(card.split())
