@@ -63,6 +63,33 @@ def test_an_end_that_comes_otherwise_than_promised(engines: tuple[Any, Any], pro
     assert ahead == steps + 2
 
 
+def test_nothing_is_expected_beyond_the_context(engines: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that writes to the very end of it: the sync behind it would have no position."""
+    from pasta.decoding.prompts import make_request
+    from pasta.decoding.request import RequestState
+    from pasta.decoding.scheduler import Scheduler
+
+    _, engine = engines
+    tags, encode = engine.vocabulary.tags, engine.vocabulary.encode
+    body = (tags.open, *encode("blue cat " * 4), tags.close)
+    response = (tags.promise, *encode("a"), tags.of_tens(1), Block(body), tags.sync, *encode("dog"))
+    prompt = engine.vocabulary.encode(PROMPTS[0])
+    monkeypatch.setattr(engine, "context", len(prompt) + 3 + 18)
+    launch, positions = engine._captures.launch, []
+
+    def seen(chunks: Any, batch: Any, hidden: Any) -> Any:
+        positions.extend(batch.positions)
+        return launch(chunks, batch, hidden)
+
+    monkeypatch.setattr(engine._captures, "launch", seen)
+    state = RequestState(make_request(engine, prompt, script=response, max_tokens=200), engine)
+    scheduler = Scheduler(engine)
+    scheduler.add(state)
+    while scheduler.busy:
+        scheduler.step()
+    assert max(positions) < engine.context
+
+
 def test_where_a_row_costs_much_a_lone_child_has_none_beside_it(
     engines: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

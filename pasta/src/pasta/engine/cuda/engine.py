@@ -344,7 +344,7 @@ class CudaEngine(NativeEngine):
                     request.expect_child(handle, self._opening, position + 1, depth)
                     place, room = len(tokens), len(request.blocks.slots)
             if expects_joins and request.joins.waiting:
-                request.expect_joins(self._sync, depth)
+                request.expect_joins(self._sync, depth, context)
             if len(tokens) > first:
                 self._waiting[request] = None
         flight.followers = following

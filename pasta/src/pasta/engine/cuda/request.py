@@ -84,7 +84,7 @@ class CudaRequest(Request):
         self.joins.fork(parent, child, *self._promised.pop(parent, (0, 0)))
         return child
 
-    def expect_joins(self, sync: int, depth: int) -> None:
+    def expect_joins(self, sync: int, depth: int, context: int) -> None:
         """Puts the sync of every thread whose last child is near its end, and may close with the token under way."""
         joins = self.joins
         for parent, position in joins.waiting.items():
@@ -94,8 +94,10 @@ class CudaRequest(Request):
                 continue
             if len(self.table.sees) > EXPECTING or not self.blocks.can_hold(len(self.tokens) + 1):
                 return
-            segment = parent.thread.next_join([each.thread for each in joins.children(parent)])
             position = max(position, follower.position + 1, joins.behind(parent))
+            if position >= context:
+                continue
+            segment = parent.thread.next_join([each.thread for each in joins.children(parent)])
             self._expect(parent, sync, position, segment, after_sync(parent, depth))
 
     def _expect(self, handle: Handle, token: int, position: int, segment: int, expect: Expect) -> None:
