@@ -16,11 +16,11 @@ from pasta.data.pieces import Kind, Piece, pieces
 from pasta.data.plan import Block, Plan, PlanError
 from pasta.data.topics import clean
 from pasta.lang.checker import MIN_BLOCK_WORDS
+from pasta.text.digits import read_digits
 from pasta.text.words import count_words, words
 
 MAIN, WAIT = "main", "wait"
 FIRST_WORDS = 2
-MOST_DIGITS = 9  # of a number, read where a model that goes in circles wrote more than Python takes
 _LABELLED = re.compile(r"^\W*\[(\d+)\](?: \(fixed\))?(.*)(?:->|→)(.*)$", re.MULTILINE)
 _AROUND = " .*\"'"
 
@@ -68,7 +68,7 @@ def _read_labels(reply: str, text: str) -> list[str]:
     labels: dict[int, str] = {}
     for number, start, label in _LABELLED.findall(reply):
         plain = label.casefold().strip(_AROUND)
-        index = int(number[:MOST_DIGITS]) - 1
+        index = read_digits(number) - 1
         labels[_meant(lines, index, start)] = plain if plain in (MAIN, WAIT) else clean(label) or MAIN
     if 2 * len(labels) < len(lines):
         raise PlanError("it labels less than half of the lines")

@@ -14,11 +14,11 @@ from pasta.tasks.honesty import LOOK, honest
 from pasta.tasks.numbers import final_number, stated_numbers
 from pasta.tasks.problem import renamed
 from pasta.tasks.sandbox import Limits, runs_all
+from pasta.text.digits import read_digits
 
 FENCE = re.compile(r"^[ \t]*(?:```[^\n`]*|~~~[^\n]*)\n(.*?)(?:^[ \t]*(?:```|~~~)|\Z)", re.MULTILINE | re.DOTALL)
 # The heading of a part; what follows its number in a line that is a heading for sure, and no sentence about the part.
 HEADING = r"^\W{{0,8}}{noun}\s+(\d+)\b([*_ \t]*(?:$|[:.)]))?"
-MOST_DIGITS = 9  # of a heading's number, read where a model that goes in circles wrote more than Python takes
 NEAR = 1e-4  # GSM8K's answers are whole numbers; an answer may have been rounded on the way
 
 
@@ -101,7 +101,7 @@ def sections_of(text: str, row: Mapping[str, Any]) -> dict[int, str]:
     known: set[int] = set()
     heads: list[tuple[int, int, int]] = []  # where it begins and ends, and its part; of one that comes again, 0
     for head in re.finditer(HEADING.format(noun=row["noun"]), text, re.MULTILINE | re.IGNORECASE):
-        number = int(head[1][:MOST_DIGITS])
+        number = read_digits(head[1])
         if number not in known or head[2] is not None:
             heads.append((head.start(), head.end(1), 0 if number in known else number))
             known.add(number)

@@ -301,7 +301,7 @@ class CudaEngine(NativeEngine):
         """Gives the threads that a step decides places for the tokens that it will choose."""
         assert flight.batch is not None and flight.launched is not None
         lengths, context, depth = self._lengths, self.context, self.grammar.depth if self.grammar is not None else 0
-        expects_forks = len(flight.batch.rows) < costs.FEW_ROWS
+        expects_forks = len(flight.batch.rows) < costs.EXPECTING_ROWS
         expects_joins = expects_forks and (self._cheap_rows or step_size(flight.live) > flight.live)
         places, following = flight.launched.places, list[Follower | None]([None]) * len(flight.batch.rows)
         number = -1  # of a row
