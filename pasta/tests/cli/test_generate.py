@@ -113,6 +113,8 @@ def test_stop_may_be_repeated(pasta, tiny):
         (["x", "--device", "foo"], "cannot use the device 'foo'"),
         (["caf\udce9"], "not UTF-8"),
         (["x", "--system", "caf\udce9", "--model", "/nowhere"], "the system message is not UTF-8"),
+        (["x", "--stop", "caf\udce9", "--model", "/nowhere"], "the stop string is not UTF-8"),
+        (["x", "--stop", "END", "--stop", "", "--model", "/nowhere"], "--stop is empty"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(pasta, tiny, arguments, words):

@@ -95,10 +95,11 @@ def test_a_run_goes_on_where_it_was_interrupted(source, tmp_path):
 
 
 def test_a_run_that_ends_before_a_row_is_done_leaves_nothing(source, tmp_path):
-    out = tmp_path / "out.jsonl"
-    with pytest.raises(Interrupted):
-        annotate(str(source), str(out), Flaky(stop_at=0), count_words)
-    assert list(tmp_path.iterdir()) == [source]
+    for out in (tmp_path / "out.jsonl", tmp_path / "new" / "deep" / "out.jsonl"):
+        for annotator, error in ((Flaky(stop_at=0), Interrupted), (Flaky(refuse=range(6)), PastaError)):
+            with pytest.raises(error):
+                annotate(str(source), str(out), annotator, count_words)
+            assert list(tmp_path.iterdir()) == [source]
 
 
 def test_what_is_annotated_already_is_refused(source, tmp_path):

@@ -93,7 +93,7 @@ def command(
         "repetition_penalty": repetition_penalty,
         "seed": seed,
         "parallelism": parallelism,
-        "stop": stop or (),
+        "stop": [check_text(text, "stop string") for text in stop or ()],
         "drafts": drafts,
         "positions": positions,
     }
@@ -124,6 +124,8 @@ def check_options(question: str, options: dict[str, Any], context: int | None) -
 
     if not question.strip():
         raise UsageError("the prompt is empty", "pass a question")
+    if "" in options["stop"]:
+        raise UsageError("--stop is empty", "pass the text to end before, or leave --stop out")
     check_least(context=context)
     SamplingParams(**options)
 

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -267,12 +267,16 @@ def _nothing(source: str, report: Report, expected: str = "") -> NothingAnnotate
 
 @contextmanager
 def _kept_unless_empty(part: Path) -> Iterator[None]:
-    """However what stands inside ends, no file stays behind that holds nothing."""
+    """However what stands inside ends, neither a file nor a new folder stays behind that holds nothing."""
+    new = [folder for folder in part.parents if not folder.exists()]
     try:
         yield
     finally:
         if part.is_file() and not part.stat().st_size:
             part.unlink()
+        for folder in new:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
 
 
 def _appending(part: Path) -> IO[str]:
