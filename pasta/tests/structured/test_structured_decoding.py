@@ -141,6 +141,13 @@ def test_requests_share_steps_with_others(engine: PilotedEngine) -> None:
         ),
         ({"type": "strng"}, "type is 'strng', expected one of string, number"),
         ({"type": "number", "maximum": 1.7976931348623157e308}, "maximum cannot be enforced so far from 0 .leave them"),
+        ({"type": "integer", "minimum": 2**53 + 1, "maximum": 2**53 + 3}, "minimum is 9007199254740993, and cannot be"),
+        ({"type": "integer", "maximum": -1e20, "minimum": -1e21}, "minimum is -1e.21, and cannot be enforced so far"),
+        ({"enum": ["a", {"id": 2**53 + 1}]}, "enum has 9007199254740993, and whole numbers of .*make it a string"),
+        (
+            {"type": "object", "properties": {"a": {"type": "integer", "const": -(2**63)}}},
+            "/a: const has -9223372036854775808",
+        ),
         ({"type": "object", "minProperties": 2}, "minProperties asks for 2 keys"),
         (
             {"type": "object", "patternProperties": {"^a": True}, "required": ["b"], "minProperties": 3},
@@ -151,6 +158,19 @@ def test_requests_share_steps_with_others(engine: PilotedEngine) -> None:
 def test_what_cannot_be_followed_is_refused_by_name(engine: PilotedEngine, schema: Any, says: str) -> None:
     with pytest.raises(SchemaError, match=says):
         make_structured_request(engine, "Who?", schema)
+
+
+def test_large_numbers_that_can_be_held_are(engine: PilotedEngine) -> None:
+    known = {"const": 2**53 + 1}  # put, not decoded
+    unsigned = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
+    schema = {
+        "type": "object",
+        "properties": {"id": known, "size": unsigned, "step": {"enum": [2**62]}},
+        "required": ["id", "size", "step"],
+    }
+    [result] = run(engine, [make_structured_request(engine, "Who?", schema, at_limit="close", max_tokens=60)])
+    assert isinstance(result, StructuredResult)
+    jsonschema.validate(result.value, schema)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -12,7 +12,7 @@ from pasta.structured.errors import SchemaError
 from pasta.structured.form import check_form
 from pasta.structured.objects import QUIET, Shape, shape_of
 from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, Value
-from pasta.structured.schema import AFTER, Document, Schema, as_schema, escape
+from pasta.structured.schema import AFTER, Document, Schema, as_schema, check_numbers, escape
 from pasta.structured.ways import WAYS, Fields
 
 CHECKED = "checked"  # a sequential plan, whose values are guessed in parallel
@@ -149,7 +149,9 @@ class _Planner:
         if not optional and isinstance(plain, Mapping) and set(plain) - QUIET == {"const"}:
             return Leaf(self._add(pointer, plain, lead, Kind.KNOWN, text=spell(plain["const"])))
         wanted: Schema = {"anyOf": [schema, {"type": "null"}]} if optional else schema
-        return Leaf(self._add(pointer, self.document.complete(wanted), lead, Kind.VALUE, optional))
+        complete = self.document.complete(wanted)
+        check_numbers(complete)
+        return Leaf(self._add(pointer, complete, lead, Kind.VALUE, optional))
 
     def _add(
         self, pointer: str, schema: Schema, lead: str, kind: Kind, optional: bool = False, text: str | None = None

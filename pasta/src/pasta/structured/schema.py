@@ -40,6 +40,8 @@ MAX_PATTERN = 1_000  # characters
 MAX_LEAST = 1_000  # elements or properties that there must be
 MAX_MULTIPLE = 10_000  # of the smallest decimal place
 
+FAR = 1 << 63  # from 0; grammars know no numbers beyond, and read those before it as floats of 64 bits
+
 
 def as_schema(schema: Any) -> Schema:
     """The JSON schema of a pydantic model; a schema as it is."""
@@ -226,6 +228,37 @@ def _check_keywords(part: Mapping[str, Any], pointer: str) -> None:
         digits = json.dumps(step).replace(".", "").replace("-", "").partition("e")[0].strip("0")
         if int(digits or "0") > MAX_MULTIPLE:
             raise SchemaError(f"multipleOf is {step}, with more digits than can be enforced", pointer, "multipleOf")
+
+
+def check_numbers(schema: Schema) -> None:
+    """Refuses constants and bounds of which a grammar would make other numbers."""
+    for part in parts(schema):
+        if not isinstance(part, Mapping):
+            continue
+        for keyword in ("const", "enum"):
+            for number in _numbers_in(part.get(keyword)):
+                if not _is_exact(number):
+                    why = f"{keyword} has {number}, and whole numbers of so many digits cannot be enforced"
+                    raise SchemaError(why, keyword=keyword, hint="make it a string")
+        for keyword in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"):
+            bound = part.get(keyword)
+            if not isinstance(bound, int | float) or (keyword.endswith("aximum") and bound >= FAR - 1):
+                continue  # nothing that is decoded comes so far
+            if not _is_exact(bound):
+                why = f"{keyword} is {bound}, and cannot be enforced so far from 0"
+                raise SchemaError(why, keyword=keyword, hint="leave it out, and check it afterwards")
+
+
+def _numbers_in(value: Any) -> Iterator[int | float]:
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, list | Mapping):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _numbers_in(each)
+
+
+def _is_exact(number: int | float) -> bool:
+    return -FAR < number < FAR and float(number) == number
 
 
 def _check_free_keys(part: Mapping[str, Any], pointer: str) -> None:
