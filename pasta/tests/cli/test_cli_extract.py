@@ -37,7 +37,7 @@ def test_piped_it_prints_the_object_alone(pasta, tiny, schema, tmp_path):
     assert (code, json.loads(out), out.count(b"\n")) == (0, expected, 1)
     assert pasta("extract", "-", *ask, stdin=b"Ada.\n")[1] == out
     text = tmp_path / "text.txt"
-    text.write_text("Ada.", "utf-8")
+    text.write_text("Ada.", "utf-8-sig")  # as editors on Windows do
     assert pasta("extract", "--file", str(text), *ask)[1] == out
     given = json.dumps(SCHEMA).encode()
     assert pasta("extract", "Ada.", "--schema", "-", *ask[2:], stdin=given)[1] == out

@@ -29,8 +29,9 @@ def test_piped_it_prints_the_answer_alone(pasta, tiny):
     assert value["finish_reason"] == "length"
     code, out, _ = pasta("generate", "Why?", "--model", tiny, *OPTIONS)
     assert (code, out.decode()) == (0, value["text"] + "\n")
-    code, out, _ = pasta("generate", "-", "--model", tiny, *OPTIONS, stdin=b"Why?\n")
-    assert out.decode() == value["text"] + "\n"
+    for given in (b"Why?\n", b"\xef\xbb\xbfWhy?\r\n"):
+        code, out, _ = pasta("generate", "-", "--model", tiny, *OPTIONS, stdin=given)
+        assert out.decode() == value["text"] + "\n"
 
 
 def test_options_reach_the_engine(pasta, tiny, tmp_path):

@@ -146,6 +146,7 @@ def test_a_port_that_is_taken(pasta):
         (["--template", "thinking"], 2, ["--template thinking: expected NAME=VALUE"]),
         (["--host", "no such host"], 2, ["no such host"]),
         (["--api-key", " "], 1, ["API key"]),
+        (["--api-key", "secret "], 1, ["without spaces around"]),  # which no header can carry
         (["/no/such/model", "--port", "0"], 1, ["/no/such/model"]),
     ],
 )

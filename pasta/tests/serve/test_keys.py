@@ -37,7 +37,7 @@ def test_any_printable_name_leaves_a_file_that_can_be_read(tmp_path):
     path = tmp_path / "keys.toml"
     for name in ("Ann", "Zoë 😀", 'a\\b"c'):
         new_key(path, name)
-        path.write_text(path.read_text("utf-8").rstrip("\n"), "utf-8")  # as some editors leave it
+        path.write_text(path.read_text("utf-8-sig").rstrip("\n"), "utf-8-sig")  # as some editors leave it
     assert [key.name for key in read_keys(path)] == ["Ann", "Zoë 😀", 'a\\b"c']
     for name in ("", "a\n", "a\x7f", "\udce9", "a" * 101):
         with pytest.raises(UsageError, match="expected 1 to 100 printable characters"):

@@ -1,5 +1,6 @@
 """What OpenAI's API says beyond plain text: logprobs, biases, tools in histories, and `/v1/responses`."""
 
+import json
 import math
 
 import pytest
@@ -128,6 +129,24 @@ def test_tool_calls_in_histories_are_kept():
         assert running.chat(messages=HISTORY, max_tokens=2).status_code == 200
         spelled = [{**HISTORY[1], "tool_calls": [{**CALL, "id": "<sync/>"}]}]
         assert "special token" in running.chat(messages=spelled, max_tokens=2).json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("", "{}"),  # as clients say of a function without any
+        ("nothing", '"nothing"'),
+        (json.dumps({"a": "\ud800"}), json.dumps(json.dumps({"a": "\ud800"}))),
+        ("[" * 900 + "]" * 900, json.dumps("[" * 900 + "]" * 900)),
+    ],
+)
+def test_arguments_that_no_prompt_can_hold_are_texts(tiny, arguments, told):
+    call = {**CALL, "function": {"name": "add", "arguments": arguments}}
+    history = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    answer = tiny.http.post("/tokenize", json={"messages": history})
+    assert answer.status_code == 200, answer.text
+    text = tiny.engine.vocabulary.decode(answer.json()["tokens"])
+    assert f'{{"name": "add", "arguments": {told}}}' in text
 
 
 def test_what_the_template_leaves_out_is_refused(tiny):

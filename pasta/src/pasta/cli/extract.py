@@ -145,7 +145,7 @@ def read_schema(file: str | None) -> Any:
     name = "standard input" if file == "-" else file
     data = (sys.stdin.buffer.read() if sys.stdin is not None else b"") if file == "-" else read_bytes(file)
     try:
-        value = json.loads(decode(data, name).removeprefix("\ufeff"))
+        value = json.loads(decode(data, name))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is no JSON: {error}") from None
     if not isinstance(value, dict | bool):

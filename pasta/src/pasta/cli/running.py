@@ -33,8 +33,9 @@ def read_prompt(argument: str) -> str:
 
 
 def decode(data: bytes, place: str) -> str:
+    """Text in UTF-8; a byte order mark at its head is none of it."""
     try:
-        return data.decode()
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise UsageError(f"{place} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
 

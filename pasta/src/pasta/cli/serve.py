@@ -88,8 +88,9 @@ def command(
         raise UsageError(f"--slowdown is {slowdown}, expected 1 or more")
     if not 0 <= drain < float("inf"):
         raise UsageError(f"--drain is {drain}, expected 0 or more")
-    if api_key is not None and (not api_key.strip() or not api_key.isascii() or not api_key.isprintable()):
-        raise PastaError("the API key must be printable ASCII characters", "leave --api-key out to serve without one")
+    if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
+        why = "the API key must be printable ASCII characters, without spaces around them"
+        raise PastaError(why, "leave --api-key out to serve without one")
     if api_key is not None and keys is not None:
         raise UsageError("--api-key and --keys are both given", "put all keys into the file")
     variables = read_variables(template)

@@ -150,7 +150,7 @@ class Keys:
 def read_keys(path: Path) -> tuple[Key, ...]:
     """A TOML file with a table `[[key]]` for each."""
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        found = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"cannot read the keys in {path}: {error.strerror}", "make one with `pasta key`") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

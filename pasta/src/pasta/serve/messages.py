@@ -10,6 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from pasta.serve.errors import ApiError
+from pasta.serve.shape import check_shape
+
 MAX_MESSAGES = 4096
 MAX_PARTS = 4096
 MAX_CALLS = 128
@@ -87,10 +90,13 @@ class ToolCall(Lenient):
     function: Function
 
     def plain(self) -> dict[str, Any]:
-        """Templates want the arguments themselves; what is no JSON stays a text."""
+        """Templates want the arguments themselves. What is no JSON, too deep, or has half a character stays a text."""
         arguments: Any = self.function.arguments
-        with contextlib.suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments)
+        with contextlib.suppress(ValueError, RecursionError, ApiError):
+            check_shape(arguments.encode(), len(arguments))
+            read = json.loads(arguments or "{}")
+            json.dumps(read, ensure_ascii=False).encode()
+            arguments = read
         return {"id": self.id, "type": "function", "function": {"name": self.function.name, "arguments": arguments}}
 
 
