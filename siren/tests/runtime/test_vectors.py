@@ -143,6 +143,21 @@ def test_sampled_vectors(method):
     np.testing.assert_allclose(result["x"].mean, [1 + 4 / 3, 2 + 2 / 3], atol=0.03)
 
 
+def test_particles_ask_different_things_of_one_vector():
+    """The vector is alike in all of them."""
+    sums = """
+let x <- mv_gaussian([1, 3], [[2, 0.5], [0.5, 1]]) in
+let sample w <- bernoulli(0.5) in
+(w, 2 * w * x[0] + x[1], if w then x[0] else x[1])
+"""
+    result = siren.run(sums, particles=400, seed=0)
+    w = result["w"].mean
+    for output, ones, zeros in ((result[1], (5, 11), (3, 1)), (result[2], (1, 2), (3, 1))):
+        mean = w * ones[0] + (1 - w) * zeros[0]
+        square = w * (ones[0] ** 2 + ones[1]) + (1 - w) * (zeros[0] ** 2 + zeros[1])
+        assert (output.mean, output.sd) == pytest.approx((mean, np.sqrt(square - mean**2)))
+
+
 def test_products_of_components_are_exact():
     text = (
         "let x <- mv_gaussian([1, 2], [[2, 0.5], [0.5, 3]]) in let a = List.hd(x) in "

@@ -143,8 +143,9 @@ class Distribution:
         """The same outcomes with other probabilities."""
         raise NotImplementedError
 
-    def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Dist] | None:
-        """(c, d) such that the weighted sum of a vector's components is c times a number distributed as d."""
+    def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Distribution, tuple[Numbers, ...]] | None:
+        """(c, f, p): the weighted sum of a vector's components is c times a number of the family f with the
+        parameters p. Weights may differ between lanes where the parameters of the vector do not."""
         return None
 
     def marginal(self, dist: Dist, places: Sequence[int]) -> Dist | None:

@@ -127,14 +127,14 @@ class Dirichlet(Distribution):
             score = score + special.xlogy(np.subtract(a, 1.0), part) - special.gammaln(a)
         return score
 
-    def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Dist] | None:
+    def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Distribution, tuple[Numbers, ...]] | None:
         """A single component is a beta."""
         used = [place for place, weight in enumerate(weights) if not _is(weight, 0.0)]
         if len(used) != 1:
             return None
-        numbers, gen = dist.numbers(), generation(*dist.params)
+        numbers = dist.numbers()
         rest = sum(a for place, a in enumerate(numbers) if place != used[0])
-        return weights[used[0]], Dist(BETA, (dist.params[used[0]], lift(rest, gen)))
+        return weights[used[0]], BETA, (numbers[used[0]], rest)
 
     def expected_product(
         self, dist: Dist, powers: Mapping[int, int], centres: Sequence[Expr] | None = None

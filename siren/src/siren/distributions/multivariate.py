@@ -204,17 +204,13 @@ class MvGaussian(Distribution):
         size = self.size(len(p))
         return matrix(p[:size], size, 1)[..., 0], matrix(p[size:], size, size)
 
-    def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Dist]:
+    def along(self, dist: Dist, weights: list[Raw]) -> tuple[Raw, Distribution, tuple[Numbers, ...]] | None:
         """The weighted sum is a gaussian."""
         mean, covariance = self._moments(dist.numbers())
         slope = matrix(weights, 1, len(weights))
         centre = (slope @ mean[..., None])[..., 0, 0]
         spread = (slope @ covariance @ slope.mT)[..., 0, 0]
-        gen = generation(*dist.params)
-        lanes = max((np.size(n) for n in (centre, spread)), default=1)
-        if lanes > 1 or np.ndim(centre) or np.ndim(spread):
-            centre, spread = (np.broadcast_to(n, (lanes,)).copy() for n in (centre, spread))
-        return 1.0, Dist(GAUSSIAN, (lift(centre, gen), lift(np.maximum(spread, 0.0), gen)))
+        return 1.0, GAUSSIAN, (centre, np.maximum(spread, 0.0))
 
     def marginal(self, dist: Dist, places: Sequence[int]) -> Dist:
         means, covariance = _split(dist)

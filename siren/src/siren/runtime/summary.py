@@ -193,9 +193,8 @@ class Summary:
         along = dist.family.along(dist, found[0])
         if along is None:
             return None
-        (slope, projected), offset = along, raw(found[1])
-        mean = slope * projected.mean() + offset
-        return _of_affine(mean, projected.family, projected.numbers(), slope, offset)
+        (slope, family, numbers), offset = along, raw(found[1])
+        return _of_affine(slope * family.mean(*numbers) + offset, family, numbers, slope, offset)
 
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
