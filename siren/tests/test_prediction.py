@@ -71,6 +71,26 @@ def test_branches_discrete_data_and_missing_ones() -> None:
     assert checks.log_score == pytest.approx(checks.result.log_evidence, abs=0.1)
 
 
+def test_a_datum_that_only_some_particles_observe() -> None:
+    """The next one is predicted by all of them, whatever each has observed before."""
+    program = """
+    val step = fun (row, x) ->
+      let sample detected <- bernoulli(0.5) in
+      let () = if detected then observe(gaussian(x, 1), row.range) else () in
+      let () = observe(gaussian(10, 4), row.height) in
+      x
+    in
+    fold(step, rows, 0)
+    """
+    rows = [{"range": 0.5, "height": 12}]
+    for seed in range(4):  # in some of them the first particle detects, in others not
+        first, second = siren.predictive(program, data={"rows": rows}, particles=100, seed=seed).predictions
+        assert (first.name, first.value) == ("row.range", 0.5)
+        assert (first.mean, first.sd, first.below) == pytest.approx((0, 1, norm.cdf(0.5)))
+        assert (second.name, second.value) == ("row.height", 12)
+        assert (second.mean, second.sd, second.below) == pytest.approx((10, 2, norm.cdf(1)))
+
+
 def test_pictures_and_arviz() -> None:
     checks = siren.predictive(WALK.replace("VARIANCE", "1"), data={"ys": data(15)}, particles=5, seed=0)
     pytest.importorskip("matplotlib")

@@ -147,9 +147,10 @@ class _Watcher:
         self._draws = draws
         self._rng = rng
         self.predictions: list[Prediction] = []
-        # The observations of a step: a particle's first, its second, ... whichever branch it took.
-        self._seen: list[dict[str, Any]] = []
-        self._counts: Array | None = None
+        # The observations of a step, by the text of the datum: a particle's first of it, its second, ...
+        # whichever branch it took.
+        self._seen: dict[tuple[str, int], dict[str, Any]] = {}
+        self._counts: dict[str, Array] = {}
 
     def see(self, dist: Dist, value: Sequence[Expr], graph: Graph, names: Sequence[str]) -> None:
         """A vector counts as its components, one after another."""
@@ -165,34 +166,41 @@ class _Watcher:
         root = graph.scope
         while root.parent is not None:
             root = root.parent
-        if self._counts is None:
-            self._counts = np.zeros(root.size, dtype=np.intp)
         lanes = lanes_of(graph.scope)
-        number = int(self._counts[lanes[0]])
-        self._counts[lanes] += 1
-        if number >= len(self._seen):
-            empty = {key: np.zeros(root.size) for key in ("mean", "variance", "below", "log density")}
-            # With few particles several draws of each, so that there are as many as were asked for.
-            empty["draw"] = np.zeros((-(-self._draws // root.size), root.size))
-            weight = np.full(root.size, -np.inf)
-            self._seen.append({**empty, "weight": weight, "value": value, "name": name})
-        seen, family, numbers = self._seen[number], dist.family, dist.numbers()
-        drawn = np.array([family.sample(self._rng, len(lanes), *numbers) for _ in seen["draw"]], dtype=float)
+        family, numbers = dist.family, dist.numbers()
+        # With few particles several draws of each, so that there are as many as were asked for.
+        repeats = range(-(-self._draws // root.size))
+        drawn = np.array([family.sample(self._rng, len(lanes), *numbers) for _ in repeats], dtype=float)
         if family.cdf is None:
-            seen["below"][lanes] = (drawn < value).mean(axis=0)
+            below = (drawn < value).mean(axis=0)
         else:
             below = np.asarray(family.cdf(value, *numbers), dtype=float)
-            whole = family.cdf(value - 1, *numbers) if family.discrete else below
-            seen["below"][lanes] = 0.5 * (below + whole)
+            below = 0.5 * (below + family.cdf(value - 1, *numbers)) if family.discrete else below
         known = family.has_moments
-        seen["mean"][lanes] = family.mean(*numbers) if known else drawn.mean(axis=0)
-        seen["variance"][lanes] = family.variance(*numbers) if known else drawn.var(axis=0)
-        seen["log density"][lanes] = dist.logpdf(value)
-        seen["draw"][:, lanes] = drawn
-        seen["weight"][lanes] = log_weight
+        measures = {
+            "mean": family.mean(*numbers) if known else drawn.mean(axis=0),
+            "variance": family.variance(*numbers) if known else drawn.var(axis=0),
+            "below": below,
+            "log density": dist.logpdf(value),
+            "weight": log_weight,
+        }
+        counts = self._counts.setdefault(name, np.zeros(root.size, dtype=np.intp))
+        before = counts[lanes]
+        counts[lanes] += 1
+        for number in np.unique(before):
+            seen = self._seen.get((name, number))
+            if seen is None:
+                seen = self._seen[name, number] = {key: np.zeros(root.size) for key in measures}
+                seen["weight"] = np.full(root.size, -np.inf)  # of those who do not observe it
+                seen["draw"] = np.zeros((len(repeats), root.size))
+                seen["value"] = value
+            mine = before == number
+            for key, measured in measures.items():
+                seen[key][lanes[mine]] = np.broadcast_to(measured, lanes.shape)[mine]
+            seen["draw"][:, lanes[mine]] = drawn[:, mine]
 
     def end_step(self, step: int) -> None:
-        for seen in self._seen:
+        for (name, _), seen in self._seen.items():
             weights, _ = normalised(seen["weight"])
             mean = float(weights @ seen["mean"])
             variance = float(weights @ (seen["variance"] + (seen["mean"] - mean) ** 2))
@@ -202,8 +210,8 @@ class _Watcher:
                 scores = np.log(weights * len(weights)) + seen["log density"]
             self.predictions.append(
                 Prediction(
-                    seen["name"], step, float(np.ravel(seen["value"])[0]), mean, float(np.sqrt(variance)),
+                    name, step, float(np.ravel(seen["value"])[0]), mean, float(np.sqrt(variance)),
                     float(weights @ seen["below"]), normalised(scores)[1], seen["draw"][rows, chosen],
                 )
             )  # fmt: skip
-        self._seen, self._counts = [], None
+        self._seen, self._counts = {}, {}
