@@ -117,6 +117,12 @@ def test_dates_texts_and_missing_cells(tmp_path) -> None:
     assert read_target(f"{path}:z")[1:] == [2.0, 3.0]
 
 
+def test_a_name_of_digits_is_no_number(tmp_path) -> None:
+    path = tmp_path / "sensors.csv"
+    path.write_text("sensor,y\n1_2,3\n", encoding="utf-8")
+    assert read_csv(path) == [["1_2", 3]]
+
+
 def test_a_slip_in_a_column_of_numbers_is_found_before_the_numbers_too(tmp_path) -> None:
     path = tmp_path / "slip.csv"
     path.write_text("name,y\na,1.2.3\nb,2\n", encoding="utf-8")

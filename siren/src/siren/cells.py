@@ -24,6 +24,8 @@ _BOOLEANS: Final = {"true": 1.0, "false": 0.0}
 def from_text(text: str) -> Cell:
     """A cell of a CSV file."""
     text = text.strip()
+    if "_" in text:  # a name, even if Python would take 1_2 for 12
+        return text
     try:
         return float(text)
     except ValueError:
