@@ -174,15 +174,20 @@ class Evaluator(Loops, Branches, Statements):
                 return Ragged(left, True, right, self._now)
             return self._guided(lambda: library.cons(left, right), span)
         if not (isinstance(left, EXPRESSIONS) and isinstance(right, EXPRESSIONS)):
-            if operator == "=":
-                return library.equal(left, right, self._now)
-            left, right = self._definite(left), self._definite(right)
-            if type(left) is Cons or type(right) is Cons:
-                result = self._guided(lambda: matrices.operate(operator, left, right, self._now), span)
-                if result is not None:
-                    return result
-            raise RunError(f"`{operator}` cannot take {describe(left)} and {describe(right)}", span)
+            return self._guided(lambda: self._operate_on_parts(operator, left, right), span)
         return library.OPERATORS[operator](left, right)
+
+    def _operate_on_parts(self, operator: str, left: Value, right: Value) -> Value:
+        """An operator between values that are not both numbers."""
+        if operator in ("=", "<>"):
+            same = library.equal(left, right, self._now)
+            return same if operator == "=" else library.UNARY["not"](same)
+        left, right = self._definite(left), self._definite(right)
+        if type(left) is Cons or type(right) is Cons:
+            result = matrices.operate(operator, left, right, self._now)
+            if result is not None:
+                return result
+        raise RunError(f"`{operator}` cannot take {describe(left)} and {describe(right)}")
 
     def _guided(self, action: Callable[[], Value], span: Span) -> Value:
         """Errors that do not know their place get this one."""

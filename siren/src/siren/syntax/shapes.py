@@ -33,6 +33,8 @@ from siren.syntax.traverse import pattern_names
 if TYPE_CHECKING:
     from siren.distributions import Distribution
 
+# What `=` compares part by part, where it does not compare numbers.
+_COMPARED: Final = (ListOf, Pair, RecordOf)
 _FOLD_ROUNDS: Final = 4
 _MAX_DEPTH: Final = 12
 _MAX_NESTED: Final = 4
@@ -160,8 +162,11 @@ class _ShapeFinder:
             return join(ListOf(shape), tail) if isinstance(tail, ListOf) else ListOf(UNKNOWN)
         if operator in ("+", "-", "*", "/"):
             return self.arithmetic(operator, left, shape, right, scope)
+        other = self.expr(right, scope)
+        if operator in ("=", "<>") and isinstance(shape, _COMPARED) and isinstance(other, _COMPARED):
+            return SCALAR
         self.require(SCALAR, shape, left.span, f"`{operator}`")
-        self.expect(SCALAR, right, scope, f"`{operator}`")
+        self.require(SCALAR, other, right.span, f"`{operator}`")
         return SCALAR
 
     def arithmetic(self, operator: str, left: ast.Expr, a: Shape, right: ast.Expr, scope: Scope) -> Shape:
