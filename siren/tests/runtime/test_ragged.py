@@ -151,13 +151,49 @@ def test_what_is_empty_in_some_particles_has_no_head():
 
 def test_a_vector_has_one_length():
     text = "let sample b <- bernoulli(0.5) in let xs = if b then [1, 2] else [1] in "
-    with pytest.raises(RunError, match="same length in every particle"):
-        siren.run(text + "let x <- dirichlet(xs) in x", particles=100, seed=1)
+    for use in ("let x <- dirichlet(xs) in x", "xs + xs", "observe(mv_gaussian([0], [[1]]), xs)"):
+        with pytest.raises(RunError, match="same length in every particle") as raised:
+            siren.run(text + use, particles=100, seed=1)
+        assert raised.value.span is not None  # which list
     # In each branch all agree.
     whole = siren.run(
         text + "if b then dot(xs, [1, 1]) else dot(xs, [1])", particles=1000, seed=1
     )  # fmt: skip
     assert whole[0].mean == pytest.approx(2, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "chances"),
+    [
+        ("categorical(if b then [0.5, 0.2, 0.3] else [1])", [0.5, 0.2, 0.3]),
+        ("uniform_int(0, if b then 2 else 0)", [1 / 3, 1 / 3, 1 / 3]),
+    ],
+)
+def test_categories_that_only_some_particles_have(drawn, chances):
+    """As where targets come and go, or in a mixture of ever more components."""
+    text = f"""
+let sample b <- bernoulli(0.5) in
+let c <- {drawn} in
+let () = observe(bernoulli(if c = 2 then 0.9 else 0.1), true) in
+(b, c)
+"""
+    with_b = np.array(chances) * [0.1, 0.1, 0.9]
+    evidence = 0.5 * with_b.sum() + 0.5 * 0.1
+    result = siren.run(text, particles=20_000, seed=1)
+    assert result.plan["c"] == "symbolic"
+    assert result["b"].mean == pytest.approx(0.5 * with_b.sum() / evidence, abs=0.01)
+    assert result["c"].mean == pytest.approx(0.5 * with_b @ [0, 1, 2] / evidence, abs=0.02)
+    assert result.log_evidence == pytest.approx(np.log(evidence), abs=0.02)
+
+
+def test_bounds_that_some_particles_cannot_have():
+    text = "let sample b <- bernoulli(0.5) in let c <- uniform_int(1, {}) in c"
+    for bound, words in (
+        ("if b then 3 else 0", "from 1 to 0 has no values"),
+        ("b / 3", "known whole numbers"),
+    ):
+        with pytest.raises(RunError, match=words):
+            siren.run(text.format(bound), particles=100, seed=1)
 
 
 def test_impure_functions_run_for_those_who_have_the_element():

@@ -11,7 +11,7 @@ from siren.distributions.bounds import INTEGER, PROBABILITY, REAL, TRUTH, Number
 from siren.errors import RunError
 from siren.symbolic.algebra import add, sub
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Expr
+from siren.symbolic.expr import Column, Expr, generation, lift
 from siren.symbolic.lanes import Array
 
 # Every outcome has a probability of its own, in memory and in each step.
@@ -132,16 +132,25 @@ class UniformInt(Distribution):
     parameters = (Parameter("low", INTEGER), Parameter("high", INTEGER))
 
     def build(self, *arguments: Any) -> Dist:
-        low, high = (_whole(self.name, bound) for bound in arguments)
+        lows, highs = (_whole_numbers(self.name, bound) for bound in arguments)
+        counts = highs - lows + 1
+        if np.any(counts < 1):
+            worst = np.argmin(counts)
+            low, high = (np.broadcast_to(bound, np.shape(counts)).flat[worst] for bound in (lows, highs))
+            raise RunError(f"uniform_int from {low:g} to {high:g} has no values")
+        low, high = int(np.min(lows)), int(np.max(highs))
         count = high - low + 1
-        if count < 1:
-            raise RunError(f"uniform_int from {low} to {high} has no values")
         if count > _MOST:
             raise RunError(
                 f"uniform_int from {low} to {high} has {count:,} values, more than {_MOST:,}",
                 hint=f"draw it from a line: `let x <- uniform({low}, {high + 1}) in floor(x)`",
             )
-        return Dist(CATEGORICAL, (float(low), *([1.0 / count] * count)))
+        gen = generation(*arguments)
+        if gen is None:
+            return Dist(CATEGORICAL, (float(low), *([1.0 / count] * count)))
+        values = range(low, high + 1)
+        chances = [np.where((lows <= value) & (value <= highs), 1.0 / counts, 0.0) for value in values]
+        return Dist(CATEGORICAL, (float(low), *(lift(chance, gen) for chance in chances)))
 
 
 class Delta(Distribution):
@@ -174,6 +183,15 @@ def _whole(name: str, value: Any) -> int:
     if type(value) is not float or not value.is_integer():
         raise RunError(f"the bounds of {name} must be known whole numbers")
     return int(value)
+
+
+def _whole_numbers(name: str, value: Any) -> Any:
+    """One for all particles, or one for each."""
+    if type(value) is not Column:
+        return _whole(name, value)
+    if not np.all(np.isfinite(value.data) & (value.data == np.floor(value.data))):
+        raise RunError(f"the bounds of {name} must be known whole numbers")
+    return value.data
 
 
 BERNOULLI = Bernoulli()

@@ -77,8 +77,7 @@ class Numbers:
         for place in range(int(counts.max(initial=0.0, where=mine & (self._weights > 0)))):
             owners = mine & (counts > place)
             self._owners = None if owners.all() else owners
-            picks = [(here, item) for here, item in ranked(value, lanes, place) if here.any()]
-            shape.append(self.shape(lanes.choose(picks)))
+            shape.append(self.shape(lanes.choose(ranked(value, lanes, place))))
         self._owners = outer
         return shape
 

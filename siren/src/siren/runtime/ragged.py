@@ -96,7 +96,7 @@ def nth(value: Ragged, place: Value, lanes: Lanes) -> Value:
     places = place.data if isinstance(place, Column) else place
     if np.any(places != np.floor(places)) or np.any(places < 0):
         raise RunError("a place in a list must be a whole number, 0 or more")
-    picks = [(here, item) for here, item in ranked(value, lanes, places) if here.any()]
+    picks = ranked(value, lanes, places)
     found = np.logical_or.reduce([here for here, _ in picks]) if picks else np.full(lanes.scope.size, False)
     if not found.all():
         missing = np.count_nonzero(~found)
@@ -107,14 +107,18 @@ def nth(value: Ragged, place: Value, lanes: Lanes) -> Value:
     return lanes.choose(picks)
 
 
-def ranked(value: Lists, lanes: Lanes, place: Array | float) -> Iterator[tuple[Array, Value]]:
-    """The lanes whose element at this place is in a cell, cell by cell."""
+def ranked(value: Lists, lanes: Lanes, place: Array | float) -> list[tuple[Array, Value]]:
+    """The elements at this place, each with the lanes that have it there."""
     before = np.zeros(lanes.scope.size)
+    found = []
     for cell, here in lanes.cells(value):
-        yield here & (before == place), cell.head
+        chosen = here & (before == place)
+        if chosen.any():
+            found.append((chosen, cell.head))
         before = before + here
         if (before > place).all():
-            return
+            break
+    return found
 
 
 def reverse(value: Ragged, lanes: Lanes) -> Value:
@@ -131,6 +135,15 @@ def definite(value: Ragged, lanes: Lanes) -> Value:
         "a vector must have the same length in every particle, and this list has not",
         hint="`if List.len(l) = n then ... else ...` keeps particles of one length together",
     )
+
+
+def padded(value: Ragged, filling: Expr, lanes: Lanes) -> Value:
+    """An ordinary list, as long as the longest: `filling` is what a shorter one lacks."""
+    items: list[Value] = []
+    everybody = np.full(lanes.scope.size, True)
+    while picks := ranked(value, lanes, len(items)):
+        items.append(lanes.choose([*picks, (everybody, filling)]))
+    return list_of(items)
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
-from siren.distributions.finite import DELTA
+from siren.distributions.finite import CATEGORICAL, DELTA
 from siren.errors import RunError, SirenError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
@@ -34,13 +34,14 @@ class Statements:
         def eval(self, node: ast.Expr, env: Env) -> Value: ...
         def skipped(self, datum: str) -> None: ...
         def _now(self, value: Value) -> Value: ...
+        def _guided(self, action: Callable[[], Value], span: Span) -> Value: ...
         def _lanes(self) -> ragged.Lanes: ...
 
     def _distribution(self, node: ast.Distribution, env: Env) -> Dist:
         scope = self.graph.scope
         before = scope.now
-        arguments = [self._definite(self.eval(argument, env)) for argument in node.arguments]
         try:
+            arguments = [self._argument(node.name, self.eval(argument, env)) for argument in node.arguments]
             dist = library.distribution(node.name, arguments)
             # Numbers just evaluated are of the present lanes; those in a list need not be.
             current = scope.now is before and not any(type(argument) is Cons for argument in arguments)
@@ -51,6 +52,12 @@ class Statements:
         except SirenError as error:
             error.span = error.span or node.span
             raise
+
+    def _argument(self, name: str, value: Value) -> Value:
+        """Of a distribution. A category that a particle does not have is impossible there."""
+        if name == CATEGORICAL.name and type(value) is Ragged:
+            return ragged.padded(value, 0.0, self._lanes())
+        return self._definite(value)
 
     def _assume(self, node: ast.Assume, env: Env) -> Value:
         dist = self._distribution(node.distribution, env)
@@ -116,7 +123,7 @@ class Statements:
         return ragged.definite(value, self._lanes()) if type(value) is Ragged else value
 
     def _vector(self, value: Value, size: int, span: Span) -> tuple[Expr, ...]:
-        value = self._definite(value, size)
+        value = self._guided(lambda: self._definite(value, size), span)
         numbers = tuple(value) if type(value) is Cons else ()
         if len(numbers) != size or not all(isinstance(number, EXPRESSIONS) for number in numbers):
             shown = f"a list of {len(numbers)}" if type(value) is Cons else describe(value)
