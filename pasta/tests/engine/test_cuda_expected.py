@@ -8,8 +8,8 @@ import pytest
 from test_cuda_following import PROMPTS, Make, make  # noqa: F401  (a fixture)
 
 from pasta.core.tree import Block, Tree
-from pasta.decoding.api import replay
-from pasta.engine.cuda.request import EXPECTING, CudaRequest
+from pasta.decoding.api import generate_all, replay
+from pasta.engine.cuda.request import NOBODY, CudaRequest
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_what_was_expected_of_a_topic_that_went_on_is_hidden(engines: tuple[Any,
     assert len(rows) == len(may_end) > 1
     request = rows[0][0]
     segments = [request.segments[place] for _, place in rows]
-    assert segments[:-1] == [engine.max_segments] * (len(rows) - 1)  # nobody's
+    assert segments[:-1] == [NOBODY] * (len(rows) - 1)
     assert segments[-1] not in (0, engine.max_segments)
     assert not request.expected
 
@@ -162,15 +162,26 @@ def test_nothing_behind_an_expected_child_is_offered_to_others(engines: tuple[An
     engine.close(main)
 
 
-def test_an_answer_of_very_many_segments_expects_no_more(engines: tuple[Any, Any]) -> None:
-    from pasta.core.grammar import Expect
-    from pasta.core.params import SamplingParams
+def test_what_is_expected_takes_no_segment_from_what_comes(
+    engines: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few segments, and far more expected than come: answers end where they end step by step."""
+    steps, ahead = engines
+    limit = 40
+    monkeypatch.setattr("pasta.engine.cuda.request.SPARE", 7)
+    requests: list[CudaRequest] = []
+    make_request = ahead._new_request
 
-    _, engine = engines
-    main = engine.open(list(range(5, 40)), Expect.TEXT, SamplingParams())
-    while len(main.request.table.sees) <= EXPECTING:
-        engine.fork(main)
-    before = len(main.request.tokens)
-    main.request.expect_child(main, engine.vocabulary.tags.open, 36, 2)
-    assert len(main.request.tokens) == before and not main.request.expected
-    engine.close(main)
+    def kept(*arguments: Any) -> CudaRequest:
+        requests.append(make_request(*arguments))
+        return requests[-1]
+
+    for engine in engines:
+        monkeypatch.setattr(engine, "max_segments", limit, raising=False)
+    monkeypatch.setattr(ahead, "_new_request", kept, raising=False)
+    expected, found = (generate_all(engine, PROMPTS, parallelism=6.0, max_tokens=200) for engine in engines)
+    assert [answer.tree for answer in found] == [answer.tree for answer in expected]
+    tables = [request.table for request in requests]
+    assert max(table.used for table in tables) >= limit - 1  # some were to have more
+    assert all(table.ahead <= 7 for table in tables) and any(table.ahead >= 6 for table in tables)
+    assert steps.pool.free_slots == steps.pool.slots and ahead.pool.free_slots == ahead.pool.slots

@@ -13,6 +13,11 @@ class SegmentTable:
 
     def __init__(self) -> None:
         self.sees: list[int] = []
+        self.ahead = 0  # how many of them were asked for beforehand, and nobody has gone on with
+
+    @property
+    def used(self) -> int:
+        return len(self.sees) - self.ahead
 
     def root(self) -> int:
         return self._new(0)
@@ -48,10 +53,12 @@ class Thread:
         """The segments with which it and its child will go on, if it forks where it is."""
         if self.ahead is None:
             self.ahead = self.table.fork(self.segment)
+            self.table.ahead += 2
         return self.ahead
 
     def fork(self) -> Thread:
         own, child = self.next_fork()
+        self.table.ahead -= 2
         self._move(own)
         thread = Thread(self.table, child)
         self.children.append(thread)
@@ -64,10 +71,13 @@ class Thread:
             written |= child.all_written()
         if self.joined is None or self.joined[0] != written:
             self.joined = (written, self.table.join(self.segment, written))
+            self.table.ahead += 1
         return self.joined[1]
 
     def join(self, children: Sequence[Thread]) -> None:
-        self._move(self.next_join(children))
+        segment = self.next_join(children)
+        self.table.ahead -= 1
+        self._move(segment)
 
     def go_back(self, segment: int) -> None:
         """Goes on right after an earlier segment of its own, as if nothing had come since."""

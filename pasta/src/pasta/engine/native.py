@@ -140,7 +140,7 @@ class NativeEngine:
         self._waiting[request] = None
 
     def fork(self, thread: Handle) -> Handle:
-        self._check_segments(thread.request, 0 if thread.thread.ahead else 2)
+        self._check_segments(thread.request, 2)
         if thread.first_fork is None:
             thread.first_fork = thread.thread.segment
         child = Handle(thread.request, thread.thread.fork(), (*thread.path, thread.forks))
@@ -148,7 +148,7 @@ class NativeEngine:
         return child
 
     def join(self, thread: Handle, children: Sequence[Handle]) -> None:
-        self._check_segments(thread.request, 0 if thread.thread.joined else 1)
+        self._check_segments(thread.request, 1)
         thread.thread.join([child.thread for child in children])
         thread.first_fork = None
 
@@ -187,7 +187,7 @@ class NativeEngine:
         """Nothing: what runs here is here."""
 
     def _check_segments(self, request: Request, more: int) -> None:
-        if len(request.table.sees) + more > self.max_segments:
+        if request.table.used + more > self.max_segments:
             raise PastaError(
                 f"an answer may have {self.max_segments} segments, and this one forks and joins more often",
                 hint="lower the parallelism",

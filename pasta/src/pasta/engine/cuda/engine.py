@@ -35,7 +35,7 @@ from pasta.engine.cuda.fused import FusedDecoder
 from pasta.engine.cuda.head import aligned_rows
 from pasta.engine.cuda.parameters import Parameters
 from pasta.engine.cuda.prefill import PREFILL, Prefill, Prefiller
-from pasta.engine.cuda.request import LEAST_BACKLOG, NOBODY, WORDS, CudaRequest, cuda_request, shares, split
+from pasta.engine.cuda.request import LEAST_BACKLOG, NOBODY, SPARE, CudaRequest, cuda_request, shares, split
 from pasta.engine.fusing import is_other_family
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
@@ -56,7 +56,7 @@ class CudaEngine(NativeEngine):
 
     chunk = PREFILL
     max_requests = MAX_REQUESTS
-    max_segments = 32 * WORDS - 1  # `NOBODY` is none of them
+    max_segments = NOBODY - SPARE
 
     def __init__(
         self,

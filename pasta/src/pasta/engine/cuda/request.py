@@ -21,7 +21,7 @@ from pasta.engine.request import Chunk, Handle, Request, Row
 LEAST_BACKLOG = 64  # of a step's rows, for tokens that decide nothing
 WORDS = 16  # of 32 bits: the segments that an answer may have
 NOBODY = 32 * WORDS - 1  # the segment of what nobody sees
-EXPECTING = NOBODY // 2  # segments up to which children are expected: some of theirs may come to nothing
+SPARE = 63  # segments for what is expected: they are lost where it does not come
 
 
 class CudaRequest(Request):
@@ -67,7 +67,7 @@ class CudaRequest(Request):
         Where the parent goes on with its topic instead, nobody sees the row, and the child is expected once more.
         """
         place = len(self.tokens)
-        if len(self.table.sees) > EXPECTING or not self.blocks.can_hold(place + 1):
+        if self.table.ahead + 2 > SPARE or not self.blocks.can_hold(place + 1):
             return
         segment = parent.thread.next_fork()[1]
         child = self.expected.get(parent)
@@ -92,7 +92,7 @@ class CudaRequest(Request):
             follower = None if child is None else self.followers.get(child)
             if child is None or follower is None or not joins.is_near(child, follower.position):
                 continue
-            if len(self.table.sees) > EXPECTING or not self.blocks.can_hold(len(self.tokens) + 1):
+            if self.table.ahead + 1 > SPARE or not self.blocks.can_hold(len(self.tokens) + 1):
                 return
             position = max(position, follower.position + 1, joins.behind(parent))
             if position >= context:
