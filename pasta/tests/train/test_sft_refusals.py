@@ -97,3 +97,18 @@ def test_an_output_that_holds_a_checkpoint_is_gone_on_from_or_left_alone(tmp_pat
         sft.train(replace(config, method="full", resume=True))
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == before
     assert sft.train(replace(config, max_steps=3, resume=True)).steps == 3
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize(("logging_steps", "said"), [(1, "the loss is nan at step"), (100, "what was trained holds")])
+def test_a_training_that_diverged_writes_no_model(
+    tmp_path: Path, base: str, data: str, method: Method, logging_steps: int, said: str
+) -> None:
+    output = tmp_path / "out"
+    config = SftConfig(
+        data=data, output=str(output), model=base, method=method, max_steps=4, cpu=True, batch_size=2, max_length=512,
+        learning_rate=1e30, logging_steps=logging_steps,
+    )  # fmt: skip
+    with pytest.raises(PastaError, match=f"{said}.*train again, more slowly"):
+        sft.train(config)
+    assert not list(output.glob("**/*.safetensors"))

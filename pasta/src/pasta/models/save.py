@@ -91,7 +91,7 @@ def save_peft(
 
 def check_finite(tensors: dict[str, torch.Tensor]) -> None:
     if any(not tensor.isfinite().all() for tensor in tensors.values()):
-        raise CorruptModel("the adapter holds numbers that are not finite", hint="train again, more slowly")
+        raise CorruptModel("what was trained holds numbers that are not finite", hint="train again, more slowly")
 
 
 def tag_rows(model: PreTrainedModel, tags: Iterable[int]) -> dict[str, torch.Tensor]:

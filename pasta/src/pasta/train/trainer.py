@@ -28,7 +28,7 @@ from pasta.errors import PastaError
 from pasta.models.adapter import Base
 from pasta.models.checkpoint import quiet
 from pasta.models.lora import for_autocast
-from pasta.models.save import DTYPE, save_peft
+from pasta.models.save import DTYPE, check_finite, save_peft
 from pasta.train.head import target_logits
 from pasta.train.interrupt import SaveOnInterrupt
 from pasta.train.loss import LengthLoss, Meter, token_losses
@@ -212,6 +212,9 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs:
             logs |= self.meters[True].read(self.accelerator.reduce)
+            if not math.isfinite(logs["loss"]):  # nor will it ever be again
+                why = f"the loss is {logs['loss']} at step {self.state.global_step}"
+                raise PastaError(why, "train again, more slowly: lower --learning-rate")
         elif "eval_loss" in logs:
             logs |= {f"eval_{name}": value for name, value in self.meters[False].read(self.accelerator.reduce).items()}
         super().log(logs, start_time)
@@ -247,6 +250,8 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         """A whole model or an adapter, as PASTA and others load it; so is every checkpoint."""
         folder = Path(output_dir or self.args.output_dir)
         model = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+        trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        check_finite(trained if state_dict is None else state_dict)
         exact = folder.name.startswith(PREFIX_CHECKPOINT_DIR)  # to go on from
         model.config.use_cache = True
         try:
