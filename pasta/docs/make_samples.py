@@ -10,35 +10,35 @@ from pasta import generate_all, load
 #: Question, and what we see in the answer.
 QUESTIONS = {
     "Give me five tips for better sleep.": (
-        "Good: five threads, distinct topics, every block stands by itself. A topic of four words glues two of them."
+        "Good: five threads, distinct topics, every block stands by itself. Seven hours of exercise a day are many."
     ),
     "Explain the differences between solar, wind and hydro power.": (
-        "Bad: two blocks, about solar power and about something that nobody asked for; hydro power is left out."
+        "Good form: a paragraph for each, then three differences at once. Hydro power is left out of two of them."
     ),
     "How do I prepare for a job interview?": (
-        "Good structure; the first two blocks say the same, later topics are odd, and the budget cuts it."
+        "Good structure; the third and the last block say nearly the same, since neither sees the other."
     ),
     "What are the advantages and disadvantages of working from home?": (
-        "Good: eight topics that differ, at three times the speed; but advantages only."
+        "Good: five topics that differ, at more than twice the speed; but advantages only."
     ),
     "What should I pack for a week of hiking in the mountains?": (
-        "Mixed: `Batteries` and `Battery Power` begin with different tokens, so both pass; the budget cuts it."
+        "Mixed: topics that differ in their words and not in what they mean; four of five are bags."
     ),
-    "Why do leaves change colour in autumn?": (
-        "Good: an introduction, then three aspects at once. The biology is wrong."
-    ),
+    "Why do leaves change colour in autumn?": ("Rightly sequential. The biology is wrong."),
     "What are the main parts of a bicycle, and what does each do?": (
-        "Good structure and bad facts: most bicycles have no fuel system. It does not know when to end."
+        "Too short: it names the parts, and does not say what each does."
     ),
-    "Describe the benefits of learning a second language.": ("Good: four aspects, each of which stands by itself."),
+    "Describe the benefits of learning a second language.": (
+        "Good: five aspects, each of which stands by itself; culture comes twice."
+    ),
     "Name the top cities in Italy and what is special about each.": (
-        "Good; two of the five are regions, and Venice is not the capital."
+        "Good form, and bad facts: the Uffizi are in Florence, and St Mark's is in Venice."
     ),
     "What is the capital of Japan?": ("Rightly sequential."),
-    "How can a small shop attract more customers?": (
-        "Mixed: five blocks that begin alike, since none sees the others; and what does Barcelona do here?"
+    "How can a small shop attract more customers?": ("Good: five topics that differ, and blocks that are about them."),
+    "Tell me a story about a lighthouse keeper.": (
+        "Rightly sequential: a story is one thread. The budget cuts it."
     ),
-    "Tell me a story about a lighthouse keeper.": ("Rightly sequential: a story is one thread."),
 }
 
 

@@ -21,6 +21,7 @@ Figures = dict[str, Any]
 Row = tuple[str, str, Goal]  # the model, what a prompt asks for, the goal
 
 JUDGE = "features"
+CHATS = "a chat"
 WORDS = {**ASKED, "several-gsm8k_dev": "two to six sums", "constraints": "conditions to meet"}
 #: Realised speedup and win rate that a model of chats should reach together, at the least.
 GOALS = ((1.9, 43), (1.2, 50))
@@ -55,7 +56,7 @@ def of_adapter(first: Figures) -> Iterator[Row]:
     told = first["promises"]["pasta"]
     yield "1.5B", "all tasks together", of_correlation(told["correlation"], told["blocks"])
     for goal in of_chats(first["models"]["pasta"], {}):
-        yield "1.5B", "a chat", goal
+        yield "1.5B", CHATS, goal
 
 
 def clock_of(summary: Figures, task: str) -> Figures | None:
@@ -66,24 +67,27 @@ def clock_of(summary: Figures, task: str) -> Figures | None:
 
 
 def of_default(found: dict[str, Figures]) -> Iterator[Row]:
-    """The default model, `today`, against the baselines of two evaluations."""
-    latest = found["default-clean"]["models"]
-    for words, name in (("a chat", "default-clean"), ("a chat, earlier baseline", "default")):
-        today = found[name]["models"]["today"]
-        clock, wins = today["realised_speedup"], win_rate(today, JUDGE)
-        assert wins is not None
-        for least, rate in GOALS:
-            goal = f"realised speedup of {least} or more, at {rate} % of wins or more"
-            yield "135M", words, Goal.of(goal, clock, clock["value"] >= least and wins["value"] >= rate)
-        goal = f"wins against the reference of {CHAT_WINS} % or more (judge `{JUDGE}`)"
-        yield "135M", words, Goal.of(goal, wins, wins["value"] >= CHAT_WINS, digits=1)
-        yield from (("135M", words, goal) for goal in of_repeats(today["redundancy"]))
-    untagged = win_rate(latest["today-untagged"], JUDGE)
+    """The default model, `new` in its evaluation, and beside it the one before, `today`."""
+    latest = found["default-own"]
+    shipped, before = latest["models"]["new"], latest["models"]["today"]
+    clock, wins, against = shipped["realised_speedup"], win_rate(shipped, JUDGE), win_rate(shipped, f"{JUDGE}-today")
+    assert wins is not None and against is not None
+    for least, rate in GOALS:
+        goal = f"realised speedup of {least} or more, at {rate} % of wins or more"
+        yield "135M", CHATS, Goal.of(goal, clock, clock["value"] >= least and wins["value"] >= rate)
+    least = before["realised_speedup"]["value"]
+    goal = f"realised speedup of the default before, {least:.2f}, or more"
+    yield "135M", CHATS, Goal.of(goal, clock, clock["value"] >= least)
+    for what, rate in (("the reference", wins), ("the default before", against)):
+        goal = f"wins against {what} of {CHAT_WINS} % or more (judge `{JUDGE}`)"
+        yield "135M", CHATS, Goal.of(goal, rate, rate["value"] >= CHAT_WINS, digits=1)
+    yield from (("135M", CHATS, goal) for goal in of_repeats(shipped["redundancy"]))
+    untagged = win_rate(latest["models"]["new-untagged"], JUDGE)
     assert untagged is not None
-    yield "135M", "a chat, without tags", of_untagged(untagged, JUDGE)
-    task = found["default-clean"]["tasks"]["constraints"]
-    yield from (("135M", WORDS["constraints"], goal) for goal in of_task("constraints", task["today"]))
-    for goal in of_task("constraints", task["today-untagged"]):
+    yield "135M", f"{CHATS}, without tags", of_untagged(untagged, JUDGE)
+    task = latest["tasks"]["constraints"]
+    yield from (("135M", WORDS["constraints"], goal) for goal in of_task("constraints", task["new"]))
+    for goal in of_task("constraints", task["new-untagged"]):
         yield "135M", f"{WORDS['constraints']}, without tags", goal
-    promised = found["default-clean"]["promises"]["today"]
+    promised = latest["promises"]["new"]
     yield "135M", WORDS["constraints"], of_correlation(promised["correlation"], promised["blocks"])

@@ -47,7 +47,7 @@ def test_who_repeats_is_what_was_counted() -> None:
     writers = json.loads((results / "repeating-lists.json").read_text("utf-8"))["writers"]
     models = {
         name: json.loads((results / f"eval-{name}.json").read_text("utf-8"))["models"]
-        for name in ("qwen15-chats", "default-clean")
+        for name in ("qwen15-chats", "default-own")
     }
 
     def told(*figures: dict[str, float]) -> str:
@@ -68,7 +68,7 @@ def test_who_repeats_is_what_was_counted() -> None:
             for run, names in (
                 ("qwen15-chats", ("baseline", "pasta")),
                 ("qwen15-chats", ("bon-baseline-0.2", "bon-pasta-0.2")),
-                ("default-clean", ("baseline", "today", "today-untagged")),
+                ("default-own", ("baseline", "new", "new-untagged")),
             )
         ),
     ]
