@@ -44,7 +44,7 @@ def test_an_object_out_of_a_text(pasta, default_folder):
     value = json.loads(out)
     assert code == 0 and value["same"]
     assert value["value"] == {
-        "customer": "Maria Gomez", "city": "Lisbon", "order": 4711, "chairs": 3, "day": "Friday", "price": 420,
+        "customer": "Maria Gomez", "city": "Lisbon", "order_number": 4711, "chairs": 3, "day": "Friday", "price": 420,
         "payment": "card", "delivery": "morning",
     }  # fmt: skip
     assert 3 * value["steps"] < value["sequential"]["steps"]

@@ -245,7 +245,7 @@ NUMBERS: dict[str, Any] = {
         "number": {"type": "number"},
         "integer": {"type": "integer"},
         "list": {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": 3},
-        "least": {"enum": [10**30, 10**30 + 1]},
+        "least": {"const": 10**30},
         "text": {"type": "string", "pattern": "^[0-9]{40}$"},
     },
     "required": ["number", "integer", "list", "least", "text"],

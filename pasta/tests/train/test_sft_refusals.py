@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from pasta.errors import PastaError, UsageError
 from pasta.train import sft
 from pasta.train.config import Method, SftConfig
+from pasta.train.interrupt import SIGNALS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -109,6 +111,8 @@ def test_a_training_that_diverged_writes_no_model(
         data=data, output=str(output), model=base, method=method, max_steps=4, cpu=True, batch_size=2, max_length=512,
         learning_rate=1e30, logging_steps=logging_steps,
     )  # fmt: skip
+    handlers = [signal.getsignal(each) for each in SIGNALS]
     with pytest.raises(PastaError, match=f"{said}.*train again, more slowly"):
         sft.train(config)
+    assert [signal.getsignal(each) for each in SIGNALS] == handlers, "Ctrl-C means what it meant before"
     assert not list(output.glob("**/*.safetensors"))

@@ -27,7 +27,7 @@ class SaveOnInterrupt(TrainerCallback):  # type: ignore[misc]  # transformers is
 
     def _note(self, number: int, frame: Any) -> None:
         self._wanted = True
-        self._restore()
+        self.restore()
         print("stopping after this step; once more stops at once", file=sys.stderr, flush=True)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -37,9 +37,6 @@ class SaveOnInterrupt(TrainerCallback):  # type: ignore[misc]  # transformers is
         control.should_save = True
         control.should_training_stop = True
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self._restore()
-
     def _anybody(self, args: TrainingArguments) -> bool:
         """Whether a signal reached any process: all of them must stop after the same step."""
         if args.world_size == 1:
@@ -48,7 +45,8 @@ class SaveOnInterrupt(TrainerCallback):  # type: ignore[misc]  # transformers is
         torch.distributed.all_reduce(flag)
         return bool(flag.item())
 
-    def _restore(self) -> None:
+    def restore(self) -> None:
+        """Signals mean what they meant before; also for a training that fails, which never comes to its end."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}

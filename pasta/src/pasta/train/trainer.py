@@ -112,7 +112,10 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
         if newest is not None:
             self.say(f"going on from {newest}")
         with quiet(), storing(folder, GO_ON):
-            result = self.train(resume_from_checkpoint=newest and str(newest))
+            try:
+                result = self.train(resume_from_checkpoint=newest and str(newest))
+            finally:
+                self.interrupt.restore()
             if self.interrupt.stopped:
                 saved = f"{folder}/{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
                 done = f"step {self.state.global_step} of {self.state.max_steps}"

@@ -11,20 +11,20 @@ const DIALS = { parallelism: "parallelism", threads: "max_threads", tokens: "max
 const MOST_TURNS = 64;
 const ORDER = {
   text:
-    "Order 4711: Maria Gomez from Lisbon ordered 3 wooden chairs and 1 table for her office on Friday. " +
+    "Order 4711: Maria Gomez from Lisbon bought 3 wooden chairs for her office on Friday. " +
     "She paid 420 euros by card, and asks for delivery in the morning.",
   schema: {
     type: "object",
     properties: {
       customer: { type: "string" },
       city: { type: "string" },
-      order: { type: "integer" },
+      order_number: { type: "integer" },
       chairs: { type: "integer" },
       price: { type: "integer" },
       payment: { enum: ["card", "cash", "transfer"] },
       delivery: { enum: ["morning", "afternoon", "evening"] },
     },
-    required: ["customer", "city", "order", "chairs", "price", "payment", "delivery"],
+    required: ["customer", "city", "order_number", "chairs", "price", "payment", "delivery"],
   },
 };
 
