@@ -21,7 +21,7 @@ from typing import Any
 
 from results_asked import GOALS
 from results_summary import WORDS, summary_page
-from results_tables import clocks, lengths, redundancy, speed, stage_two, timed_otherwise
+from results_tables import clocks, equally_treated, lengths, redundancy, speed, stage_two, timed_otherwise
 
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows, write_rows
@@ -31,7 +31,8 @@ from pasta.eval.goals import COLUMNS, goal_rows, is_asked
 from pasta.eval.report import interval, make_report
 from pasta.eval.rows import collect, listed, read, write
 from pasta.eval.seeds import of_seeds, seed_page
-from pasta.eval.summary import of_rows, reference_of
+from pasta.eval.speed import theoretical
+from pasta.eval.summary import ahead, of_rows, plain, reference_of
 from pasta.eval.task_page import HEADLINE, headline, promisable, rivals, table, tasks
 
 DOCS = Path(__file__).parent
@@ -131,9 +132,24 @@ def load(path: Path) -> dict[str, Any]:
     rows = rows_path(path.stem.removeprefix("eval-"))
     if not rows.exists():
         return saved
-    made = ("models", "tasks", "timed_alone", "promises", "concurrency")
+    made = ("models", "tasks", "timed_alone", "promises", "concurrency", "equally_treated")
     about = {key: value for key, value in saved.items() if key not in made}
-    return of_rows(read(str(rows)), about, saved["concurrency"])
+    found = read(str(rows))
+    summary = of_rows(found, about, saved["concurrency"])
+    equals = TOLD.get(path.stem.removeprefix("eval-"), {}).get("equally_treated", {})
+    answers = found.get(about["prompts"], {})
+    made_of = {model: over_equal(answers[model], answers[other], other, about) for model, other in equals.items()}
+    return {**summary, "equally_treated": made_of} if made_of else summary
+
+
+def over_equal(
+    own: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]], name: str, about: dict[str, Any]
+) -> dict[str, Any]:
+    """A model against another that had the same stages, where the report's reference had not."""
+    told: dict[str, Any] = plain(
+        {"against": name, **theoretical(own, other), "over": ahead(own, other, list(about["judges"]))}
+    )
+    return told
 
 
 def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -195,6 +211,7 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
         yield from goals(summary, judges[0])
     if counts:
         yield from stage_two(summary)
+        yield from equally_treated(summary)
         yield from speed(summary)
         if summary["against"] != "baseline" and rows_path(name).exists():
             yield from timed_otherwise(summary, read(str(rows_path(name)))[summary["prompts"]])

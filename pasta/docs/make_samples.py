@@ -36,9 +36,7 @@ QUESTIONS = {
     ),
     "What is the capital of Japan?": ("Rightly sequential."),
     "How can a small shop attract more customers?": ("Good: five topics that differ, and blocks that are about them."),
-    "Tell me a story about a lighthouse keeper.": (
-        "Rightly sequential: a story is one thread. The budget cuts it."
-    ),
+    "Tell me a story about a lighthouse keeper.": ("Rightly sequential: a story is one thread. The budget cuts it."),
 }
 
 

@@ -33,6 +33,29 @@ def stage_two(summary: dict[str, Any]) -> Iterator[str]:
     )
 
 
+def equally_treated(summary: dict[str, Any]) -> Iterator[str]:
+    """Models whose training had a stage that the reference's lacks, each against a baseline that had it."""
+    if not (found := summary.get("equally_treated")):
+        return
+    yield "### Against a baseline that had the same stages\n"
+    yield (
+        "Steps as a ratio. Win rates: how many points more a judge gives the model than that baseline, "
+        "both against the judge's reference.\n"
+    )
+    rows = [
+        [
+            f"`{model}`",
+            f"`{told['against']}`",
+            interval(told["theoretical_speedup"]),
+            interval(told["length_factor"]),
+            *(interval(told["over"]["win_rate"].get(judge), 1) for judge in summary["judges"]),
+        ]
+        for model, told in found.items()
+    ]
+    judges = (f"win rate, {judge}" for judge in summary["judges"])
+    yield table(["model", "against", "fewer steps", "length factor", *judges], rows)
+
+
 def speed(summary: dict[str, Any]) -> Iterator[str]:
     timed = [f["realised_speedup"]["prompts"] for f in summary["models"].values() if f["realised_speedup"]]
     yield "### Speed\n"
