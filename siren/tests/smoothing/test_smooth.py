@@ -148,3 +148,49 @@ def test_mistakes_are_named() -> None:
         siren.smooth("let x <- gaussian(0, 1) in x")
     with pytest.raises(SirenError, match="lag is a whole number"):
         siren.smooth(WALK, "lag", data={"ys": [1.0]}, lag=-1)
+
+
+@pytest.mark.parametrize("push", ["[[0.1, 0], [0, 0.3]]", "[[0, 0], [0, 0.3]]"])
+@pytest.mark.parametrize("how", ["backward", "lag"])
+def test_a_vector_that_is_drawn_is_smoothed(how: str, push: str) -> None:
+    """Also one that moves without noise in a direction."""
+    program = f"""
+    val step = fun (y, (x, xs)) ->
+      let sample x <- mv_gaussian([[1, 1], [0, 1]] * x, {push}) in
+      let () = observe(gaussian(x[0], 1), y) in
+      let () = resample() in
+      (x, x :: xs)
+    in
+    let sample x <- mv_gaussian([0, 0], [[4, 0], [0, 1]]) in
+    let (x, xs) = fold(step, [1.2, 2.1, 3.4, 4.2, 5.1], (x, [])) in
+    List.rev(xs)
+    """
+    exact = siren.run(program.replace("let sample", "let symbolic"), particles=1)[0]
+    smoothed = siren.smooth(program, how, particles=1000, trajectories=500, seed=2)[0]
+    assert np.abs((smoothed.mean - exact.mean) / exact.sd).max() < 0.25
+    assert np.abs(smoothed.sd / exact.sd - 1).max() < 0.25
+
+
+def test_vectors_that_only_some_particles_draw_are_smoothed() -> None:
+    program = """
+    val step = fun (y, (x, xs)) ->
+      let sample turn <- bernoulli(0.5) in
+      let fresh = if turn then
+          let sample u <- mv_gaussian([x, 0], [[1, 0.5], [0.5, 1]]) in
+          let () = observe(gaussian(u[0], 1), y) in u[0]
+        else
+          let sample w <- mv_gaussian([0, x], [[1, 0], [0, 1]]) in
+          let () = observe(gaussian(w[1], 1), y) in w[1]
+      in
+      let () = resample() in
+      (fresh, fresh :: xs)
+    in
+    let (x, xs) = fold(step, [1.2, 2.1, 0.4, -1.2], (0, [])) in
+    List.rev(xs)
+    """
+    plain = "val step = fun (y, xs) -> let symbolic x <- gaussian(List.hd(xs), 1) in "
+    plain += "let () = observe(gaussian(x, 1), y) in x :: xs in "
+    plain += "List.tl(List.rev(fold(step, [1.2, 2.1, 0.4, -1.2], [0])))"
+    exact = siren.run(plain, particles=1)[0]
+    smoothed = siren.smooth(program, particles=500, trajectories=500, seed=1)[0]
+    assert np.abs((smoothed.mean - exact.mean) / exact.sd).max() < 0.25

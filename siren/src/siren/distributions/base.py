@@ -104,6 +104,10 @@ class Distribution:
         inside = self.inside(x, *p)
         return value if np.all(inside) else np.where(inside, value, -np.inf)[()]
 
+    def logpdf_of_draw(self, x: Numbers, *p: Numbers) -> Numbers:
+        """The same for what was drawn and not observed, even where `logpdf` refuses the parameters."""
+        return self.logpdf(x, *p)
+
     def mean(self, *p: Numbers) -> Numbers:
         raise NotImplementedError(f"{self.name} has no known mean")
 

@@ -200,6 +200,20 @@ class MvGaussian(Distribution):
         score = -0.5 * np.square(scaled).sum(axis=-1) - logs - 0.5 * size * math.log(2 * math.pi)
         return score if np.ndim(score) else float(score)
 
+    def logpdf_of_draw(self, x: Numbers, *p: Numbers) -> Numbers:
+        mean, covariance = self._moments(p)
+        off = matrix(list(x), mean.shape[-1], 1)[..., 0] - mean
+        values, vectors = np.linalg.eigh(covariance)
+        along = (off[..., None, :] @ vectors)[..., 0, :]
+        scale = values[..., -1:]
+        spread = values > 1e-12 * scale
+        score = np.where(spread, along**2 / np.where(spread, values, 1.0), 0.0)
+        logs = np.log(np.where(spread, 2 * math.pi * values, 1.0))
+        # Rounding leaves a draw this far off the directions that have a spread.
+        reach = 1e-9 * (np.abs(mean).max(axis=-1, keepdims=True) + np.sqrt(scale))
+        possible = (spread | (np.abs(along) <= reach)).all(axis=-1)
+        return np.where(possible, -0.5 * (score + logs).sum(axis=-1), -np.inf)
+
     def _moments(self, p: tuple[Numbers, ...]) -> tuple[Array, Array]:
         size = self.size(len(p))
         return matrix(p[:size], size, 1)[..., 0], matrix(p[size:], size, size)

@@ -35,7 +35,7 @@ from siren.symbolic.expr import (
     parts,
     variables,
 )
-from siren.symbolic.lanes import Array, Index
+from siren.symbolic.lanes import Array, Generation, Index
 
 if TYPE_CHECKING:
     from siren.inference.chain import Link
@@ -207,10 +207,8 @@ class Engine:
 
     def _sample(self, dist: Dist) -> Outcome:
         """A draw for each lane from a known distribution."""
-        draw, now = dist.sample(self.rng, self.graph.scope.size), self.graph.scope.now
-        if draw.ndim > 1:
-            return tuple([Column(np.ascontiguousarray(column), now) for column in draw.T])
-        return lift(draw, now)
+        scope = self.graph.scope
+        return outcome(dist.sample(self.rng, scope.size), scope.now)
 
     def _score(self, dist: Dist, value: Outcome) -> Raw:
         """The log density of a known distribution at a known value."""
@@ -295,6 +293,13 @@ class Engine:
             hint=f"annotate `{variable.name}` as `sample`, or leave the annotation out",
             notes=(Note(f"forced by {self.site.what}", self.site.span),),
         )
+
+
+def outcome(draw: Array, now: Generation) -> Outcome:
+    """A draw as the value of a variable: an array of rows is a vector, by its components."""
+    if draw.ndim > 1:
+        return tuple([Column(np.ascontiguousarray(column), now) for column in draw.T])
+    return lift(draw, now)
 
 
 def _undecided(expr: Expr) -> Op | None:

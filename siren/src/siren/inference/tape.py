@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from siren.inference.engine import Engine
+from siren.inference.engine import Engine, outcome
 from siren.inference.graph import Graph
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Expr, Variable, fresh, lift
+from siren.symbolic.expr import Column, Outcome, Variable, fresh
 from siren.symbolic.lanes import Array, Index, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One draw of all particles, in the lanes at the end of its step; `present` None means in all of them."""
+    """One draw of all particles, in the lanes at the end of its step, a vector's as one row per lane;
+    `present` None means in all of them."""
 
     values: Array
     present: Array | None = None
@@ -48,17 +49,16 @@ class Tape:
         self.strayed = np.zeros(self.root.size, dtype=bool)
         self._given = list(given)
         self._instead = instead
-        self._now: dict[str, list[tuple[Column, Column | None]]] = {}
+        # Draws in the lanes of their time, each with a column that says which those were.
+        self._now: dict[str, list[tuple[Drawn, Column]]] = {}
         self._counts: dict[str, Array] = {}
 
     def end_step(self) -> None:
         """Draws are kept in the lanes as they are now: after the step's resampling."""
-        kept = {}
-        for name, draws in self._now.items():
-            kept[name] = tuple(
-                Drawn(_data(values, self.root), None if present is None else _data(present, self.root))
-                for values, present in draws
-            )
+        kept = {
+            name: tuple(drawn.take(_data(lanes, self.root)) for drawn, lanes in draws)
+            for name, draws in self._now.items()
+        }
         self.steps.append(kept)
         self._now, self._counts = {}, {}
 
@@ -83,28 +83,31 @@ class Tape:
         values = drawn.values
         if drawn.present is not None and not drawn.present.all():
             self.strayed[lanes[~drawn.present]] = True
-            values = np.where(drawn.present, values, dist.sample(rng, len(lanes)))
-        density = np.broadcast_to(dist.logpdf(values), len(lanes))
+            values = _where(drawn.present, values, dist.sample(rng, len(lanes)))
+        density = np.broadcast_to(dist.log_density_of_draw(values), len(lanes))
         if not self.steps and self._instead is not None:
             possible = np.isfinite(density)
             self.strayed[lanes[~possible]] = True
-            values = np.where(possible, values, self._instead[name][number].values[lanes])
+            values = _where(possible, values, self._instead[name][number].values[lanes])
         self.log_density[lanes] += density
         return values
 
     def _keep(self, name: str, number: int, values: Array, lanes: Index) -> None:
         draws = self._now.setdefault(name, [])
-        size, now = self.root.size, self.root.now
+        size = self.root.size
+        here = Column(np.arange(size), self.root.now)
         if len(lanes) == size:
-            draws.append((Column(values, now), None))
+            draws.append((Drawn(values), here))
             return
-        if number >= len(draws):
-            empty = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
-            draws.append((Column(empty, now), Column(np.zeros(size, dtype=bool), now)))
-        before, present = draws[number]
-        filled, marked = _data(before, self.root).copy(), _data(present, self.root).copy()  # type: ignore[arg-type]
-        filled[lanes], marked[lanes] = values, True
-        draws[number] = (Column(filled, now), Column(marked, now))
+        if number < len(draws):
+            before, then = draws.pop(number)
+            drawn = before.take(_data(then, self.root))
+        else:
+            drawn = Drawn(np.zeros((size, *values.shape[1:]), values.dtype), np.zeros(size, dtype=bool))
+        drawn.values[lanes] = values
+        if drawn.present is not None:
+            drawn.present[lanes] = True
+        draws.insert(number, (drawn, here))
 
 
 class Taped:
@@ -112,7 +115,7 @@ class Taped:
 
     tape: Tape | None = None
 
-    def assume(self, name: str, *rest: Any) -> Expr:
+    def assume(self, name: str, *rest: Any) -> Outcome:
         with _Naming(self, name):
             return super().assume(name, *rest)  # type: ignore[misc,no-any-return]
 
@@ -120,11 +123,11 @@ class Taped:
         with _Naming(self, variable.name or ""):
             super()._draw_settled(variable)  # type: ignore[misc]
 
-    def _sample(self: Any, dist: Dist) -> Expr:
+    def _sample(self: Any, dist: Dist) -> Outcome:
         if self.tape is None:
             return super()._sample(dist)  # type: ignore[misc,no-any-return]
         scope = self.graph.scope
-        return lift(self.tape.draw(self.naming, dist, scope, self.rng), scope.now)
+        return outcome(self.tape.draw(self.naming, dist, scope, self.rng), scope.now)
 
 
 class _Naming:
@@ -153,6 +156,11 @@ def lanes_of(scope: Scope) -> Index:
         assert scope.index is not None
         lanes, scope = scope.index[lanes], scope.parent
     return lanes
+
+
+def _where(lanes: Array, values: Array, others: Array) -> Array:
+    """Values in these lanes, which may be rows, and others in the rest."""
+    return np.where(lanes if values.ndim == 1 else lanes[:, None], values, others)
 
 
 def _data(column: Column, scope: Scope) -> Array:

@@ -95,6 +95,11 @@ class Dist:
         """The log density at a number, or at a vector by its components."""
         return self.family.logpdf(x if self.size else x[0], *self.numbers())
 
+    def log_density_of_draw(self, draw: Array) -> Any:
+        """Of what `sample` gave. A vector without spread in some direction has a density along the others
+        and is impossible off them."""
+        return self.family.logpdf_of_draw(draw.T if self.size else draw, *self.numbers())
+
     def mean(self) -> Any:
         return self.family.mean(*self.numbers())
 
