@@ -68,11 +68,11 @@ def _parameters(
     program: ast.Program, wanted: Sequence[str] | None, plan: Mapping[str, str]
 ) -> tuple[str, ...]:
     """The variables that the main expression assumes before its loop; by default those not kept symbolic."""
-    before: dict[str, str | None] = {}
+    before: dict[str, ast.Assume] = {}
     node, halt = program.body, main_fold(program)
     while node is not halt and isinstance(node, ast.Let | ast.Assume):
         if isinstance(node, ast.Assume):
-            before[node.name] = plan.get(node.name, node.annotation)
+            before[node.name] = node
         node = node.body
     if isinstance(wanted, str):
         wanted = [wanted]
@@ -83,10 +83,26 @@ def _parameters(
                 f"`{name}` is no parameter: the main expression does not assume it before its loop",
                 hint=did_you_mean(name, before) or f"those that it assumes there: {there}",
             )
-    found = tuple(wanted or [name for name, how in before.items() if how != "symbolic"])
+    how = {name: plan.get(name, node.annotation) for name, node in before.items()}
+    found = tuple(wanted or [name for name in before if how[name] != "symbolic"])
     if not found:
         raise SirenError(
             "the program has no parameters to learn",
             hint="assume them in the main expression before its loop, and do not annotate them `symbolic`",
         )
+    for name in found:
+        _require_line(before[name])
     return found
+
+
+def _require_line(parameter: ast.Assume) -> None:
+    """Walks go along lines: a vector or a whole number cannot take part."""
+    from siren.distributions import registered  # brings in SciPy
+
+    family = registered()[parameter.distribution.name]
+    if family.vector or family.discrete:
+        raise SirenError(
+            f"`{parameter.name}` is no number on a line, so no walk can learn it",
+            parameter.name_span,
+            hint="leave it to the filter: name the parameters to be learnt without it",
+        )

@@ -144,10 +144,33 @@ def test_mistakes_are_named(options, message: str) -> None:
     assert message in caught.value.render()
 
 
-def test_what_cannot_walk_is_refused() -> None:
-    program = "let b <- bernoulli(0.5) in let () = observe(gaussian(b, 1), 1) in b"
-    with pytest.raises(SirenError, match="`b` is no number on a line"):
-        pmmh(program, chains=2, iterations=1, warmup=1, particles=2)
+@pytest.mark.parametrize("method", [smc2, pmmh, tempered, rejuvenate])
+@pytest.mark.parametrize("prior", ["bernoulli(0.5)", "uniform_int(0, 1)", "dirichlet([1, 1])"])
+def test_what_cannot_walk_is_refused(method, prior: str) -> None:
+    """Before the run, by every method."""
+    program = f"let b <- {prior} in let () = observe(gaussian(0, 1), 1) in b"
+    with pytest.raises(SirenError, match="`b` is no number on a line") as caught:
+        method(program, particles=2, seed=0)
+    assert "1:5" in caught.value.render()
+
+
+def test_a_vector_beside_the_parameters_is_left_to_the_filter() -> None:
+    """An initial state, say, that is drawn."""
+    program = """
+    val step = fun (y, (shift, x)) ->
+      let sample x <- mv_gaussian([x[0] + shift, x[1]], [[0.5, 0], [0, 0.5]]) in
+      let () = observe(gaussian(x[0], 1), y) in
+      let () = resample() in
+      (shift, x)
+    in
+    let sample shift <- gaussian(0, 1) in
+    let sample x <- mv_gaussian([0, 0], [[1, 0], [0, 1]]) in
+    let (shift, x) = fold(step, [0.8, 1.2, 2.4, 2.6, 3.9], (shift, x)) in
+    (shift, x)
+    """
+    exact = siren.run(program.replace("let sample", "let symbolic"), particles=1)["shift"]
+    learned = smc2(program, parameters=["shift"], values=200, particles=100, seed=0)
+    assert learned.mean("shift") == pytest.approx(exact.mean, abs=0.4 * exact.sd)
 
 
 def test_json_and_arviz() -> None:

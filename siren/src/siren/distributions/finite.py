@@ -130,6 +130,7 @@ class UniformInt(Distribution):
     name = "uniform_int"
     meaning = "integers low..high, both included, all alike"
     parameters = (Parameter("low", INTEGER), Parameter("high", INTEGER))
+    discrete = True
 
     def build(self, *arguments: Any) -> Dist:
         lows, highs = (_whole_numbers(self.name, bound) for bound in arguments)

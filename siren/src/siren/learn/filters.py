@@ -114,11 +114,6 @@ class _Prior:
         drawn = None if self._given and name in self._names else dist.sample(rng, scope.size)
         if name not in self._names:
             return drawn
-        if dist.family.discrete or (drawn is not None and drawn.ndim > 1):
-            raise SirenError(
-                f"`{name}` is no number on a line, so no walk can learn it",
-                hint="leave it to the filter: name the parameters to be learnt without it",
-            )
         place = self._names.index(name)
         self.seen.add(name)
         if drawn is not None:
