@@ -3,6 +3,7 @@ import pytest
 from typer import BadParameter
 
 import siren
+from siren.cells import is_missing
 from siren.cli.arguments import read_data
 from siren.data import read_axis, read_csv, read_target, stream_rows, warning_about
 from siren.errors import DataError, RunError
@@ -68,6 +69,25 @@ def test_stream_skips_a_header_only_if_it_is_one() -> None:
     assert list(stream_rows(["1,2\n"])) == [[1, 2]]
     with pytest.raises(DataError, match="<stdin>:2"):
         list(stream_rows(["1\n", "x\n"]))
+
+
+def test_a_row_of_empty_cells_is_a_row(tmp_path) -> None:
+    """A step at which nothing was measured; pandas writes it as `""` where there is one column. A blank line,
+    or one before the header, is none."""
+    path = tmp_path / "gaps.csv"
+    for text, rows in {
+        ",\nt,y\n1,2\n,\n\n3,4\n": [(1, 2), (None, None), (3, 4)],
+        'y\n1\n""\n\n  \n3\n': [(1,), (None,), (3,)],
+    }.items():
+        path.write_text(text)
+        for found in (read_csv(path), list(stream_rows(text.splitlines(keepends=True)))):
+            assert [tuple(None if is_missing(cell) else cell for cell in row) for row in found] == rows
+
+
+def test_a_stream_reads_its_header_as_a_file_does() -> None:
+    assert next(iter(stream_rows(["\ufeffy\n", "1\n"]))).names == ("y",)
+    with pytest.raises(DataError, match="columns are separated by ';'"):
+        list(stream_rows(["t;y\n", "1;2\n"]))
 
 
 def test_numbers_in_the_header_line_are_warned_about(csv, tmp_path) -> None:

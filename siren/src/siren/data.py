@@ -54,10 +54,7 @@ def read_table(path: str | Path) -> Table:
     lines = _records(path)
     if not lines:
         return Table((), [])
-    names = tuple(name.strip() for name in lines[0][1])
-    separator = next((mark for mark in (";", "\t") if len(names) == 1 and mark in names[0]), None)
-    if separator is not None:
-        raise DataError(f"{path}: its columns are separated by {separator!r}", hint="separate them by commas")
+    names = _header(path, lines[0][1])
     rows = [NamedRow(map(from_text, cells), names, f"{path}:{number}") for number, cells in lines[1:]]
     kinds = _Kinds(path)
     for row in rows:
@@ -111,12 +108,12 @@ def stream_rows(lines: Iterable[str], name: str = "<stdin>") -> Iterator[Row]:
     first = True
     names: tuple[str, ...] | None = None
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
+        cells = next(csv.reader([line.removeprefix("\ufeff") if number == 1 else line]), [])
+        if _is_blank(cells, first):
             continue
-        cells = next(csv.reader([line]))
         row = [from_text(cell) for cell in cells]
         if first and not any(_is_number(cell) for cell in row):
-            first, names = False, tuple(cell.strip() for cell in cells)
+            first, names = False, _header(name, cells)
             continue
         first = False
         kinds.learn(row)
@@ -188,16 +185,37 @@ def _require_names(row: NamedRow) -> None:
         )
 
 
+def _header(path: str | Path, cells: Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns."""
+    names = tuple(name.strip() for name in cells)
+    separator = next((mark for mark in (";", "\t") if len(names) == 1 and mark in names[0]), None)
+    if separator is not None:
+        raise DataError(f"{path}: its columns are separated by {separator!r}", hint="separate them by commas")
+    return names
+
+
+def _is_blank(cells: Sequence[str], first: bool) -> bool:
+    """A line with nothing on it. A row whose cells are all empty is a row, of which nothing was measured, but
+    not one that could name the columns."""
+    if any(cell.strip() for cell in cells):
+        return False
+    return first or (len(cells) < 2 and list(cells) != [""])
+
+
 def _is_number(cell: Cell) -> bool:
     return isinstance(cell, float) and not is_missing(cell)
 
 
 def _records(path: str | Path) -> list[tuple[int, list[str]]]:
     """The cells of every line that is not blank, with the number of the line."""
+    found: list[tuple[int, list[str]]] = []
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
-            return [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+            for cells in reader:
+                if not _is_blank(cells, first=not found):
+                    found.append((reader.line_num, cells))
+        return found
     except FileNotFoundError:
         hint = "a path in File.read is relative to the program's own folder, any other to the one you are in"
         raise DataError(f"no such data file: {path}", hint=hint) from None
