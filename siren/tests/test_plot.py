@@ -1,4 +1,5 @@
-from datetime import date
+import warnings
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -131,3 +132,14 @@ def test_a_path_may_go_on_in_few_particles() -> None:
     assert 0 < result["track"].share[1][0] < 0.001
     (panel,) = draw(result, plane=["track"]).axes
     assert len(panel.collections[0].get_offsets()) == 2
+
+
+def test_times_with_a_zone_are_drawn_as_utc_without_a_warning() -> None:
+    result = run("let x <- gaussian(0, 1) in let xs = [x, 2 * x] in xs", seed=0)
+    east = timezone(timedelta(hours=2))
+    times = [datetime(2024, 1, 1, 12, tzinfo=UTC), datetime(2024, 1, 1, 15, tzinfo=east)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (panel,) = draw(result, axis=times).axes
+    found = panel.lines[0].get_xdata()
+    assert list(found) == list(np.array(["2024-01-01T12", "2024-01-01T13"], "datetime64[us]"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -169,12 +170,22 @@ def _places(axis: Sequence[Any]) -> Any:
     places = np.asarray(axis)
     try:
         if places.dtype.kind in "OU":
-            places = np.asarray([str(place) for place in axis], dtype="datetime64[us]")
+            places = np.asarray([_date(place) for place in axis], dtype="datetime64[us]")
     except ValueError:
         raise SirenError(f"the axis is neither of numbers nor of dates: {axis[0]!r}") from None
     if not places.size:
         raise SirenError("the axis is empty", hint="leave it out to count steps")
     return places.astype("datetime64[us]") if places.dtype.kind == "M" else places
+
+
+def _date(place: object) -> str:
+    """A date or time as NumPy reads it; one with a zone as UTC, of which NumPy knows no other."""
+    text = str(place)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() if moment.tzinfo else text
 
 
 def _along(axis: Sequence[Any] | None, length: int) -> Any:
