@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import siren
+from siren.cli.show import summary_lines
 from siren.errors import CheckErrors, SirenError
 
 KALMAN = """
@@ -153,3 +154,21 @@ def test_memory_stays_flat_on_a_stream() -> None:
 def test_the_table_of_what_stays_symbolic(text: str) -> None:
     """The table in docs/language.md."""
     assert set(siren.run(text, particles=3, seed=0).plan.values()) == {"symbolic"}
+
+
+def test_the_weights_of_the_answer_count_as_a_sample_size() -> None:
+    """Without `resample()` one particle comes to have all the weight, and nothing else says so."""
+    program = """
+    val step = fun (y, x) ->
+      let sample x <- gaussian(x, 1) in
+      let () = observe(gaussian(x, 0.1), y) in
+      x
+    in
+    fold(step, ys, 0)
+    """
+    result = siren.run(program, data={"ys": [1.0, 3.0] * 20}, particles=200, seed=0)
+    assert result.ess.size == 0 and result.smallest_ess < 5
+    assert result.to_json()["ess_min"] == result.smallest_ess
+    assert ("smallest ESS", f"{result.smallest_ess:.0f} of 200") in list(summary_lines(result))
+    exact = siren.run("let x <- gaussian(0, 1) in x", particles=200)
+    assert exact.smallest_ess == 200 and "smallest ESS" not in dict(summary_lines(exact))

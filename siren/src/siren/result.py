@@ -149,6 +149,11 @@ class Result:
         """Effective sample size before each resampling."""
         return np.asarray(self.raw.ess, dtype=float)
 
+    @property
+    def smallest_ess(self) -> float:
+        """Of the effective sample sizes before each resampling and that of the answer."""
+        return float(min(*self.raw.ess, self.raw.answer_ess, self.particles))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for `--json`; a number that JSON cannot hold becomes null."""
         return {
@@ -159,7 +164,7 @@ class Result:
             "log_evidence": finite(self.log_evidence),
             "plan": self.plan,
             "missing": self.missing,
-            "ess_min": finite(float(self.ess.min())) if self.ess.size else None,
+            "ess_min": finite(self.smallest_ess),
             "outputs": {output.name: _summary(output) for output in self},
         }
 

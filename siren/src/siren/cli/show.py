@@ -56,8 +56,8 @@ def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
     worn = ", ".join(f"`{output.name}`" for output in result if _is_worn_out(output, result))
     if worn:
         yield "worn out", f"{worn}: one value left in all particles; see `siren plans`, or --learn it"
-    if result.ess.size:
-        yield "smallest ESS", f"{result.ess.min():.0f} of {result.particles}"
+    if result.ess.size or result.smallest_ess < 0.99 * result.particles:
+        yield "smallest ESS", f"{result.smallest_ess:.0f} of {result.particles}"
     particles = f"{result.particles} particle{'s' * (result.particles > 1)}"
     yield "run", f"{result.method}, {particles}, seed {result.seed}, {result.seconds:.3g} s"
 

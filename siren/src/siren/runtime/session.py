@@ -20,6 +20,7 @@ from siren.inference.ds import DS
 from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
 from siren.inference.population import Population, Recorder
+from siren.inference.resampling import effective_size
 from siren.inference.ssi import SSI
 from siren.runtime.evaluator import Evaluator
 from siren.runtime.loops import Compiled, Env
@@ -34,7 +35,8 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """`value` has the shape of the program's answer, with an `Estimate` for each number."""
+    """`value` has the shape of the program's answer, with an `Estimate` for each number. `ess` are the
+    effective sample sizes before each resampling, `answer_ess` is that of the answer."""
 
     value: Any
     log_evidence: float
@@ -44,6 +46,7 @@ class RunResult:
     seed: int
     seconds: float
     ess: tuple[float, ...]
+    answer_ess: float
     missing: dict[str, int] = field(default_factory=dict)
 
 
@@ -147,7 +150,8 @@ class Session:
     def result(self, answer: Value, goes_on: bool = False) -> RunResult:
         self.engine.site = Site("the answer of the program", spine(self.program)[-1].span)
         log_evidence = self.population.log_evidence()
-        value = Summary(self.engine, self.population.weights(), self.mean, goes_on).of(answer)
+        weights = self.population.weights()
+        value = Summary(self.engine, weights, self.mean, goes_on).of(answer)
         return RunResult(
             value=value,
             log_evidence=log_evidence,
@@ -157,6 +161,7 @@ class Session:
             seed=self.seed,
             seconds=time.perf_counter() - self.started,
             ess=tuple(self.population.ess),
+            answer_ess=effective_size(weights),
             missing={name: len(steps) for name, steps in self._missing.items()},
         )
 
