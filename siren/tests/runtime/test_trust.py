@@ -173,8 +173,20 @@ def test_some_particles_are_ruled_out(method):
 
 
 def test_observing_what_is_infinite_is_an_error():
-    with pytest.raises(RunError, match="the observed value is inf"):
+    with pytest.raises(RunError, match="the observed value is inf") as caught:
         run("let x <- gaussian(0, 1) in let () = observe(gaussian(x, 1), 1 / 0) in x")
+    assert "a cell that is left empty is skipped" in caught.value.render()
+
+
+def test_a_missing_covariate_is_an_error_that_says_how_to_leave_it_out():
+    text = "val f = fun ({u, y}, x) -> let () = observe(gaussian(u * x, 1), y) in x in "
+    text += "let symbolic x <- gaussian(0, 1) in fold(f, rows, x)"
+    rows = [{"u": 1, "y": 2}, {"u": None, "y": 3}]
+    with pytest.raises(RunError, match=r"is nan in every particle \(step 2\)") as caught:
+        run(text, data={"rows": rows})
+    assert "a missing datum that it is computed from (`x = x` is false of one" in caught.value.render()
+    left_out = text.replace("observe(", "if not u = u then () else observe(")
+    assert run(left_out, data={"rows": rows})[0].mean == pytest.approx(1)
 
 
 def test_a_negative_variance_is_an_error_in_one_particle_too():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 
 # Parameters ---------------------------------------------------------------------------------------------
+
+# What is no number comes of no number, or of arithmetic that has no answer.
+_UNDEFINED: Final = (
+    "look for a missing datum that it is computed from (`x = x` is false of one, so an `if` can leave it "
+    "out), a division by 0, or a root or logarithm of what is negative"
+)
 
 
 def sound(engine: Engine, dist: Dist, observed: bool = False) -> Dist:
@@ -169,7 +175,8 @@ def require_finite(engine: Engine, value: Outcome) -> None:
         if bad.any():
             _rule_out(engine, bad, f"the observed value is {number[bad][0]:g}")
     elif not np.isfinite(number):
-        raise RunError(f"the observed value is {number:g}{_where(engine)}", engine.site.span)
+        message = f"the observed value is {number:g}{_where(engine)}"
+        raise RunError(message, engine.site.span, hint="a cell that is left empty is skipped")
 
 
 def score(engine: Engine, dist: Dist, value: Outcome) -> Raw:
@@ -225,7 +232,7 @@ def _alive(engine: Engine) -> Any:
 def _rule_out(engine: Engine, lanes: Array, why: str) -> None:
     """Weight 0 for these lanes; an error if they are all that is left."""
     graph, span = engine.graph, engine.site.span
-    error = RunError(f"{why} in every particle{_where(engine)}", span)
+    error = RunError(f"{why} in every particle{_where(engine)}", span, hint=_UNDEFINED)
     if graph.scope.parent is None and not (_alive(engine) & ~lanes).any():
         raise error
     graph.ruled_out = error
