@@ -165,3 +165,36 @@ def test_a_stream_goes_on_as_it_began(tmp_path: Path) -> None:
     program.write_text(PROGRAM.replace("start", "1"), encoding="utf-8")
     done = run()
     assert done.returncode == 1 and f"was saved by another program than {program}" in done.stderr
+
+
+def test_rows_from_python_are_read_as_data_are() -> None:
+    """Dates are seconds, and what is missing is skipped, however a row comes."""
+    pandas = pytest.importorskip("pandas")
+    program = """
+    val step = fun ({t, y}, (x, last)) ->
+      let symbolic x <- gaussian(x, 1) in
+      let () = observe(gaussian(x, 1), y) in
+      (x, t)
+    in
+    let symbolic x <- gaussian(0, 1) in
+    let (x, last) = fold(step, data, (x, 0)) in
+    (x, last)
+    """
+    frame = pandas.DataFrame({"t": pandas.date_range("2024-01-01", periods=3), "y": [1, None, 2]})
+    exact = siren.run(program, data={"data": frame}, particles=1)
+    records = [{**row, "y": None if row["y"] != row["y"] else row["y"]} for row in frame.to_dict("records")]
+    for rows in (records, list(frame.itertuples()), [row for _, row in frame.iterrows()]):
+        *_, last = siren.stream(program, rows, particles=1)
+        again = siren.run(program, data={"data": rows}, particles=1)
+        for found in (last, again):
+            assert [output.mean for output in found] == [output.mean for output in exact]
+        assert last.missing == {"y": 1}
+
+
+def test_a_row_may_be_a_number_and_missing() -> None:
+    program = "val step = fun (y, x) -> let () = observe(gaussian(x, 1), y) in x in "
+    program += "let symbolic x <- gaussian(0, 1) in fold(step, data, x)"
+    *_, last = siren.stream(program, [1, None, 2], particles=1)
+    assert last[0].mean == pytest.approx(1) and last.missing == {"y": 1}
+    with pytest.raises(SirenError, match="`row` is the text 'a'"):
+        siren.Stream(program, particles=1).push("a")

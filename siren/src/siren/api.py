@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from siren.data import Row
 from siren.errors import SirenError, did_you_mean
 from siren.frames import bindings
 from siren.options import Method, require_backend, require_options
@@ -67,7 +66,7 @@ def run(
 
 def stream(
     program: str | Path | ast.Program,
-    rows: Iterable[Row],
+    rows: Iterable[Any],
     *,
     data: Any = None,
     particles: int = 1000,

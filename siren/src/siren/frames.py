@@ -83,4 +83,13 @@ def _item(name: str, value: Any) -> Value:
         return {key: _item(name, item) for key, item in value.items()}
     if isinstance(value, bytes):
         raise DataError(f"data `{name}` holds bytes", hint="give numbers, lists or arrays")
-    return _list(name, value)
+    names = _names(value)
+    return _list(name, value) if names is None else NamedRow(_list(name, value), names)
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    """The names of the cells of a frame's row, as pandas gives it; None if they have none."""
+    found = getattr(value, "_fields", None)  # of a named tuple
+    if hasattr(value, "to_list") and hasattr(value, "index"):
+        found = value.index
+    return tuple(found) if found is not None and all(isinstance(name, str) for name in found) else None

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siren.api import Resampler, load, require_known
-from siren.data import Row
 from siren.errors import SirenError
-from siren.frames import bindings
+from siren.frames import bindings, plain
 from siren.options import Method, require_options
 from siren.result import Result, make_result
 from siren.syntax import ast
@@ -80,10 +79,11 @@ class Stream:
             "mean": session.mean,
         }
 
-    def push(self, row: Row) -> Result:
-        """The result with one more row."""
+    def push(self, row: Any) -> Result:
+        """The result with one more row: a number, or cells as in `data`, in a list or by their names."""
+        cells = plain("row", row)
         try:
-            return make_result(self.program, self._online.push(row))
+            return make_result(self.program, self._online.push(cells))
         except SirenError as error:
             raise error.with_source(self.program.source) from None
 

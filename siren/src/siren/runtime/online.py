@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from siren.data import Row
 from siren.errors import RunError
 from siren.runtime import saved
 from siren.runtime.loops import Env
@@ -39,7 +38,7 @@ class Online:
             self.evaluator.forget(env, node.body if isinstance(node, ast.Let) else None)
             self._begin(node, env, start)
 
-    def push(self, row: Row) -> RunResult:
+    def push(self, row: Any) -> RunResult:
         """The answer with one more row."""
         session = self.session
         self._rows.append(from_python(row))
@@ -146,7 +145,7 @@ def _fold(node: ast.Expr) -> ast.Fold:
 
 def stream(
     program: ast.Program,
-    rows: Iterable[Row],
+    rows: Iterable[Any],
     *,
     data: Mapping[str, Any] | None = None,
     method: str = "ssi",
