@@ -198,3 +198,26 @@ def test_a_row_may_be_a_number_and_missing() -> None:
     assert last[0].mean == pytest.approx(1) and last.missing == {"y": 1}
     with pytest.raises(SirenError, match="`row` is the text 'a'"):
         siren.Stream(program, particles=1).push("a")
+
+
+@pytest.mark.parametrize("method", ["ssi", "bp"])
+@pytest.mark.parametrize("answer", ["a", "b", "(a, b)", "(b, 2 * a)", "[a, b, 1 - a]"])
+@pytest.mark.parametrize("resampling", ["", "let () = resample() in"])
+def test_what_all_rows_are_about_is_answered_anew(method: str, answer: str, resampling: str) -> None:
+    """A variable from before the loop is the same after every row, and its distribution another."""
+    program = f"""
+    val step = fun (y, (a, b)) ->
+      let () = observe(gaussian(a, 1), y) in
+      {resampling}
+      (a, b)
+    in
+    let a <- gaussian(0, 1) in
+    let b <- gaussian(a, 1) in
+    let (a, b) = fold(step, data, (a, b)) in
+    {answer}
+    """
+    rows = [1.0, 2.0, 4.0, -3.0]
+    for count, found in enumerate(siren.stream(program, rows, method=method, particles=1, seed=1), start=1):
+        wanted = siren.run(program, data={"data": rows[:count]}, method=method, particles=1, seed=1)
+        for one, other in zip(found, wanted, strict=True):
+            assert one.mean == pytest.approx(other.mean) and one.sd == pytest.approx(other.sd)

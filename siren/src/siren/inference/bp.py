@@ -34,6 +34,9 @@ class BP(Forest):
     def link(self, variable: Variable) -> Link | None:
         return self._chain.link(variable, self.graph.scope.now, self.draws)
 
+    def begin_answer(self) -> None:
+        self._chain.forget()
+
     def marginalize(self, variable: Variable) -> Dist:
         link = self.link(variable)
         return super().marginalize(variable) if link is None else distribution(link, self.graph.scope.now)

@@ -46,14 +46,19 @@ _REACH = 8
 
 
 class Chain:
-    """The last link, which the next may build on while nothing has been drawn or resampled since. `dist_of`
-    gives the distribution of a variable, known parents filled in."""
+    """The last link, which the next may build on while nothing has been drawn or resampled since; whoever
+    observes in between says `forget`. `dist_of` gives the distribution of a variable, known parents filled
+    in."""
 
     def __init__(self, dist_of: Callable[[Variable], Dist]) -> None:
         self._dist_of = dist_of
         self._variable: Variable | None = None
         self._link: Link | None = None
         self._at: tuple[Generation, int] | None = None
+
+    def forget(self) -> None:
+        """More has been observed: the last link no longer holds."""
+        self._variable = None
 
     def link(self, variable: Variable, now: Generation, draws: int) -> Link | None:
         """Of a variable whose distribution is known or depends, over few others, on the last link's."""

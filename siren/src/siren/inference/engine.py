@@ -132,6 +132,9 @@ class Engine:
             expr = graph.simplify(graph.fresh(expr))
         return expr
 
+    def begin_answer(self) -> None:
+        """Before the marginals of an answer: those of an earlier one may no longer hold."""
+
     def marginalize(self, variable: Variable) -> Dist:
         """The known distribution of a variable, for the answer. May raise `Diverge`."""
         return self._settle(variable)

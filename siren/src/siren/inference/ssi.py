@@ -85,6 +85,9 @@ class SSI(Engine):
         self._realize(variable, value)
         return score
 
+    def begin_answer(self) -> None:
+        self._chain.forget()
+
     def marginalize(self, variable: Variable) -> Dist:
         link = self.link(variable)
         if link is not None:

@@ -64,6 +64,7 @@ class Summary:
 
         Newest variables first: each then is at most one step away from one that is already known.
         """
+        self.engine.begin_answer()
         numbers = Numbers(self.graph, self.weights)
         shape = numbers.shape(value)
         leaves = numbers.leaves
