@@ -41,6 +41,22 @@ class BP(Forest):
         link = self.link(variable)
         return super().marginalize(variable) if link is None else distribution(link, self.graph.scope.now)
 
+    def chain(self, names: list[Variable]) -> list[tuple[Variable, Dist]] | None:
+        """With all that they descend from, as each has one parent at most."""
+        found: dict[Variable, Dist] = {}
+        for variable in names:
+            path: dict[Variable, Dist] = {}
+            while variable not in found:
+                dist = path[variable] = self.dist(variable)
+                if dist.known:
+                    break
+                parents = dist.variables()
+                if len(parents) != 1 or parents[0] in path:  # lanes have edges of their own
+                    return None
+                variable = parents[0]
+            found.update(reversed(path.items()))
+        return list(found.items())
+
     def _matches(self, parent: Variable, prior: Dist, likelihood: Dist) -> bool:
         return prior.family.gaussian and likelihood.family.gaussian and conjugate(parent, prior, likelihood)
 
