@@ -104,8 +104,9 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         siren.Stream.resume(tmp_path / "x")
     with pytest.raises(SirenError, match="cannot read"):
         siren.Stream.resume(tmp_path / "none")
-    with pytest.raises(SirenError, match="no `fold` over the rows"):
+    with pytest.raises(SirenError, match="no `fold` over the rows") as caught:
         siren.Stream("let x <- gaussian(0, 1) in x")
+    assert "write fold(step, data, start)" in caught.value.render()
     with pytest.raises(SirenError, match="cannot write"):
         siren.Stream(PROGRAM, data={"start": 0.0}, particles=2).save(tmp_path / "no" / "such")
 

@@ -10,6 +10,7 @@ from siren.syntax.check import require_valid
     [
         ("let x = 1 in print(x)", "1:14", "unknown function `print`", "is printed"),
         ("foo + 1", "1:1", "unknown name `foo`", "--data foo=FILE"),
+        ("data", "1:1", "unknown name `data`", "with `run --stream` it is the rows that arrive"),
         ("let data = 1 in dta", "1:17", "unknown name `dta`", "`data`"),
         ("val f = fun x -> y in let y = 1 in f(y)", "1:18", "unknown name `y`", "only its parameters"),
         ("let x <- normal(0, 1) in x", "1:10", "unknown distribution `normal`", "`gaussian`"),

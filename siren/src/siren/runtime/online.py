@@ -27,7 +27,11 @@ class Online:
         with session.guarded():
             while not self._is_over_rows(node := nodes[self._place], env):
                 if not isinstance(node, ast.Let | ast.Assume):
-                    raise RunError("no `fold` over the rows in the main expression", node.span)
+                    raise RunError(
+                        "no `fold` over the rows in the main expression",
+                        node.span,
+                        hint="write fold(step, data, start) for a step of your own",
+                    )
                 env = self.evaluator.bind_next(node, env)
                 self._place += 1
             fold = _fold(node)

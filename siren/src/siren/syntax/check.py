@@ -140,7 +140,8 @@ class _NameChecker:
             hint = f"a function sees only its parameters; pass `{name}` to it"
             self._report(f"unknown name `{name}`", span, hint)
         else:
-            fallback = f"bind it with `--data {name}=FILE`, or with `let`" if self.in_main else None
+            rows = "; with `run --stream` it is the rows that arrive" if name == "data" else ""
+            fallback = f"bind it with `--data {name}=FILE`, or with `let`{rows}" if self.in_main else None
             self._report(
                 f"unknown name `{name}`", span, did_you_mean(name, scope | self.functions) or fallback
             )
