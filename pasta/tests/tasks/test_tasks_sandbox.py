@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -75,6 +77,13 @@ def test_an_answer_does_not_see_our_environment_nor_write_where_we_are(
     assert not runs(f"open({str(kept)!r}, 'r+')")
     assert runs(f"assert open({str(kept)!r}).read() == 'kept'"), "reading is no harm"
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_what_comes_of_a_sets_order_is_the_same_in_every_run() -> None:
+    fixed = {"PYTHONHASHSEED": "0"}
+    known = subprocess.check_output([sys.executable, "-c", "print(hash('tide'))"], env=fixed, text=True)
+    assert runs(f"assert hash('tide') == {known}")
+    assert runs("import sys; assert '' not in sys.path"), "nor does it read what lies where it runs"
 
 
 def test_code_runs_only_with_consent() -> None:

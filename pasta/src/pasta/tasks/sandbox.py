@@ -69,7 +69,8 @@ def runs(program: str, limits: Limits | None = None) -> bool:
     token = os.urandom(16).hex()
     guard = GUARD.format(memory=limits.memory, seconds=max(1, round(limits.seconds)), token=token)
     with tempfile.TemporaryDirectory() as place:
-        command = [sys.executable, "-I", "-S", "-B", "-c", guard]
+        # Isolated (-I) it would not see the seed, and what comes of a set's order would differ from run to run.
+        command = [sys.executable, "-P", "-s", "-S", "-B", "-c", guard]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             errors="replace", env={"PYTHONHASHSEED": "0"}, cwd=place, start_new_session=True,
