@@ -103,6 +103,14 @@ def test_what_only_speaks_of_a_part_or_of_a_total_ends_no_part() -> None:
     assert right_numbers(gathers, f"{whole}\n\n{whole}") == [True, True, True]
 
 
+def test_a_heading_said_twice_is_one_heading() -> None:
+    row = {"task": "several", "noun": "Problem", "parts": [{"answer": 12}, {"answer": 7}]}
+    one = "**Problem 1**\n\nProblem 1: 5 hats and 7 caps.\n5 + 7 = 12\nAnswer: 12"
+    two = "**Problem 2**\n**Problem 2**\nAnswer: 7"
+    assert right_numbers(row, f"{one}\n\n{two}") == [True, True]
+    assert right_numbers(row, f"{one}\n\n{two}\n\n**Problem 1**\nAnswer: 3") == [True, True]
+
+
 def test_signs_and_fractions_belong_to_their_numbers() -> None:
     assert stated_numbers("Answer: 1/2\nAnswer: −5\nAnswer: 3/0\nAnswer: 1/2/3") == [0.5, -5, 3, 1]
     assert final_number("so 20-13") == 13 and final_number("it falls to -13") == -13 and final_number("is 10/4") == 2.5
@@ -168,6 +176,12 @@ def test_main_needs_the_names_that_the_blocks_chose(tmp_path: Path) -> None:
     renamed = text.replace(names[0], "helper_of_mine")
     assert mark(row, renamed).share == 1
     head, main = renamed.split("**Main**")
+    told = renamed.replace("```python\n", "```python\n# Function 1\n# Function 2: as above\n")
+    assert told != renamed and mark(row, told).share == 1, "comments in code are no headings"
+    called = renamed.rstrip().removesuffix("```") + '\nif __name__ == "__main__":\n    main()\n```'
+    assert mark(row, called).share == 1, "nor is a call of main"
+    open_end = head.replace("\n```\n", "\n", 1) + "**Main**" + main
+    assert mark(row, open_end).parts[1], "a block that nobody closed ends no later part"
     blind = head + "**Main**" + main.replace("helper_of_mine", "another_name")
     assert mark(row, blind).parts == (True, True) and mark(row, blind).end is False
 

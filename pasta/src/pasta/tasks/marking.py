@@ -96,26 +96,37 @@ def sections_of(text: str, row: Mapping[str, Any]) -> dict[int, str]:
     """What stands under `Problem N`, by N; of a number that comes again, the first.
 
     A line that only speaks of a part before ("Problem 1 gives 12.") is no heading, nor is "Total:" in a part's steps:
-    what needs all of them comes after all of them.
+    what needs all of them comes after all of them. Nor is a comment in a function's code, or a heading said twice.
     """
     known: set[int] = set()
     heads: list[tuple[int, int, int]] = []  # where it begins and ends, and its part; of one that comes again, 0
-    for head in re.finditer(HEADING.format(noun=row["noun"]), text, re.MULTILINE | re.IGNORECASE):
+    for head in headings(HEADING.format(noun=row["noun"]), text, row):
         number = read_digits(head[1])
+        if heads and heads[-1][2] == number and not re.search(r"\w", text[heads[-1][1] : head.start()]):
+            continue
         if number not in known or head[2] is not None:
             heads.append((head.start(), head.end(1), 0 if number in known else number))
             known.add(number)
     sections = {}
     for (_, begin, number), (stop, _, following) in pairwise([*heads, (len(text), len(text), 0)]):
         if number:
-            sections[number] = text[begin:stop] if following else without_end(text[begin:stop], row.get("end"))
+            sections[number] = text[begin:stop] if following else without_end(text[begin:stop], row)
     return sections
 
 
-def without_end(section: str, end: Mapping[str, Any] | None) -> str:
+def without_end(section: str, row: Mapping[str, Any]) -> str:
     """The last part without what needs all of them, under a line of its own."""
-    heads = end and list(re.finditer(rf"^\W{{0,8}}{end['heading']}\W*$", section, re.MULTILINE | re.IGNORECASE))
+    end = row.get("end")
+    heads = headings(rf"^\W{{0,8}}{end['heading']}\W*$", section, row) if end else []
     return section[: heads[-1].start()] if heads else section
+
+
+def headings(pattern: str, text: str, row: Mapping[str, Any]) -> list[re.Match[str]]:
+    """Lines like this, but for those in the code of functions: a comment there, or a call of `main`."""
+    codes = [found.span(1) for found in FENCE.finditer(text) if is_python(textwrap.dedent(found[1]))]
+    codes = codes if runs_code(row) else []  # else what can be read as Python may be a sum
+    found = re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE)
+    return [head for head in found if not any(begin <= head.start() < stop for begin, stop in codes)]
 
 
 def under_heading(text: str, heading: str) -> str | None:
