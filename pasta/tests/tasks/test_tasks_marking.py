@@ -116,6 +116,19 @@ def test_signs_and_fractions_belong_to_their_numbers() -> None:
     assert final_number("so 20-13") == 13 and final_number("it falls to -13") == -13 and final_number("is 10/4") == 2.5
 
 
+@pytest.mark.parametrize(
+    ("stated", "number"),
+    [
+        (".5", 0.5), ("$.75", 0.75), ("-.5", -0.5), ("2 1/2 hours", 2.5), ("-1 3/4", -1.75), ("1{,}080", 1080),
+        ("$\\frac{3}{4}$", 0.75), ("$2\\frac{1}{2}$", 2.5), ("2 12/24", 2.5), ("No.5", 5),
+        ("3..5", 3), ("1,080.50", 1080.5),
+    ],
+)  # fmt: skip
+def test_numbers_in_other_forms(stated: str, number: float) -> None:
+    assert final_number(f"Answer: {stated}") == number
+    assert stated == "3..5" or final_number(f"so it is {stated}") == number
+
+
 def test_a_chain_cannot_be_solved_without_its_first_answer(tmp_path: Path) -> None:
     given = problems(tmp_path, SUMS)
     chains = draw_bundles("chain", given, parts=6)
