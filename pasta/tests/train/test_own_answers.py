@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import lzma
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,3 +51,34 @@ def test_what_forks_is_the_larger_models_and_all_else_its_own(own: ModuleType, t
     small = write(tmp_path / "small" / "structure-0.jsonl", answer, forking, marked("Tips?", "small", 0)).parent
     own.both(large, small, tmp_path / "both.jsonl")
     assert read(tmp_path / "both.jsonl") == [forks, again, answer]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_prompts_are_read_as_the_stage_that_answers_them_reads_them(
+    own: ModuleType, tmp_path: Path, packed: bool
+) -> None:
+    large = write(tmp_path / "large" / "structure-0.jsonl", marked("Tips?", "large, forking", 3)).parent
+    rows = [{"instruction": "Tips?"}, {"messages": [{"role": "user", "content": "Tips?"}]}, {"instruction": "Who?"}]
+    prompts = write(tmp_path / "prompts.jsonl", *rows)
+    if packed:
+        packed_to = tmp_path / "prompts.jsonl.xz"
+        packed_to.write_bytes(lzma.compress(prompts.read_bytes()))
+        prompts = packed_to
+    own.prompts(large, prompts, tmp_path / "own.jsonl")
+    assert read(tmp_path / "own.jsonl") == [{"instruction": "Who?"}]
+
+
+def test_what_is_not_there_is_no_empty_file(
+    own: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = write(tmp_path / "large" / "structure-0.jsonl", marked("Tips?", "large, forking", 3)).parent
+    out = str(tmp_path / "out.jsonl")
+    for given, told in (
+        (["prompts", str(large), str(tmp_path / "none.jsonl"), out], "there is no file"),
+        (["prompts", str(tmp_path / "none"), str(tmp_path / "none.jsonl"), out], "holds no answers that were marked"),
+        (["both", str(large), str(tmp_path), out], "holds no answers that were marked"),
+        (["neither"], "expected prompts or both"),
+    ):
+        assert own.main(given) == 2
+        assert told in capsys.readouterr().err
+    assert not Path(out).exists()
