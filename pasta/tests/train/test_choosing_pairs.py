@@ -118,3 +118,13 @@ def test_any_topic_lets_a_topic_read_badly(tmp_path: Path) -> None:
         choose(tmp_path, "free")
     with pytest.raises(UsageError, match=r"holds scores of \{'any_topic': None\}, now they are \{'any_topic': True\}"):
         choose(tmp_path, any_topic=True)
+
+
+@pytest.mark.parametrize("changed", [{"clean": False}, {"shortest": 0.85}, {"overlap": 0.5}, {"any_topic": True}])
+def test_pairs_by_other_settings_than_the_scores_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    """They would come out of faults that were never looked for, and without a word."""
+    pairs = choose(tmp_path)
+    before = pairs.read_bytes()
+    with pytest.raises(UsageError, match=rf"holds scores of .*{next(iter(changed))}.*score all anew"):
+        choose(tmp_path, steps="pairs", **changed)
+    assert choose(tmp_path, steps="pairs", judge="").read_bytes() == before

@@ -82,12 +82,18 @@ class Round:
 
     def remember_scoring(self, config: PreferenceConfig) -> None:
         """Writes down how the samples are scored; scores of other settings cannot be compared with these."""
-        judge = config.judge.rpartition("/")[2]  # its folder may have been moved
-        told = {"judge": judge, **{name: getattr(config, name) for name in SCORING}}
-        told |= {"any_topic": True} if config.any_topic else {}  # scores from before there was a choice are as without
         path = self.folder / "scoring.json"
-        hint = f"delete {self.scores.name} and {path.name} there to score all anew, or name another --output"
-        remember(path, told, f"{self.folder} holds scores", hint)
+        remember(path, scoring_of(config), f"{self.folder} holds scores", self._anew(path))
+
+    def check_scoring(self, config: PreferenceConfig) -> None:
+        """Refuses pairs by other settings than the scores were made with: faults and costs are in the scores."""
+        path = self.folder / "scoring.json"
+        if path.exists():  # those who scored before it was written down have none
+            told = {**scoring_of(config), "judge": read_json(path)["judge"]}  # who chooses pairs needs to name none
+            remember(path, told, f"{self.folder} holds scores", self._anew(path))
+
+    def _anew(self, path: Path) -> str:
+        return f"delete {self.scores.name} and {path.name} there to score all anew, or name another --output"
 
     def policy(self, config: PreferenceConfig) -> Policy:
         path = self.folder / "policy.json"
@@ -98,6 +104,13 @@ class Round:
 
     def trained(self, weight: float) -> Path:
         return self.folder / f"lambda-{name_of(weight)}"
+
+
+def scoring_of(config: PreferenceConfig) -> dict[str, Any]:
+    """What the scores of a round depend on."""
+    judge = config.judge.rpartition("/")[2]  # its folder may have been moved
+    told = {"judge": judge, **{name: getattr(config, name) for name in SCORING}}
+    return told | ({"any_topic": True} if config.any_topic else {})  # scores from before the choice are as without
 
 
 def remember(path: Path, told: dict[str, Any], holds: str, hint: str) -> None:

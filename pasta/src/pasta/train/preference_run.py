@@ -193,6 +193,7 @@ def pair(config: PreferenceConfig, each: Round) -> None:
     scores = [Score.from_dict(row) for row in read_lines(each.scores)]
     if not scores:
         raise PastaError(f"{each.scores} holds no scores", hint="run the steps sample and score first")
+    each.check_scoring(config)
     found = 0
     print(describe_scores(scores), file=sys.stderr, flush=True)
     for weight in each.weights:
