@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pasta.data.lines import write_lines
 from pasta.eval.folder import RunFolder
 from pasta.eval.intervals import ratio_of
 from pasta.eval.lengths import of_promises
@@ -32,6 +33,20 @@ def test_figures_made_of_published_rows_are_those_of_the_folder(
     text = json.dumps([*read(str(tmp_path / "rows.jsonl.xz"))["lakes"]["forks"].values()])
     for row in folder.answers("lakes", "forks").values():
         assert json.dumps(row["text"])[1:40] not in text and row["prompt"] not in text
+
+
+def test_figures_do_not_depend_on_who_ended_first(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--prompts", f"lakes={prompts}")
+    stage("answers", tmp_path, *who, "--max-tokens", "4", "--device", "cpu")
+    folder = RunFolder(tmp_path)
+    [row, *_] = folder.answers("lakes", "baseline").values()
+    rows = [{**row, "id": str(place), "content_tokens": place} for place in range(1, 31)]
+    write_lines(folder.answers_path("lakes", "baseline"), rows)
+    before = summarise(folder)
+    write_lines(folder.answers_path("lakes", "baseline"), [*rows[11:], *rows[:11]])
+    assert summarise(folder) == before
 
 
 def row(

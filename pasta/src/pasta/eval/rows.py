@@ -35,7 +35,8 @@ def collect(folder: RunFolder) -> Rows:
             marks = folder.marks(name, model)
             judged = {judge: folder.judged(judge, name, model) for judge in record.get("judges", {})}
             own = rows.setdefault(name, {}).setdefault(model, {})
-            for id, answer in folder.answers(name, model).items():
+            # In one order, whoever ended first: intervals draw rows by their places.
+            for id, answer in sorted(folder.answers(name, model).items()):
                 row = own[id] = measured(answer)
                 if id in marks:
                     row["marks"] = {key: marks[id][key] for key in ("parts", "end")}
