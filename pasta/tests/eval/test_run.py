@@ -155,6 +155,18 @@ def test_a_stage_takes_the_settings_of_those_before(
         stage("timing", tmp_path, "--limit", "1", "--device", "cpu", "--max-tokens", "13")
 
 
+def test_what_is_timed_is_what_the_report_is_about(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}")
+    sets = ("--prompts", "constraints", "--prompts", f"lakes={prompts}")
+    stage("answers", tmp_path, *who, *sets, "--limit", "1", "--max-tokens", "12", "--device", "cpu")
+    stage("timing", tmp_path, "--device", "cpu")
+    assert {row["prompts"] for row in RunFolder(tmp_path).timings()} == {"lakes"}
+    found = json.loads(stage("report", tmp_path, "--json"))
+    assert found["prompts"] == "lakes" and found["models"]["forks"]["realised_speedup"]
+
+
 def test_concurrency(tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage) -> None:
     who = ("--model", f"baseline={models['plain']}", "--model", f"forks={models['tagged']}@parallelism:3")
     options = ("--users", "1,2", "--limit", "3", "--max-tokens", "16", "--device", "cpu", "--json")

@@ -88,6 +88,15 @@ def test_several_problems_have_room_for_their_steps(
     assert seen == [2560, 9, 7], "its own, then the folder's, then what is asked for"
 
 
+def test_a_folder_whose_answers_are_short_says_so(
+    tmp_path: Path, models: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, who = write_problems(tmp_path, SUMS), ("--model", f"baseline={models['plain']}", "--device", "cpu")
+    run(["answers", str(tmp_path / "run"), *who, "--prompts", "arithmetic", "--limit", "1", "--max-tokens", "20"])
+    run(["task", "several", str(tmp_path / "run"), *who, "--data", str(data), "--parts", "4", "--limit", "1"])
+    assert "answers here have 20 tokens at most" in capsys.readouterr().err
+
+
 def test_marks_count_in_the_report(tmp_path: Path, models: dict[str, str], stage: Stage) -> None:
     data = write_problems(tmp_path, SUMS)
     out = tmp_path / "run"

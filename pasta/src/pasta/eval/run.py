@@ -87,9 +87,15 @@ def task(options: argparse.Namespace) -> Any:
     questions = QuestionSet.of_task(options.name, options.task, options.data, options.size, options.parts)
     contestants = contestants_of(options, folder)
     check_reference(options.against, [*folder.record["models"], *(each.name for each in contestants)])
+    how = decoding(options, folder)
+    if options.max_tokens is None and how.max_tokens < TASK_TOKENS:
+        say(
+            f"warning: answers here have {how.max_tokens} tokens at most, as {folder.path} was begun with; tasks need "
+            f"up to {TASK_TOKENS}, and what is cut off is not right: give them a folder of their own"
+        )
     run_task(
         folder, contestants, questions, say=say, run_code=options.run_code, limit=options.limit,
-        at_once=options.batch, decoding=decoding(options, folder),
+        at_once=options.batch, decoding=how,
     )  # fmt: skip
     summary = summarise(folder, options.against, questions.name)
     if options.json:
@@ -184,10 +190,13 @@ def sets_of(options: argparse.Namespace, folder: RunFolder) -> list[QuestionSet]
 
 
 def set_of(options: argparse.Namespace, folder: RunFolder) -> QuestionSet:
+    """The one set of prompts that was given, or else the one that judges and the report are about."""
+    from pasta.eval.summary import main_set
+
     sets = sets_of(options, folder)
     if len(options.prompts) > 1:
         raise UsageError(f"this stage takes one set of prompts, not {len(sets)}", "call it once for each")
-    return sets[0]
+    return sets[0] if options.prompts else next(each for each in sets if each.name == main_set(folder))
 
 
 def check_distinct(what: str, names: Sequence[str]) -> None:
