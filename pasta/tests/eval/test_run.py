@@ -203,6 +203,23 @@ def test_without_syncs(tmp_path: Path, stage: Stage) -> None:
     assert list(read_lines(target)) == [{"prompt": "p", "response": f"Hm. {block} End."}]
 
 
+def test_without_syncs_of_every_form_that_is_annotated(tmp_path: Path, stage: Stage) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    kept = '1.<promise topic="a" tokens=1/><async> One.</async>{}\nDone.'
+    forms: list[Callable[[str], dict[str, Any]]] = [
+        lambda text: {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}]},
+        lambda text: {"conversations": [{"from": "human", "value": "?"}, {"from": "gpt", "value": text}], "id": 7},
+        lambda text: {"instruction": "?", "output": text},
+        lambda text: {"prompt": "?", "response": text},
+    ]
+    source.write_text("".join(json.dumps(form(kept.format("<sync/>"))) + "\n" for form in forms))
+    stage("without-syncs", source, target)
+    assert [json.loads(line) for line in target.read_text().splitlines()] == [form(kept.format("")) for form in forms]
+    source.write_text(json.dumps({"prompt": "?"}) + "\n")
+    with pytest.raises(UsageError, match="row 1: no messages, no conversations, and no prompt and response"):
+        stage("without-syncs", source, target)
+
+
 @pytest.mark.slow
 def test_a_bare_machine_is_enough(tmp_path: Path, models: dict[str, str], prompts: str) -> None:
     """The GPU machine has torch, transformers and numpy, and none of the packages of the command line."""

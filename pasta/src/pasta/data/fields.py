@@ -111,18 +111,18 @@ def prompt_of(row: Mapping[str, Any]) -> str | None:
 
 def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, Any]:
     """The row with its answer replaced by the annotated one, and the plain answer kept in `plain`."""
-    out = dict(row)
+    return {**replaced(row, annotated), "plain": text}
+
+
+def replaced(row: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    """A row that holds an example (`read_example`), with another answer where it keeps its own."""
     for name in CONVERSATIONS:
         if row.get(name) is not None:
             last = row[name][-1]
-            out[name] = [*row[name][:-1], {**last, _keys(last)[1]: annotated}]
-            break
-    else:
-        answered = next(answered for asked, answered in PAIRS if asked in row and answered in row)
-        answer = row[answered]
-        out[answered] = annotated if isinstance(answer, str) else [{**answer[0], _keys(answer[0])[1]: annotated}]
-    out["plain"] = text
-    return out
+            return {**row, name: [*row[name][:-1], {**last, _keys(last)[1]: answer}]}
+    name = next(answered for asked, answered in PAIRS if asked in row and answered in row)
+    before = row[name]
+    return {**row, name: answer if isinstance(before, str) else [{**before[0], _keys(before[0])[1]: answer}]}
 
 
 def _keys(turn: Mapping[str, Any]) -> tuple[str, str]:

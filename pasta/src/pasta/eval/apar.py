@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pasta.data.fields import read_example, replaced
 from pasta.data.rows import check_target, read_rows, write_rows
 from pasta.errors import UsageError
 from pasta.lang import LangError, Node, Promise, Response, Sync, parse, print_response
@@ -40,14 +41,15 @@ def write_without_syncs(source: str, target: str) -> int:
     def rewritten() -> Iterable[dict[str, Any]]:
         nonlocal total
         for number, row in enumerate(read_rows(source), start=1):
-            if not isinstance(row.get("response"), str):
-                raise UsageError(f"{source}: row {number} has no response")
+            example = read_example(number, row)
+            if isinstance(example, str):
+                raise UsageError(f"{source}: row {number}: {example}")
             try:
-                response, removed = without_syncs(row["response"])
+                response, removed = without_syncs(example.text)
             except LangError as error:
                 raise UsageError(f"{source}: row {number}: {error}") from None
             total += removed
-            yield {**row, "response": response}
+            yield replaced(row, response)
 
     write_rows(target, rewritten())
     return total
