@@ -15,6 +15,7 @@ from right import right_answers
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.data import counter
+from pasta.data.fields import read_pair
 from pasta.data.lines import write_lines
 from pasta.data.rows import read_rows
 from pasta.errors import PastaError
@@ -101,9 +102,9 @@ def bundle(
     ]
     forking = [row for row in learned if row["forks"]]
     learned += [untagged(row) for row in draw.sample(forking, round(UNTAGGED * len(forking)))]
-    for row in read_rows(chats) if chats else ():
-        forks = "<promise" in row["response"]
-        learned.append({"prompt": row["prompt"], "response": row["response"], "kind": "chat", "forks": forks})
+    for number, row in enumerate(read_rows(chats) if chats else (), start=1):
+        prompt, response = read_pair(str(chats), number, row)
+        learned.append({"prompt": prompt, "response": response, "kind": "chat", "forks": "<promise" in response})
     draw.shuffle(learned)
     write_lines(out / "annotated.jsonl", learned)
     write_lines(out / "apar.jsonl", map(as_apar, learned))

@@ -20,6 +20,7 @@ from pasta.data import counter
 from pasta.data.annotate import NothingAnnotated
 from pasta.data.annotate import annotate as run_annotator
 from pasta.data.example import Annotator
+from pasta.data.fields import read_pair
 from pasta.data.lines import read_lines, write_lines
 from pasta.data.plan import Count
 from pasta.data.rows import read_rows
@@ -69,7 +70,7 @@ def annotate(
     if annotated is None:
         forking, plain = marked_in_turn(annotator.split(","), model, out, device, minutes, reasons)
     else:
-        forking, plain = sift(read_rows(annotated))
+        forking, plain = sift(read_rows(annotated), annotated)
     rows = mix(best_of_prompt(forking, plain), sequential, untagged, random.Random(seed))
     # A prompt is held out with all its answers, so that none of them was seen in training.
     prompts = sorted({row["prompt"] for row in rows})
@@ -116,13 +117,17 @@ def marked_in_turn(
     return forking, left
 
 
-def sift(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+def sift(rows: Iterable[Row], source: str) -> tuple[list[Row], list[Row]]:
     """Of what `pasta annotate --strict` wrote, those that fork, and those that do not; both with what they are."""
     forking: list[Row] = []
     plain: list[Row] = []
-    for row in rows:
-        mark = row["pasta"]
-        kept = {"prompt": row["prompt"], "response": row["response"], "form": mark["form"]}
+    for number, row in enumerate(rows, start=1):
+        mark = row.get("pasta")
+        if not isinstance(mark, dict) or "form" not in mark:
+            hint = "name a file that pasta annotate --strict wrote"
+            raise UsageError(f"{source}: row {number} does not say how it was annotated", hint)
+        prompt, response = read_pair(source, number, row)
+        kept = {"prompt": prompt, "response": response, "form": mark["form"]}
         if mark["blocks"]:
             forking.append({**kept, "parallelism": round(mark["tokens"] / mark["critical_path"], 3)})
         else:
@@ -204,7 +209,7 @@ def mark_share(
 ) -> tuple[list[Row], list[Row], Counter[str]]:
     annotator, count = make_annotator(name, model, device)
     file, reasons = mark(rows, target, annotator, count, minutes)
-    return *sift(read_lines(file)), reasons
+    return *sift(read_lines(file), str(file)), reasons
 
 
 def mark(

@@ -158,13 +158,18 @@ def test_bundles_are_right_marked_and_partly_without_tags(tmp_path: Path, run: R
     answers.append({**answers[0], "sample": 3, "ended": False})
     (out / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     chat = {"prompt": "Hi?", "response": "Hello."}
-    (tmp_path / "chats.jsonl").write_text(json.dumps(chat) + "\n")
+    other = {"conversations": [{"from": "human", "value": "Who?"}, {"from": "gpt", "value": "Nobody."}]}
+    (tmp_path / "chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (chat, other)))
     run("bundle", "--scale", "0.05", "--chats", str(tmp_path / "chats.jsonl"))
     rows = lines(out / "annotated.jsonl")
     kinds = {row["kind"].removesuffix(", without tags") for row in rows}
     of_numbers = {f"{task} of numbers" for task in ("several", "gather", "plain", "chain")}
     assert kinds == {"chat"} | of_numbers | {
         f"{task} of functions" for task in ("several", "gather", "plain", "freely")
+    }
+    assert {row["prompt"]: row["response"] for row in rows if row["kind"] == "chat"} == {
+        "Hi?": "Hello.",
+        "Who?": "Nobody.",
     }
     tasks = lines(out / "tasks.jsonl")
     assert tasks and not {row["prompt"] for row in tasks} & {row["prompt"] for row in rows}, "kept for stage two"

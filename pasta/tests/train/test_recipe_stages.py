@@ -276,3 +276,37 @@ def test_a_manner_that_cannot_be_meant_is_refused(
 ) -> None:
     chats = ("--chat-prompts", prompts, "--chat-samples", samples, "--chat-manner", str(tmp_path / "none.txt"))
     assert refused in refusal(answers[0], capsys, "sample", "--model", base, "--out", str(tmp_path), *chats)
+
+
+def marked(*turns: dict[str, str]) -> str:
+    mark = {"form": "list", "blocks": 2, "tokens": 60, "critical_path": 30}
+    return json.dumps({"messages": turns, "pasta": mark}) + "\n"
+
+
+ASKED = {"role": "user", "content": "Tips?"}
+TOLD = {
+    "role": "assistant",
+    "content": '1.<promise topic="a" tokens=1/><async> One.</async>\n'
+    '2.<promise topic="b" tokens=1/><async> Two.</async>',
+}
+
+
+def test_answers_that_pasta_annotate_marked_in_another_form(
+    default: tuple[Run, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _ = default
+    given, out = tmp_path / "given.jsonl", tmp_path / "out"
+    stage = ["annotate", "--model", "default", "--out", str(out), "--annotated", str(given), "--device", "cpu"]
+    given.write_text(marked(ASKED, TOLD))
+    run(stage)
+    assert json.loads((out / "apar.jsonl").read_text())["prompt"] == "Tips?"
+    capsys.readouterr()
+    for row, told in (
+        (marked({"role": "system", "content": "Be kind."}, ASKED, TOLD), "row 1: it holds more than one question"),
+        (json.dumps({"prompt": "Tips?", "response": "None."}), "row 1 does not say how it was annotated"),
+    ):
+        given.write_text(row)
+        with pytest.raises(SystemExit):
+            run(stage)
+        error = capsys.readouterr().err
+        assert told in error and error.startswith("error: ") and error.count("\n") == 1

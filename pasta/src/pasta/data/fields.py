@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pasta.data.example import Example
+from pasta.errors import UsageError
 
 #: Names of the two fields, where a row has no conversation.
 PAIRS = (
@@ -107,6 +108,19 @@ def prompt_of(row: Mapping[str, Any]) -> str | None:
         if not isinstance(turns, str):
             return next((turn["content"] for turn in turns if turn["role"] == "user"), None)
     return None
+
+
+def read_pair(source: str, number: int, row: Mapping[str, Any]) -> tuple[str, str]:
+    """The question and the answer of a row that holds no more than these, in whichever form.
+
+    Raises:
+        UsageError: The row holds no answer, or turns or a system prompt before its question.
+    """
+    example = read_example(number, row)
+    reason = example if isinstance(example, str) else "it holds more than one question and its answer"
+    if isinstance(example, str) or [message["role"] for message in example.messages] != ["user"]:
+        raise UsageError(f"{source}: row {number}: {reason}", "leave such rows out: here one question is learned a row")
+    return example.messages[0]["content"], example.text
 
 
 def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, Any]:
