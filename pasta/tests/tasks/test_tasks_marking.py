@@ -215,6 +215,10 @@ def test_a_block_that_fails_fails_its_own_function_alone(tmp_path: Path) -> None
         assert parts(fenced(one), fenced(spoiled)) == (True, False), spoiled
         assert parts(fenced(spoiled), fenced(one)) == (True, False), spoiled
     assert parts(fenced(one), fenced(other), "It prints\n```\nhello\n```") == (True, True)
+    loops = f"{other}\n\nwhile True:\n    try:\n        turn_round('')\n    except:\n        pass"
+    assert parts(fenced(loops), fenced(one)) == (True, False), "nor does a loop without end take another's time"
+    named = f"{other}\n\ndef signal(code):\n    pass\n\ndef too_late():\n    pass"
+    assert parts(fenced(named), fenced(one)) == (True, True)
     asks = f'{other}\n\nif __name__ == "__main__":\n    print(turn_round(input()))'
     assert parts(fenced(one), fenced(asks)) == (True, True), "it is not run as a program"
     helpers = ["def helper(x):\n    return x\n\n{}", "def helper(x):\n    return x[::-1]\n\n{}"]

@@ -160,12 +160,32 @@ def programs_of(row: Mapping[str, Any], text: str) -> list[str]:
 def program_of(blocks: Sequence[str], name: str, tests: Sequence[str]) -> str:
     """The tests behind the last block that defines what they call.
 
-    The other blocks run before it, for what it may need of them; one that fails fails nobody else's tests.
+    The other blocks run before it, for what it may need of them; one that fails, or loops, fails nobody else's tests.
     """
     own = max((at for at, block in enumerate(blocks) if defines(block, name)), default=len(blocks) - 1)
-    ran = [f"exec({block!r})" for block in blocks]
-    others = [f"try:\n    {line}\nexcept BaseException:\n    pass" for at, line in enumerate(ran) if at != own]
-    return "\n\n".join([*others, *ran[own : own + 1], LOOK, *tests])
+    others = [f"run_beside({block!r})" for at, block in enumerate(blocks) if at != own]
+    last = [f"exec({block!r})" for block in blocks[own : own + 1]]
+    return "\n\n".join([*([BESIDE] if others else []), *others, *last, LOOK, *tests])
+
+
+# Half a second of the processor for each other block: what only defines functions takes next to none of it. The alarm
+# comes again, for code that catches whatever is raised.
+BESIDE = """
+def run_beside(code):
+    import signal
+
+    def too_late(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGVTALRM, too_late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.5, 0.05)
+    try:
+        exec(code, globals())
+    except BaseException:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+"""
 
 
 def code_of(text: str) -> str:
