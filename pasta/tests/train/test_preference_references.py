@@ -1,7 +1,8 @@
-"""The reference of stage two: of every response once, under the policy that drew it, however processes overtake."""
+"""The step `train` before it trains: references, of every response once, under the policy that drew it; what fits."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 
 from pasta.core.layout import Layout
 from pasta.core.vocabulary import Vocabulary
+from pasta.data.lines import read_lines, write_lines
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_loss import Policy
 from pasta.train.preference_round import Round
-from pasta.train.preference_run import references
+from pasta.train.preference_run import references, run
 from pasta.train.team import Team
 from support import byte_tokenizer
 
@@ -74,3 +76,27 @@ def test_the_policy_is_pushed_towards_promises(tmp_path: Path) -> None:
     learner: Any = Counting()
     references(learner, WANTED, Round(tmp_path, "m", (1.0,)), Team(), [])
     assert learner.policy == Policy(0.8, (0.0, 2.0), opens=learner.vocabulary.tags.promise)
+
+
+def test_pairs_that_are_left_out_are_counted(tmp_path: Path, base: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (prompts := tmp_path / "prompts.jsonl").write_text('{"prompt": "1?"}\n{"prompt": "2?"}\n')
+    config = PreferenceConfig(
+        prompts=str(prompts), output=str(tmp_path / "out"), model=base, baseline=base, judge="length", device="cpu",
+        max_length=512, held_out=0.0, save_steps=0, samples=4, max_tokens=60, lambdas="1", steps="sample",
+    )  # fmt: skip
+    run(config)
+    drawn = [*read_lines(tmp_path / "out" / "round-1" / "samples.jsonl")]
+
+    def pair(best: dict[str, Any], worst: dict[str, Any], times: int = 1) -> dict[str, Any]:
+        sides = {"chosen": best, "rejected": worst}
+        scores = {f"{side}_score": {"sample": row["sample"]} for side, row in sides.items()}
+        tokens = {f"{side}_tokens": times * row["tokens"] for side, row in sides.items()}
+        ended = {f"{side}_ended": False for side in sides}
+        return {"index": best["index"], "prompt": best["prompt"], "n": 4, **scores, **tokens, **ended}
+
+    one, other = ([row for row in drawn if row["index"] == index] for index in (0, 1))
+    write_lines(tmp_path / "out" / "round-1" / "pairs-1.jsonl", [pair(*one[:2]), pair(*other[:2], times=20)])
+    capsys.readouterr()
+    run(dataclasses.replace(config, steps="train"))
+    told = capsys.readouterr().err
+    assert "1 pair is left out: longer than 512 tokens together" in told and "1 pairs, 0 held out" in told

@@ -264,6 +264,9 @@ def train(config: PreferenceConfig, each: Round, team: Team) -> list[dict[str, A
             raise PastaError(
                 f"no pair of {each.pairs(weight)} fits into rows of {config.max_length} tokens", "raise --max-length"
             )
+        if left_out := len(rows) - len(pairs):
+            told = "1 pair is" if left_out == 1 else f"{left_out} pairs are"
+            team.say(f"{told} left out: longer than {config.max_length} tokens together")
         wanted = {response.key: response.layout for it in pairs for response in (it.best, it.worst)}
         known = references(learner, wanted, each, team, pairs)
         chosen, held = split(with_reference(pairs, known), config.held_out)
