@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Unpack, cast, overload
@@ -242,30 +243,47 @@ async def arun(engine: Engine, request: Request) -> Result:
 class Stream:
     """An answer on its way: iterate over its steps. `result` is the whole of it, once it has ended.
 
-    Ending the iteration early, or leaving the stream's context, cancels the request.
+    Closing it (from any thread), leaving its context, or letting go of it cancels the request.
     """
 
     def __init__(self, engine: Engine, request: Request):
+        self._state: RequestState | None = None  # None: nobody has asked for a step yet
+        self._closed = False  # nothing more is told
+        self._begins = threading.Lock()
         self._runner: Runner = runner_of(engine)
         self._updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
         self._request = request
-        self._state: RequestState | None = None
-        self._outputs = self._iterate()
 
     @property
     def result(self) -> Result:
         """Waits for the end where it has not come yet."""
-        for _ in self._outputs:
+        for _ in self:
             pass
         if self._state is None:
             raise UsageError("the stream was closed before its answer began", "read the result before closing it")
+        self._state.done.wait()  # whoever closes it in another thread does not wait for us
         return self._state.result()
 
     def __iter__(self) -> Iterator[StepOutput]:
         return self
 
     def __next__(self) -> StepOutput:
-        return next(self._outputs)
+        if self._closed:
+            raise StopIteration
+        try:
+            self._begin()
+            update = self._updates.get()
+        except BaseException:  # an interrupt
+            self.close()
+            raise
+        if isinstance(update, StepOutput) and not self._closed:
+            return update
+        if isinstance(update, RequestState):
+            self._updates.put(update)  # for whoever else waits for a step
+            closed, self._closed = self._closed, True
+            if update.error is not None and not closed:
+                raise update.error
+        raise StopIteration
 
     def __enter__(self) -> Stream:
         return self
@@ -276,18 +294,23 @@ class Stream:
         self.close()
 
     def close(self) -> None:
-        self._outputs.close()
-
-    def _iterate(self) -> Generator[StepOutput, None, None]:
-        [self._state] = self._runner.submit([self._request], lambda _, update: self._updates.put(update))
-        try:
-            while isinstance(update := self._updates.get(), StepOutput):
-                yield update
-            if update.error is not None:
-                raise update.error
-        finally:
+        """Ends the answer, in whichever thread it is read. Then nothing of it is in the engine."""
+        self._closed = True
+        if self._state is not None:
             self._runner.cancel([self._state])
-            self._state.done.wait()  # then nothing of it is in the engine
+            self._runner.wait(self._state)
+
+    def __del__(self) -> None:
+        if self._state is not None:
+            self._runner.cancel([self._state])  # no waiting: it may be any thread whose garbage this is
+
+    def _begin(self) -> None:
+        with self._begins:
+            if self._state is None:
+                put = self._updates.put  # the runner holds what listens: it must not hold the stream
+                [self._state] = self._runner.submit([self._request], lambda _, update: put(update))
+        if self._closed:  # meanwhile
+            self._runner.cancel([self._state])
 
 
 class _Asked:

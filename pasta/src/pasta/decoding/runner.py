@@ -99,10 +99,16 @@ class Runner:
         return states
 
     def cancel(self, states: Sequence[RequestState]) -> None:
-        """Ends requests before the next step. Ended ones are left as they are."""
-        with self._lock:
-            self._cancelled.extend(state for state in states if state in self._listeners)
-            self._asked.notify()
+        """Ends requests before the next step. Ended ones are left as they are.
+
+        It takes no lock, so that a collector may call it anywhere; and while anything runs, nobody waits to be told.
+        """
+        self._cancelled.extend(state for state in states if state in self._listeners)
+
+    def wait(self, state: RequestState) -> None:
+        """Until nothing of a request is in the engine; never in the runner's own thread, which may collect garbage."""
+        if threading.current_thread() is not self._worker:
+            state.done.wait()
 
     def stop(self) -> None:
         """Lets the step in flight end, begins no other, and lets go whoever waits for an answer."""
@@ -158,7 +164,7 @@ class Runner:
             if not self._wanted():
                 self._asked.wait_for(self._wanted, LINGER_S)
             added, self._added = self._added, deque()
-            cancelled, self._cancelled = self._cancelled, deque()
+            cancelled = [self._cancelled.popleft() for _ in range(len(self._cancelled))]
             for state in added:
                 self.scheduler.add(state)
             if self._stopped or not (self.scheduler.busy or cancelled):
