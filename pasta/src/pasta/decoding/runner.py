@@ -61,7 +61,7 @@ class Runner:
         self.steps = 0
         self._lock = threading.Lock()
         self._asked = threading.Condition(self._lock)
-        self._added: deque[RequestState] = deque()
+        self._added: deque[tuple[RequestState, bool]] = deque()
         self._cancelled: deque[RequestState] = deque()
         self._listeners: dict[RequestState, Listener | None] = {}  # of all that have not ended
         self._worker: threading.Thread | None = None
@@ -76,11 +76,12 @@ class Runner:
         listen: Callable[[int, Update], None] | None = None,
         *,
         watched: bool = True,
+        first: bool = False,
     ) -> list[RequestState]:
         """Takes requests in. `listen` is told of each step and of the end, with the request's index.
 
         With `watched=False` nothing is told of the steps: bulk runs want only results, and telling costs more than
-        decoding.
+        decoding. With `first=True` they wait behind nobody.
         """
         watched = watched and listen is not None
         if self._torn:
@@ -91,7 +92,7 @@ class Runner:
                 raise Stopped()
             for index, state in enumerate(states):
                 self._listeners[state] = None if listen is None else _numbered(listen, index)
-                self._added.append(state)
+                self._added.append((state, first))
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="pasta-engine", daemon=True)
                 self._worker.start()
@@ -165,8 +166,8 @@ class Runner:
                 self._asked.wait_for(self._wanted, LINGER_S)
             added, self._added = self._added, deque()
             cancelled = [self._cancelled.popleft() for _ in range(len(self._cancelled))]
-            for state in added:
-                self.scheduler.add(state)
+            for state, first in added:
+                self.scheduler.add(state, first=first)
             if self._stopped or not (self.scheduler.busy or cancelled):
                 self._worker = None
                 return False

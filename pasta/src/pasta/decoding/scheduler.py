@@ -53,8 +53,11 @@ class Scheduler:
     def busy(self) -> bool:
         return bool(self.waiting or self.running)
 
-    def add(self, state: RequestState) -> None:
-        self.waiting.append(state)
+    def add(self, state: RequestState, *, first: bool = False) -> None:
+        if first:
+            self.waiting.appendleft(state)
+        else:
+            self.waiting.append(state)
         if state.request.may_fork:
             self._forking.add(state)
 

@@ -63,7 +63,8 @@ class Dispatcher:
         self._tells: dict[RequestState, Callable[[News], None]] = {}  # of all that have not ended
         self._entering = 0  # requests that are read and encoded: they count as much as those that wait
         self._failed = False  # the engine, with the last request that ended
-        self._closed = False
+        self._closed = False  # nobody new is taken
+        self._over = False  # nor does anything go on
         self._seconds = 1.0  # what an answer took, lately
         self._wanted: deque[Request] = deque(maxlen=max_running)
         self._prefetching: list[RequestState] = []
@@ -120,18 +121,22 @@ class Dispatcher:
     def submit(self, requests: Sequence[Request], tell: Tell, *, follows: bool = False) -> list[RequestState]:
         """Takes all of the requests or none. `tell(index, news)` is called in the runner's thread.
 
-        A request that `follows` takes the place of one that has just ended.
+        A request that `follows` is the next of an answer that has begun: it is taken as long as answers may finish,
+        whatever came meanwhile, and waits behind nobody.
         """
         if len(requests) > self._limit:
             raise UsageError(f"{len(requests)} answers are asked for, and the server takes {self._limit} at the most")
         with self._lock:
-            self._check_room(0 if follows else len(requests))
+            if not follows:
+                self._check_room(len(requests))
+            elif self._over:
+                raise ShuttingDown
             self.runner.cancel(self._prefetching)
 
             def listen(index: int, update: Update) -> None:
                 self._hear(index, update, tell)
 
-            states = self.runner.submit(requests, listen)
+            states = self.runner.submit(requests, listen, first=follows)
             for index, state in enumerate(states):
                 self._tells[state] = lambda news, index=index: tell(index, news)  # type: ignore[misc]
         return states
@@ -147,6 +152,7 @@ class Dispatcher:
         """Takes nothing more and ends what waits; what runs may go on for a while, and is then ended."""
         with self._lock:
             self._closed = True
+            self._over = self._over or grace_s <= 0
             self._wanted.clear()
             waiting = [state for state in self._tells if state not in self.runner.scheduler.running]
         self.runner.cancel(self._prefetching)
