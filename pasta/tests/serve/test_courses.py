@@ -7,6 +7,7 @@ import pytest
 from serve_support import LONG_S, serving
 
 from pasta.decoding.prompts import make_request
+from pasta.serve.answer import Answer
 from pasta.serve.dispatcher import Dispatcher, QueueFull, ShuttingDown
 from support import Slow, tiny_engine, until
 
@@ -66,3 +67,23 @@ def test_a_call_that_has_begun_ends_while_the_server_does():
         answer = call.result(LONG_S)
         assert answer.status_code == 200, answer.text
         assert answer.json()["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize("how", ["required", "auto"])
+def test_a_prompt_is_found_only_where_an_earlier_answer_left_it(how):
+    engine = tiny_engine(slots=16384)
+    ask = {**CALL, "tool_choice": how, "max_tokens": 20}
+    with serving(engine) as running:
+        first, again = (running.chat(**ask).json()["usage"] for _ in range(2))
+    assert first["prompt_tokens"] > 64
+    assert first["prompt_tokens_details"]["cached_tokens"] == 0
+    assert again["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+def test_only_what_is_told_is_timed(monkeypatch):
+    """The first text is not what showed how an answer begins, nor the name of a tool."""
+    timed = []
+    monkeypatch.setattr(Answer, "_time", lambda self, index, output: timed.append(self.courses[index].answering))
+    with serving(tiny_engine(slots=16384)) as running:
+        assert running.chat(**CALL, max_tokens=20).status_code == 200
+    assert timed and all(timed)

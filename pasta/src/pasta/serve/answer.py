@@ -56,6 +56,7 @@ class Answer:
         self._answered = answered
         self._ended = False
         self._steps: dict[int, float] = {}  # by choice: when its last step was
+        self._cached: dict[int, int] = {}  # by choice: tokens that its first request found; later ones find its own
         loop = asyncio.get_running_loop()
         self._updates: asyncio.Queue[tuple[int, News]] = asyncio.Queue()
 
@@ -88,17 +89,19 @@ class Answer:
             except TimeoutError:
                 yield None
                 continue
-            if isinstance(update, Result) and self._follow(index, update):
-                continue
+            if isinstance(update, Result):
+                self._cached.setdefault(index, update.cached_tokens)
+                if self._follow(index, update):
+                    continue
             if self._span is not None:
                 self._span.take(index, update)
             if isinstance(update, PastaError):
                 raise update
             if isinstance(update, Result):
                 self._finish(index, update)
-            else:
+                yield index, update
+            elif self.courses[index].answering:
                 self._time(index, update)
-            if isinstance(update, Result) or self.courses[index].answering:
                 yield index, update
 
     def _follow(self, index: int, result: Result) -> bool:
@@ -124,7 +127,7 @@ class Answer:
         # Choices of one prompt share it, and it counts once.
         firsts = range(0, len(self), self._choices)
         prompts = [len(self.courses[index].prompt) for index in firsts]
-        cached = [min(self.results[index].cached_tokens, size) for index, size in zip(firsts, prompts, strict=True)]
+        cached = [min(self._cached[index], size) for index, size in zip(firsts, prompts, strict=True)]
         prompt = sum(prompts)
         completion = sum(result.decoded_tokens for result in results)
         content = sum(result.content_tokens for result in results)
