@@ -1,5 +1,6 @@
 """Answers of several requests, one after another: a call of a tool chooses a name, and then its arguments."""
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -87,3 +88,30 @@ def test_only_what_is_told_is_timed(monkeypatch):
     with serving(tiny_engine(slots=16384)) as running:
         assert running.chat(**CALL, max_tokens=20).status_code == 200
     assert timed and all(timed)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"description": "whatever helps"},
+        {"anyOf": [{"type": "integer"}, ONE]},
+        {"enum": [3, {"day": "mon"}]},
+        {"type": ["null", "object"], "properties": ONE["properties"]},
+        {"$ref": "#/$defs/day", "$defs": {"day": ONE}},
+    ],
+)
+def test_arguments_are_an_object(tiny, parameters):
+    tool = {"type": "function", "function": {"name": "add", "parameters": parameters}}
+    ask = {"tools": [tool], "tool_choice": "required", "max_tokens": 40, "pasta": {"at_limit": "close"}}
+    for seed in range(3):
+        answer = tiny.chat(**ask, temperature=1.0, seed=seed).json()
+        assert isinstance(json.loads(answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]), dict)
+
+
+def test_parameters_that_are_no_object_are_refused(tiny):
+    tool = {"type": "function", "function": {"name": "add", "parameters": {"type": "integer"}}}
+    answer = tiny.chat(tools=[tool])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == (
+        'tools[0].function.parameters: the schema\'s type is "integer", but arguments are an object'
+    )

@@ -116,18 +116,29 @@ FlatFormat = Annotated[
 # -- tools -----------------------------------------------------------------------------------------------------
 
 
+def check_parameters(schema: dict[str, Any]) -> dict[str, Any]:
+    """Clients call their functions with what an object holds by name."""
+    kind = schema.get("type", "object")
+    if "object" not in (kind if isinstance(kind, list) else [kind]):
+        told = {"kind": json.dumps(kind)[:80]}
+        raise PydanticCustomError("schema", "the schema's type is {kind}, but arguments are an object", told)
+    return schema
+
+
 class FunctionTool(Body):
     """`function` of a tool. Its arguments are enforced whether it is `strict` or not."""
 
     name: FunctionName
     description: Text | None = None
-    parameters: Schema | None = None
+    parameters: Annotated[Schema, AfterValidator(check_parameters)] | None = None
     strict: bool | None = None
 
     @property
     def schema_of(self) -> Mapping[str, Any]:
-        """Of the arguments; where none is named, and nothing said of others, there are none."""
-        named = {"type": "object", "properties": {}} if self.parameters is None else self.parameters
+        """Of the arguments, an object; where none is named, and nothing said of others, there are none."""
+        named = {"properties": {}} if self.parameters is None else self.parameters
+        if "$ref" not in named:  # which says of what type it is
+            named = {**named, "type": "object"}
         if named.get("properties") == {} and not named.get("required") and named.keys() <= NAMED:
             return {**named, "additionalProperties": False}
         return named
