@@ -77,6 +77,14 @@ def test_a_hundred_tasks(engine: NativeEngine, alone: list[str]) -> None:
     assert runner_of(engine).steps - before < 100 * 20, "they share steps"
 
 
+def test_a_task_is_not_told_of_steps(engine: NativeEngine) -> None:
+    """Telling takes time, and what was told is kept with the result."""
+    assert asyncio.run(agenerate(engine, PROMPTS[0], **OPTIONS)).outputs == ()
+    stopped = {**OPTIONS, "stop": ["e", "a"]}
+    asked, result = generate(engine, PROMPTS[0], **stopped), asyncio.run(agenerate(engine, PROMPTS[0], **stopped))
+    assert result.text == asked.text and result.finish_reason == asked.finish_reason
+
+
 def test_a_stream_for_asyncio_and_one_that_is_left(engine: NativeEngine, alone: list[str]) -> None:
     async def ask() -> str:
         async for output in (left := astream(engine, PROMPTS[5], **OPTIONS)):

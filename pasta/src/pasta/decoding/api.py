@@ -322,10 +322,10 @@ class _Asked:
         self._updates: asyncio.Queue[Update] = asyncio.Queue()
 
         def tell(_: int, update: Update) -> None:
-            if watched or isinstance(update, RequestState):
+            if watched or isinstance(update, RequestState):  # with stop strings, steps are told all the same
                 loop.call_soon_threadsafe(self._updates.put_nowait, update)
 
-        self._states = self._runner.submit([request], tell)
+        self._states = self._runner.submit([request], tell, watched=watched)
 
     async def result(self) -> Result:
         try:
