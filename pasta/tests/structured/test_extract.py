@@ -133,6 +133,14 @@ def test_modes_and_dependence(engine):
         pasta.extract(engine, text, Person, after={"mood": ["age"]})
 
 
+@pytest.mark.parametrize(
+    "after", [5, "home", [("home", "name")], {"home": 5}, {"home": [5]}, {5: ["name"]}, {"home": None}]
+)
+def test_who_waits_for_whom_is_said_by_names(engine, after):
+    with pytest.raises(pasta.PastaError, match=r"after (is|has) .*, expected"):
+        pasta.extract(engine, "Ada.", Person, after=after)
+
+
 def test_a_stream_is_of_one_object(engine):
     with pytest.raises(pasta.PastaError, match="extract_stream takes one prompt, and this is a list of 2"):
         pasta.extract_stream(engine, ["Ada.", "Bob."], Person)

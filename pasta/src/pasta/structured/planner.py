@@ -47,7 +47,7 @@ def compile_schema(
         root = planner.node(document.root, "", "")
         if sum(value.kind is not Kind.KNOWN for value in planner.values) <= MAX_VALUES:
             break
-    return arrange(Plan(root, tuple(planner.values), (), mode), planner.waits(after or {}, mode))
+    return arrange(Plan(root, tuple(planner.values), (), mode), planner.waits(check_after(after), mode))
 
 
 class _Planner:
@@ -163,16 +163,13 @@ class _Planner:
 
     # -- who waits for whom ------------------------------------------------------------------------------
 
-    def waits(self, after: After, mode: str) -> dict[int, set[int]]:
+    def waits(self, after: Mapping[str, Sequence[str]], mode: str) -> dict[int, set[int]]:
         """By value: those that it waits for and sees."""
         out: dict[int, set[int]] = {}
         for own, before in self._rows:
             for value in own:
                 out.setdefault(value, set()).update(before)
-        asked = [
-            (name if name.startswith("/") else f"/{escape(name)}", (names,) if isinstance(names, str) else tuple(names))
-            for name, names in after.items()
-        ]
+        asked = [(name if name.startswith("/") else f"/{escape(name)}", tuple(names)) for name, names in after.items()]
         said = [*self._after, *asked]
         implied = WAYS[mode](self._fields, {place for place, _ in said}) if mode in WAYS else ()
         for place, names in [*said, *implied]:
@@ -192,6 +189,19 @@ class _Planner:
             known = ", ".join([each for each in sorted(self._below) if each][:8])
             raise SchemaError(f"{pointer} is no field of the answer", asked, AFTER, hint=f"it has {known}")
         return self._below[pointer]
+
+
+def check_after(after: After | None) -> dict[str, list[str]]:
+    """What a caller said of who waits for whom, its names in lists."""
+    if not isinstance(after, Mapping | None):
+        raise UsageError(f"after is {after!r:.60}, expected fields with names, as in {{'tax': ['total']}}")
+    checked = {}
+    for field, names in (after or {}).items():
+        listed = [names] if isinstance(names, str) else list(names) if isinstance(names, Sequence) else [names]
+        if not all(isinstance(name, str) for name in (field, *listed)):
+            raise UsageError(f"after has {field!r:.60}: {names!r:.60}, expected a field's name and a list of names")
+        checked[field] = listed
+    return checked
 
 
 def note_of(schema: Schema) -> str:

@@ -20,7 +20,7 @@ from pasta.structured.errors import SchemaError
 from pasta.structured.lane import Beginning, begin
 from pasta.structured.matcher import Grammars, Matcher
 from pasta.structured.plan import Kind, Plan, Value
-from pasta.structured.planner import CHECKED, After, compile_schema
+from pasta.structured.planner import CHECKED, After, check_after, compile_schema
 from pasta.structured.result import StructuredResult, build
 from pasta.structured.schema import as_schema, check_bounds
 from pasta.structured.telling import PlanTeller
@@ -123,9 +123,9 @@ def make_program(
     grammars = Grammars.of(vocabulary)
     if isinstance(schema, Plan):
         return program(schema, grammars, lead, handed)
-    schema = as_schema(schema)
+    schema, after = as_schema(schema), check_after(after)
     try:
-        key = json.dumps([schema, mode, dict(after or {}), arrays, lead, handed])
+        key = json.dumps([schema, mode, after, arrays, lead, handed])
     except (TypeError, ValueError, RecursionError):  # no JSON, or without an end: said below
         check_bounds(schema)
         raise
