@@ -303,3 +303,22 @@ def test_stop_strings_and_unknown_modes_are_refused() -> None:
         compile_schema(CARD, mode="both")
     with pytest.raises(UsageError, match="int"):
         compile_schema(3)
+
+
+@pytest.mark.parametrize("at_limit", ["cut", "close"])
+def test_an_answer_that_has_no_room_to_begin_is_cut(at_limit: str) -> None:
+    """A prompt may fit into the pool and leave less than what the schema puts at once."""
+    engine = tiny_engine("llama", tags=False, slots=192)
+    ends = set()
+    for length in range(160, 192):
+        [result] = decode(engine, request_of_length(engine, length, at_limit=at_limit))
+        whole = result.finish_reason != "length"
+        assert result.complete == whole and not (at_limit == "cut" and whole)
+        if whole:
+            jsonschema.validate(result.value, CARD)
+        ends.add(result.steps)
+    assert {0, 1} <= ends  # some had no room at all, and some had
+
+
+def request_of_length(engine: PilotedEngine, length: int, **options: Any) -> Any:
+    return make_structured_request(engine, [97] * length, CARD, max_tokens=500, **options)

@@ -166,6 +166,8 @@ class Scheduler:
             self.waiting.popleft()
             if full and state.request.in_a_crowd is not None and state.record.steps == 0:
                 state.give_up_threads()
+            if not self.running and state.growth and not self.engine.can_allocate(state.size):
+                state.cut()  # nor will there ever be room for what it begins with
             if state.finished:  # nothing of it is left to the model
                 self._forking.discard(state)
                 ended.append(state)
