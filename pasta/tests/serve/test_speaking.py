@@ -226,7 +226,9 @@ def test_a_response(tiny, client):
 
 
 def test_a_conversation_of_responses(tiny, client):
-    first = client.responses.create(model=MODEL, input="Why?", instructions="Be brief.", max_output_tokens=5)
+    asked = {"instructions": "Be brief.", "max_output_tokens": 5, "metadata": {"trace": "7"}}
+    first = client.responses.create(model=MODEL, input="Why?", **asked)
+    assert first.metadata == {"trace": "7"}
     history = [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}, *first.output]
     again = client.responses.create(
         model=MODEL, input=[*history, {"role": "user", "content": "So?"}], instructions="Be brief.", max_output_tokens=5

@@ -144,7 +144,8 @@ class Options(Body):
                 instead = INSTEAD.get(name)
                 hint = f": use {instead}" if instead in cls.model_fields else ""
                 raise unsupported(name, f"{{name}} is not supported here{hint}")
-        return {name: value for name, value in data.items() if name not in IGNORED and name not in neutral}
+        dropped = (IGNORED - cls.model_fields.keys()) | neutral.keys()
+        return {name: value for name, value in data.items() if name not in dropped}
 
     @model_validator(mode="after")
     def check_streaming(self) -> Options:
@@ -286,6 +287,7 @@ class ResponsesBody(Options):
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
     include: Annotated[list[Name], Field(max_length=16)] | None = None
     text: TextFormat | None = None
+    metadata: Annotated[dict[Name, Text], Field(max_length=16)] | None = None  # told back
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         **{name: values for name, values in NEUTRAL.items() if name not in ("echo", "suffix", "best_of")},
         "background": (False,),

@@ -84,7 +84,7 @@ class Responses:
             "incomplete_details": None,
             "instructions": body.instructions,
             "max_output_tokens": body.max_output_tokens,
-            "metadata": {},
+            "metadata": body.metadata or {},
             "model": self._model,
             "output": [],
             "parallel_tool_calls": True,
