@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from results_asked import GOALS
+from results_derived import DERIVED, derived
 from results_summary import WORDS, summary_page
 from results_tables import clocks, equally_treated, lengths, redundancy, speed, stage_two, timed_otherwise
 
@@ -31,8 +32,7 @@ from pasta.eval.goals import COLUMNS, goal_rows, is_asked
 from pasta.eval.report import interval, make_report
 from pasta.eval.rows import collect, listed, read, write
 from pasta.eval.seeds import of_seeds, seed_page
-from pasta.eval.speed import theoretical
-from pasta.eval.summary import ahead, of_rows, plain, reference_of
+from pasta.eval.summary import of_rows, reference_of
 from pasta.eval.task_page import HEADLINE, headline, promisable, rivals, table, tasks
 
 DOCS = Path(__file__).parent
@@ -132,24 +132,11 @@ def load(path: Path) -> dict[str, Any]:
     rows = rows_path(path.stem.removeprefix("eval-"))
     if not rows.exists():
         return saved
-    made = ("models", "tasks", "timed_alone", "promises", "concurrency", "equally_treated")
+    made = ("models", "tasks", "timed_alone", "promises", "concurrency", *DERIVED)
     about = {key: value for key, value in saved.items() if key not in made}
     found = read(str(rows))
-    summary = of_rows(found, about, saved["concurrency"])
-    equals = TOLD.get(path.stem.removeprefix("eval-"), {}).get("equally_treated", {})
-    answers = found.get(about["prompts"], {})
-    made_of = {model: over_equal(answers[model], answers[other], other, about) for model, other in equals.items()}
-    return {**summary, "equally_treated": made_of} if made_of else summary
-
-
-def over_equal(
-    own: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]], name: str, about: dict[str, Any]
-) -> dict[str, Any]:
-    """A model against another that had the same stages, where the report's reference had not."""
-    told: dict[str, Any] = plain(
-        {"against": name, **theoretical(own, other), "over": ahead(own, other, list(about["judges"]))}
-    )
-    return told
+    told = TOLD.get(path.stem.removeprefix("eval-"), {})
+    return {**of_rows(found, about, saved["concurrency"]), **derived(told, found, about)}
 
 
 def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -174,7 +161,7 @@ def experiment(name: str, summary: dict[str, Any]) -> str:
 
 def readme(text: str, found: dict[str, dict[str, Any]]) -> str:
     """The README with its table of tasks made anew, of the evaluation that `results.toml` names for it."""
-    made = headline(found[WORDS["headline"]], "pasta")
+    made = headline(found[WORDS["headline"]]["tasks"], "pasta")
     text = re.sub(rf"^\| {HEADLINE} \|.*\n(\|.*\n)+", lambda _: made, text, flags=re.MULTILINE)
     return re.sub(r"eval-qwen15[\w-]*(?=\.json)", f"eval-{WORDS['headline']}", text)
 

@@ -53,6 +53,9 @@ def of_adapter(first: Figures) -> Iterator[Row]:
     for task, models in first["tasks"].items():
         for goal in of_task(task, models["pasta"]):
             yield "1.5B", WORDS[task], goal
+    for task, models in first["together"].items():
+        for goal in of_task(task, models["pasta"]):
+            yield "1.5B", WORDS[task], goal
     told = first["promises"]["pasta"]
     yield "1.5B", "all tasks together", of_correlation(told["correlation"], told["blocks"])
     for goal in of_chats(first["models"]["pasta"], {}):

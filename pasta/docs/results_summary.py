@@ -60,7 +60,8 @@ def summary_page(
     first, before = found[WORDS["headline"]], found[WORDS["before"]]
     tables = {
         "asked_table": asked(found, first),
-        "tasks_table": headline(first, "pasta"),
+        "tasks_table": headline(first["tasks"], "pasta"),
+        "together_table": headline(first["together"], "pasta"),
         "timed_table": timed({when: found[name] for when, name in WORDS["timed"].items()}),
         "rivals_table": rivals(before),
         "seeds_table": over_seeds(seeds["seeds"]),

@@ -178,6 +178,10 @@ def test_figures_are_those_of_their_reports() -> None:
         f"prefers them, {wins.replace(' ', '% ', 1)}. In {percent(chats['redundancy']['blocks_repeat'])} of those",
         f"functions stop at {functions:.2f}x, and with a `main` at {main:.2f}x",
     ]
+    for task, said in (("several4", "four in one"), ("gather", "with an end")):
+        told = shipped["together"][task]["pasta"]
+        over, clock = points(told["over_reference"]), interval(told["realised_speedup"])
+        cells += [f"{said} {over.replace(' ', ' points ', 1)} at {clock.replace(' ', 'x ', 1)}"]
     told = json.loads((results / "eval-default-own.json").read_text())
     equal, clean = told["equally_treated"]["new"], results / "eval-default-clean.json"
     earlier = json.loads(clean.read_text())["models"]["today"]["realised_speedup"]

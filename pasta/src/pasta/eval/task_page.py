@@ -69,14 +69,16 @@ ASKED = {
     "chain4-gsm8k_dev": "four sums, the last of which needs the third",
     "plain-gsm8k_dev": "one sum",
     "plain-mbpp_dev": "one function",
+    "several4": "four sums, or four functions",
+    "gather": "sums with their total or largest, or functions with a `main`",
 }
 
 
-def headline(summary: dict[str, Any], model: str) -> str:
+def headline(tasks: dict[str, Any], model: str) -> str:
     """One model against the reference: a line for each task that both were marked on, or timed on."""
     rows = []
     for task, asked in ASKED.items():
-        told = summary["tasks"].get(task, {}).get(model)
+        told = tasks.get(task, {}).get(model)
         if not told or not (told["over_reference"] or told["realised_speedup"]):
             continue
         clock, end, factor = told["realised_speedup"], told["end_over_reference"], told["length_factor"]
