@@ -165,7 +165,7 @@ def test_our_own_server_with_real_weights(default_folder, tmp_path):
                 assert "no verdict" in str(error)
             else:
                 assert all(0 <= chance <= 1 for chance in won)
-            assert not judge.log_probabilities, "pasta serve refuses them"
+            assert judge.log_probabilities, "pasta serve gives them"
             assert judge.endpoint.requests >= 4
         finally:
             process.kill()
