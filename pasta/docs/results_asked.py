@@ -50,10 +50,7 @@ ERRS = ", which errs by "  # what parts a goal from the constant that it is to b
 
 def of_adapter(first: Figures) -> Iterator[Row]:
     """The 1.5B adapter that ships."""
-    for task, models in first["tasks"].items():
-        for goal in of_task(task, models["pasta"]):
-            yield "1.5B", WORDS[task], goal
-    for task, models in first["together"].items():
+    for task, models in (first["tasks"] | first["together"]).items():
         for goal in of_task(task, models["pasta"]):
             yield "1.5B", WORDS[task], goal
     told = first["promises"]["pasta"]

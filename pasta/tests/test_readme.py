@@ -167,7 +167,7 @@ def test_figures_are_those_of_their_reports() -> None:
     )
     sums = tasks["several4-gsm8k_dev"]["pasta"]["realised_speedup"]["value"]
     cells += [
-        f"is done {sums:.1f} times (sums) and {functions:.1f} times (functions) as soon",
+        f"is done {sums:.2f} times (sums) and {functions:.2f} times (functions) as soon",
         "it gets {:.1%} of the functions right, and the baseline {:.1%}. The base model by itself gets {:.1%}".format(
             *freely
         ),
