@@ -341,6 +341,14 @@ def test_stage_two_of_chats_bounds_both_models_alike() -> None:
     assert 0 < config.shortest < config.short == 1 < config.longest, "who is brief gains no speed by it"
 
 
+def test_a_model_that_forks_learns_once_more_how_to_and_not_when() -> None:
+    once_more = read_yaml(str(PLACE.parent / "default" / "once-more.yaml"))
+    config = PreferenceConfig.from_mapping(
+        {"prompts": "p", "output": "o", "baseline": "b", "judge": "length", **once_more}
+    )
+    assert config.alike and config.clean and config.biases == (0.0,), "and its samples are pushed nowhere"
+
+
 def test_who_judges_stage_two(tmp_path: Path, run: Run) -> None:
     judge_of, tasks = import_module("training").judge_of, tmp_path / "tasks.jsonl"
     assert judge_of(options_of(tmp_path, "--judge", "length")) == "length", "nothing has a right answer"

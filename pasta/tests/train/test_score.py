@@ -142,6 +142,23 @@ def test_two_pairs_a_prompt() -> None:
     assert len(make_pairs(samples, sound, 0.2, clean=True, a_prompt=2)) == 1, "not the same twice"
 
 
+def test_how_to_fork_is_learned_and_not_when() -> None:
+    """`alike`: an answer that forks is set against such alone, so that the two begin alike up to their first fork."""
+    forked = '<promise topic="Rivers" tokens=1/><async>Rivers.</async>'
+    samples = [sample(number, annotated=forked if number < 2 else RIVERS) for number in range(5)]
+    scores = [make(0, 3.0, 1.0), make(1, 2.0, 1.0), make(2, 1.0, 1.0), make(3, 0.9, 1.0),
+              make(4, 0.8, 1.0)]  # fmt: skip
+    assert [
+        (pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in make_pairs(samples, scores, 1.0)
+    ] == [([0], [4], 5)], "else it would learn to fork, which is fast"
+    pairs = make_pairs(samples, scores, 1.0, clean=True, alike=True)
+    assert [(pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in pairs] == [
+        ([2], [4], 3),
+        ([0], [1], 2),
+    ]
+    assert len(make_pairs(samples[1:], scores[1:], 1.0, alike=True)) == 1, "one alone has none to be set against"
+
+
 def make(number: int, speed: float, good: float, *found: str) -> Score:
     return Score(0, number, speed, good, 0.0, found, {"baseline": 0.5})
 

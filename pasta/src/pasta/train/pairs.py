@@ -16,19 +16,22 @@ def make_pairs(
     min_gap: float = 0.0,
     clean: bool = False,
     a_prompt: int = 1,
+    alike: bool = False,
 ) -> list[dict[str, Any]]:
     """The best and the worst of each prompt whose samples differ by more than `min_gap`.
 
     `n` is how many samples the two are the best and the worst of: the loss needs it. A faulty sample is never the
     best, and `n` counts it all the same, since it was drawn. `clean`: see `extremes`. `a_prompt`: with 2, the best
     also against the worst of those without a fault. The first pair teaches what not to do, the second to be better.
+    `alike`: answers that fork among themselves, and those that do not: how to fork is learned, and not when.
     """
     texts = {(sample["index"], sample["sample"]): sample for sample in samples}
-    prompts: dict[int, list[Score]] = {}
+    groups: dict[tuple[int, bool], list[Score]] = {}
     for each in scores:
-        prompts.setdefault(each.index, []).append(each)
+        forks = alike and "<promise" in texts[each.index, each.sample]["annotated"]
+        groups.setdefault((each.index, forks), []).append(each)
     pairs = []
-    for index, drawn in sorted(prompts.items()):
+    for (index, _), drawn in sorted(groups.items()):
         for best, worst, count in contrasts(drawn, weight, clean, a_prompt):
             if best.total(weight) - worst.total(weight) <= min_gap and not (clean and worst.faults):
                 continue

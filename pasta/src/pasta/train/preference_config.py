@@ -65,6 +65,9 @@ class PreferenceConfig(Settings):
         "Another run's output, or a file of its pairs: choose pairs of the prompts that it has pairs of, and no more.",
     )
     pairs: int = told(1, "Of a prompt; 2: the best also against the worst of those without a fault.")
+    alike: bool = told(
+        False, "Set answers that fork against such alone, and others likewise: it learns how to fork, and not when."
+    )
     turns: int = told(3, "With clean, of a prompt so many answers, at most, teach where they went wrong.")
 
     # train

@@ -67,4 +67,4 @@ def contrast(pairs: Sequence[Mapping[str, Any]]) -> str:
     return "  ".join(
         f"{name} {mean('chosen', name):.2f} against {mean('rejected', name):.2f}"
         for name in ("speedup", "quality", "redundancy")
-    ) + (f"  and {len(pairs) - len(whole)} beginnings" if len(whole) < len(pairs) else "")
+    ) + (f"  {len(pairs) - len(whole)} of them of beginnings" if len(whole) < len(pairs) else "")

@@ -199,7 +199,7 @@ def pair(config: PreferenceConfig, each: Round) -> None:
     for weight in each.weights:
         wanted = each.prompts_of(config.same_prompts_as, weight) if config.same_prompts_as else None
         min_gap = config.min_gap if wanted is None else 0.0  # what the other run learns from is not left out here
-        pairs = make_pairs(samples, scores, weight, min_gap, config.clean, config.pairs)
+        pairs = make_pairs(samples, scores, weight, min_gap, config.clean, config.pairs, config.alike)
         pairs += turning_pairs(samples, config.overlap, config.turns, config.any_topic) if config.clean else ()
         if wanted is not None:
             pairs = [row for row in pairs if row["prompt"] in wanted]
