@@ -27,11 +27,12 @@ from pasta.errors import UsageError
 from pasta.lang import parse
 from pasta.models import load_model
 from pasta.models.taught import mark
+from pasta.train import preference_run
 from pasta.train.preference import Learner, PairTrainer, log_probs
 from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of, make_pair_batch, make_response_batch
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import summary
-from pasta.train.preference_round import read_questions
+from pasta.train.preference_round import read_parts, read_questions
 from pasta.train.preference_run import run
 from pasta.train.samples import describe, draw, nest, unnest
 
@@ -338,6 +339,23 @@ def test_answers_of_another_baseline_are_not_mixed(tmp_path: Path, adapter: str,
     run(settings(tmp_path / "out", adapter, **usual))
     with pytest.raises(UsageError, match=rf"out holds answers of another baseline than {base} is now"):
         run(settings(tmp_path / "out", adapter, **usual, baseline=base))
+
+
+def test_a_model_that_is_its_own_baseline_is_loaded_once(
+    tmp_path: Path, adapter: str, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+    load = preference_run.engine_of
+    monkeypatch.setattr(
+        preference_run, "engine_of", lambda _, name, team: (loaded.append(name), load(_, name, team))[1]
+    )
+    usual: dict[str, Any] = {"prompts": str(tmp_path / "p.jsonl"), "samples": 2, "max_tokens": 8, "steps": "sample"}
+    (tmp_path / "p.jsonl").write_text(json.dumps({"prompt": "0?"}) + "\n")
+    for name, wanted in ((adapter, [adapter]), (base, [adapter, base])):
+        loaded.clear()
+        run(settings(tmp_path / name.replace("/", "-"), adapter, **usual, baseline=name))
+        assert loaded == wanted
+        assert len(list(read_parts(tmp_path / name.replace("/", "-"), "baseline"))) == 1
 
 
 def test_samples_of_another_model_are_not_learned_from(tmp_path: Path, adapter: str, base: str) -> None:

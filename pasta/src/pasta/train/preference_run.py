@@ -114,11 +114,13 @@ def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
         """What is left of a share of the step's time; 0 where it has no limit."""
         return max(LEAST, share * config.minutes - (time.monotonic() - begun) / 60) if config.minutes else 0.0
 
+    engine: NativeEngine | None = None
     if is_missing(prompts, config.samples, drawn):
         if team.first:
             each.remember_policy(config)
+        engine = engine_of(config, each.model, team)
         draw(
-            engine_of(config, each.model, team), prompts, each.folder / f"samples{own}.jsonl", done=drawn,
+            engine, prompts, each.folder / f"samples{own}.jsonl", done=drawn,
             samples=config.samples, temperature=config.temperature, parallelism=config.biases, greedy=config.clean,
             seed=config.seed + each.number - 1, **limits,
             minutes=minutes(config.samples / (config.samples + 1)),  # the baseline answers once
@@ -128,8 +130,11 @@ def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
     wanted = [prompt if index in sampled else "" for index, prompt in enumerate(prompts)]
     answered = {(row["index"], row["sample"]) for row in known}
     if is_missing(wanted, 1, answered):
+        if engine is None or config.baseline != each.model:
+            engine = None  # and its memory is free before another takes it
+            engine = engine_of(config, config.baseline, team)
         draw(
-            engine_of(config, config.baseline, team), wanted, config.folder / f"baseline{own}.jsonl", done=answered,
+            engine, wanted, config.folder / f"baseline{own}.jsonl", done=answered,
             samples=1, temperature=0.0, plain=True, minutes=minutes(1.0), **limits,
         )  # fmt: skip
 
