@@ -97,9 +97,10 @@ class Output:
         return _tidy(_map(self.value, measure))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """The outcome of one run. `result["xs"].mean` is an array; `result[0]` is the first output."""
+    """The outcome of one run. `result["xs"].mean` is an array; `result[0]` is the first output. It prints as
+    the table of `siren run`."""
 
     outputs: dict[str, Output]
     plan: dict[str, str]
@@ -118,6 +119,11 @@ class Result:
 
     def __len__(self) -> int:
         return len(self.outputs)
+
+    def __repr__(self) -> str:
+        from siren.cli.show import as_text, write_result  # brings in Rich
+
+        return as_text(lambda console: write_result(console, self))
 
     @property
     def log_evidence(self) -> float:
@@ -289,25 +295,25 @@ def _tidy(value: Any) -> Any:
 
 def _summary(output: Output) -> dict[str, Any]:
     summary = {
-        "mean": _plain(output.mean),
-        "sd": _plain(output.sd),
-        "quantiles": {f"{q:g}": _plain(output.quantile(q)) for q in QUANTILES},
+        "mean": plain(output.mean),
+        "sd": plain(output.sd),
+        "quantiles": {f"{q:g}": plain(output.quantile(q)) for q in QUANTILES},
     }
     if output.is_varying:
-        summary["share"] = _plain(output.share)
+        summary["share"] = plain(output.share)
         summary["lengths"] = {
             name: {"mean": finite(leaf.mean), "sd": finite(leaf.sd)} for name, leaf in output.lengths.items()
         }
     return summary
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     return finite(value) if isinstance(value, float) else value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from siren.syntax import ast
 from siren.syntax.check import require_valid
 
 if TYPE_CHECKING:
-    from siren.runtime import Online
+    from siren.runtime import Online, RunResult
 
 
 class Stream:
@@ -82,8 +82,16 @@ class Stream:
     def push(self, row: Any) -> Result:
         """The result with one more row: a number, or cells as in `data`, in a list or by their names."""
         cells = plain("row", row)
+        return self._named(lambda: self._online.push(cells))
+
+    def answer(self) -> Result:
+        """The result with the rows so far: that of the latest `push`, or before any row what the program says
+        without data."""
+        return self._named(self._online.answer)
+
+    def _named(self, answer: Callable[[], RunResult]) -> Result:
         try:
-            return make_result(self.program, self._online.push(cells))
+            return make_result(self.program, answer())
         except SirenError as error:
             raise error.with_source(self.program.source) from None
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from siren.cli.progress import Progress
-from siren.cli.show import number, open_console, show_result
+from siren.cli.show import number_cells, open_console, print_table, write_result
 from siren.result import QUANTILES, Result
 
 if TYPE_CHECKING:
@@ -63,12 +64,15 @@ def smooth(
 
 
 def show_learned(learned: Learned, file: Path, rows: int, as_json: bool) -> None:
-    """The answer as of any run, then the parameters."""
     if as_json:
         typer.echo(json.dumps({"program": str(file), **learned.to_json()}, indent=2))
-        return
-    show_result(learned.result, rows)
-    console = open_console()
+    else:
+        write_learned(open_console(), learned, rows)
+
+
+def write_learned(console: Console, learned: Learned, rows: int = 12) -> None:
+    """The answer as of any run, then the parameters."""
+    write_result(console, learned.result, rows)
     console.print(
         f"[bold]{'learnt':<13}[/bold]{learned.method}, {learned.filters} filters,"
         f" {learned.acceptance:.0%} of the moves taken\n"
@@ -78,6 +82,6 @@ def show_learned(learned: Learned, file: Path, rows: int, as_json: bool) -> None
     for heading in ("mean", "sd", *(f"{q:.0%}" for q in QUANTILES)):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, draws in learned.draws.items():
-        cells = [float(draws.mean()), float(draws.std()), *map(float, np.quantile(draws, QUANTILES))]
-        table.add_row(escape(name), *(number(cell) for cell in cells))
-    console.print(table)
+        quantiles = map(float, np.quantile(draws, QUANTILES))
+        table.add_row(escape(name), *number_cells(float(draws.mean()), float(draws.std()), quantiles))
+    print_table(console, table)

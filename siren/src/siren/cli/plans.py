@@ -12,7 +12,7 @@ from rich.table import Table
 
 from siren.cli.arguments import Method, read_data
 from siren.cli.progress import Progress
-from siren.cli.show import open_console
+from siren.cli.show import open_console, print_table
 from siren.syntax import parse_file
 from siren.syntax.check import require_valid
 
@@ -72,7 +72,7 @@ def _show(judged: list[Judged], methods: list[str], everything: bool) -> None:
         if any(kept) or everything:
             symbolic = ", ".join(name for name, how in item.plan.items() if how == "symbolic")
             table.add_row(str(item.number), *("yes" if yes else "-" for yes in kept), symbolic or "(none)")
-    console.print(table)
+    print_table(console, table)
     for method in methods:
         verdicts = [item.verdicts[method] for item in judged]
         kept_by = sum(verdict.satisfiable for verdict in verdicts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -87,7 +88,7 @@ def run(
     ] = None,
     plot_plane: Annotated[
         list[str] | None,
-        typer.Option(help="Draw this list of [x, y] as a path; its data are output=FILE:x,y."),
+        typer.Option(help="Draw this list of \\[x, y] as a path; its data are output=FILE:x,y."),
     ] = None,
     record: Annotated[
         Path | None, typer.Option(help="Record the particle genealogy (.html page or .json).")
@@ -184,11 +185,20 @@ def run(
 def _show_rows(online: Stream, save: Path | None, as_json: bool) -> None:
     """An answer after each row of standard input; an interruption is an end of the rows, too."""
     try:
-        show_stream(map(online.push, standard_input()), as_json, online.rows)
+        show_stream(map(online.push, standard_input()), as_json, online.rows, _before(online))
     finally:
         if save:
             online.save(save)
             print(f"wrote {save} after {online.rows} rows", file=sys.stderr)
+
+
+def _before(online: Stream) -> Result | None:
+    """The answer before the next row, if there is one: not if the program asks for the first of no states."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return online.answer()
+    except SirenError:
+        return None
 
 
 def _resumed(resume: Path, program: ast.Program, given: dict[str, Any]) -> Stream:

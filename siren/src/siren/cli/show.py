@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from siren.result import QUANTILES, Leaf, Output, Result, finite
+from siren.result import QUANTILES, Leaf, Output, Result, plain
+
+# More digits than these are rounding errors.
+_MOST_DIGITS = 15
 
 
 def show_result(result: Result, rows: int) -> None:
     """The table of outputs, then one line each for the plan, the evidence and the run."""
-    console = open_console()
+    write_result(open_console(), result, rows)
+
+
+def as_text(write: Callable[[Console], None]) -> str:
+    """What is written to a console, without colours."""
+    page = io.StringIO()
+    write(
+        Console(file=page, width=200, color_system=None, force_jupyter=False, highlight=False, soft_wrap=True)
+    )
+    return page.getvalue().rstrip()
+
+
+def write_result(console: Console, result: Result, rows: int = 12) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("output", no_wrap=True)
     # Elements of lists that differ in length: how probable it is that there is one.
@@ -25,18 +43,25 @@ def show_result(result: Result, rows: int) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for output in result:
         for label, leaf in _shortened(output, rows):
-            cells = [] if leaf is None else [leaf.mean, leaf.sd, *(leaf.quantile(q) for q in QUANTILES)]
-            texts = [number(cell) for cell in cells]
+            texts = [] if leaf is None else leaf_cells(leaf)
             if shares and leaf is not None:
                 texts.append(f"{leaf.share:.0%}")
             table.add_row(escape(label), *texts, style="dim" if leaf is None else None)
     if table.row_count:
-        console.print(table)
+        print_table(console, table)
     else:
         console.print("The program returns no numbers.")
     console.print()
     for name, text in summary_lines(result):
         console.print(f"[bold]{name:<13}[/bold]{escape(text)}")
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Without the spaces that fill up its last column."""
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        console.file.write(line.rstrip() + "\n")
 
 
 def open_console() -> Console:
@@ -50,7 +75,7 @@ def summary_lines(result: Result) -> Iterator[tuple[str, str]]:
     plan = ", ".join(f"{name} {how}" for name, how in result.plan.items())
     yield "plan", plan or "(no random variables)"
     if result.log_evidence == result.log_evidence:  # not every method has an estimate
-        yield "log evidence", number(result.log_evidence)
+        yield "log evidence", number(result.log_evidence, 0.1)
     if result.missing:
         yield "missing", ", ".join(f"{count} of `{name}`, skipped" for name, count in result.missing.items())
     worn = ", ".join(f"`{output.name}`" for output in result if _is_worn_out(output, result))
@@ -68,23 +93,44 @@ def _is_worn_out(output: Output, result: Result) -> bool:
     return is_drawn and output.is_number and output.sd == 0 and output.mean != round(output.mean)
 
 
-def show_stream(results: Iterable[Result], as_json: bool, before: int = 0) -> None:
-    """A line per row: numbers as they are, of a list its last element. `before` rows came earlier."""
-    for count, result in enumerate(results, start=before + 1):
-        current = [(output.name, *newest) for output in result if (newest := _last(output))]
+def show_stream(
+    results: Iterable[Result], as_json: bool, rows: int = 0, before: Result | None = None
+) -> None:
+    """A line per row: all numbers, but of a list that grows its last element alone. `rows` came earlier, and
+    left `before`, by which lists that grow are told from vectors."""
+    for count, result in enumerate(results, start=rows + 1):
+        latest = [(output.name, newest) for output in result if (newest := _newest(output, before))]
         if as_json:
-            values = {name: {"mean": finite(leaf.mean), "sd": finite(leaf.sd)} for name, _, leaf in current}
+            values = {name: {"mean": plain(o.mean), "sd": plain(o.sd)} for name, o in latest}
             typer.echo(json.dumps({"row": count, **values}))
             continue
-        if count == before + 1:
-            typer.echo("\t".join(["row", *(f"{label}\tsd" for _, label, _ in current)]))
-        cells = (f"{number(leaf.mean)}\t{number(leaf.sd)}" for _, _, leaf in current)
+        leaves = [pair for _, output in latest for pair in output.leaves()]
+        if count == rows + 1:
+            typer.echo("\t".join(["row", *(f"{label}\tsd" for label, _ in leaves)]))
+        cells = (f"{number(leaf.mean, leaf.sd)}\t{number(leaf.sd)}" for _, leaf in leaves)
         typer.echo("\t".join([str(count), *cells]))
 
 
-def number(value: float) -> str:
-    """Five significant digits: enough to read, few enough to compare at a glance."""
-    return f"{value:.5g}"
+def leaf_cells(leaf: Leaf) -> list[str]:
+    """Mean, deviation and quantiles."""
+    return number_cells(leaf.mean, leaf.sd, [leaf.quantile(q) for q in QUANTILES])
+
+
+def number_cells(mean: float, sd: float, quantiles: Iterable[float]) -> list[str]:
+    return [number(mean, sd), number(sd), *(number(quantile, sd) for quantile in quantiles)]
+
+
+def number(value: float, sd: float = math.inf) -> str:
+    """Five significant digits: enough to read, few enough to compare at a glance. More where it takes more
+    to show two digits of the standard deviation, as of a date in seconds; of what is certain, the units."""
+    digits = 5
+    if value and math.isfinite(value) and math.isfinite(sd):
+        whole = math.floor(math.log10(abs(value))) + 1
+        if sd > abs(value) * 10.0**-_MOST_DIGITS:
+            digits = min(max(digits, whole + 1 - math.floor(math.log10(sd))), _MOST_DIGITS)
+        elif digits < whole <= _MOST_DIGITS:
+            digits = whole
+    return f"{value:.{digits}g}"
 
 
 def _shortened(output: Output, rows: int) -> Iterator[tuple[str, Leaf | None]]:
@@ -99,9 +145,31 @@ def _shortened(output: Output, rows: int) -> Iterator[tuple[str, Leaf | None]]:
     yield from leaves[len(leaves) - tail :]
 
 
-def _last(output: Output) -> tuple[str, Leaf] | None:
-    leaves = list(output.leaves())
-    if not leaves:
-        return None
-    label, leaf = leaves[-1]
-    return (label if label == output.name else f"last of {output.name}"), leaf
+def _newest(output: Output, before: Result | None) -> Output | None:
+    """The output, but of a list that has grown its last element."""
+    then = before.outputs[output.name].value if before and output.name in before.outputs else None
+    value = _now(output.value, then)
+    label = f"last of {output.name}" if _grows(output.value, then) else output.name
+    newest = Output(label, value)
+    return newest if any(True for _ in newest.leaves()) else None
+
+
+def _now(value: Any, then: Any) -> Any:
+    if isinstance(value, list):
+        if _grows(value, then):
+            return value[-1] if value else value
+        return [_now(item, earlier) for item, earlier in zip(value, then, strict=True)]
+    if isinstance(value, dict):
+        earlier = then if isinstance(then, dict) else {}
+        return {name: _now(item, earlier.get(name)) for name, item in value.items()}
+    if isinstance(value, tuple):
+        same = isinstance(then, tuple) and len(then) == len(value)
+        return tuple(_now(item, then[index] if same else None) for index, item in enumerate(value))
+    return value
+
+
+def _grows(value: Any, then: Any) -> bool:
+    """Whether it is a list that is not as long as it was, or may not be."""
+    if not isinstance(value, list):
+        return False
+    return hasattr(value, "length") or not isinstance(then, list) or len(then) != len(value)

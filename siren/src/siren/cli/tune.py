@@ -12,7 +12,7 @@ from rich.table import Table
 
 from siren.cli.arguments import Method, read_data
 from siren.cli.progress import Progress
-from siren.cli.show import number, open_console
+from siren.cli.show import number, open_console, print_table
 from siren.result import finite
 from siren.syntax import parse_file
 from siren.syntax.check import require_valid
@@ -92,7 +92,7 @@ def _show(tuned: Tuned) -> None:
             number(trial.error),
         )
         table.add_row(*cells, style="bold" if trial is tuned.best else None)
-    console.print(table)
+    print_table(console, table)
     best = tuned.best
     console.print("\nProcessor seconds a run; errors in posterior standard deviations.\n")
     if not tuned.reached:

@@ -13,7 +13,7 @@ from siren.result import Result
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Learned:
     """`result` is the program's answer under the posterior of the parameters, like that of any run.
 
@@ -27,6 +27,12 @@ class Learned:
     acceptance: float
     log_evidence: float
     filters: int  # particle filters run over all data, counting partial ones as their share
+
+    def __repr__(self) -> str:
+        from siren.cli.methods import write_learned  # brings in Rich
+        from siren.cli.show import as_text
+
+        return as_text(lambda console: write_learned(console, self))
 
     def mean(self, name: str) -> float:
         return float(self.draws[name].mean())

@@ -51,8 +51,21 @@ class Online:
             self._accumulator = next(self._steps)
             session.forget_history()
             self.count += 1
-            with session.tentatively():
-                return session.result(self._answer(), goes_on=True)
+            return self._result()
+
+    def answer(self) -> RunResult:
+        """The answer with the rows so far. The next row finds everything as it was."""
+        numbers = self.session.engine.rng.bit_generator
+        state = numbers.state
+        try:
+            with self.session.guarded():
+                return self._result()
+        finally:
+            numbers.state = state
+
+    def _result(self) -> RunResult:
+        with self.session.tentatively():
+            return self.session.result(self._answer(), goes_on=True)
 
     def _open(self, session: Session) -> None:
         self.session = session
