@@ -39,6 +39,25 @@ def test_wrong_options_are_refused(options, message: str) -> None:
         list(siren.stream(TEXT, [], **options))
 
 
+def test_quantiles_go_by_probabilities() -> None:
+    output = siren.run("let x <- gaussian(0, 1) in [x, x + 1]", seed=0)[0]
+    both = output.quantile([0.5, 0.95])
+    assert both.shape == (2, 2) and both[1].tolist() == output.quantile(0.95).tolist()
+    for q, hint in ((95, "write 0.95 for 95 %"), (-0.1, None), ("0.5", None), (float("nan"), None)):
+        with pytest.raises(OptionError, match="a quantile goes by a probability, from 0 to 1, not") as caught:
+            output.quantile(q)
+        assert caught.value.hint == hint
+    with pytest.raises(OptionError, match="n is a whole number of at least 0, not -1"):
+        output.draws(-1)
+
+
+@pytest.mark.parametrize("program", [b"1", 5, None, ["x"]])
+def test_what_is_no_program_is_refused(program) -> None:
+    for run in (siren.run, siren.Stream, siren.learn.smc2, siren.smooth, siren.predictive):
+        with pytest.raises(OptionError, match=f"a program is no {type(program).__name__}"):
+            run(program)
+
+
 def test_numbers_of_numpy_are_whole() -> None:
     assert siren.run(TEXT, particles=np.int64(5), seed=np.uint8(3)).particles == 5
 

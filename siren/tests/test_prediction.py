@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import siren
+from siren.errors import SirenError
 
 WALK = """
 val step = fun (y, x) ->
@@ -52,6 +53,34 @@ def test_a_right_model_passes_and_a_wrong_one_fails() -> None:
     right, sure = (siren.predictive(WALK.replace("VARIANCE", v), **options) for v in ("1", "0.01"))
     assert right.p_value() > 0.01 and 0.83 < right.coverage(0.9) < 0.96
     assert sure.p_value() < 0.01 and sure.coverage(0.9) < 0.83
+
+
+@pytest.mark.parametrize(
+    ("observed", "draw"),
+    [
+        ("bernoulli(p)", lambda rng: rng.random(300) < 0.4),
+        ("binomial(3, p)", lambda rng: rng.binomial(3, 0.4, 300)),
+        ("categorical([p, 1 - p])", lambda rng: (rng.random(300) < 0.6).astype(float)),
+        ("poisson(p)", lambda rng: rng.poisson(0.4, 300)),
+    ],
+)
+def test_a_right_model_of_counts_passes_and_a_wrong_one_fails(observed: str, draw) -> None:
+    """Few values, each of which has a large share of the probability."""
+    ys = draw(np.random.default_rng(2))
+    program = f"let sample p <- beta(A) in fold(fun (y, p) -> let () = observe({observed}, y) in p, ys, p)"
+    right, wrong = (
+        siren.predictive(program.replace("A", prior), data={"ys": ys}, particles=300, ess=0.5, seed=0)
+        for prior in ("400, 600", "800, 200")
+    )
+    assert right.p_value() > 0.01 and 0.85 < right.coverage(0.9) < 0.95
+    assert wrong.p_value() < 1e-4
+
+
+def test_an_interval_is_given_by_a_probability() -> None:
+    checks = siren.predictive(WALK.replace("VARIANCE", "1"), data={"ys": [1.0]}, particles=3, seed=0)
+    with pytest.raises(SirenError, match=r"the interval has a probability, from 0 to 1, not 90") as caught:
+        checks.coverage(90)
+    assert caught.value.hint == "write 0.9 for 90 %"
 
 
 def test_branches_discrete_data_and_missing_ones() -> None:

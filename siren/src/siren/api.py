@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from siren.errors import SirenError, did_you_mean
 from siren.frames import bindings
-from siren.options import Method, require_backend, require_options
+from siren.options import Method, OptionError, require_backend, require_options
 from siren.record import Recorder
 from siren.result import Result, make_result
 from siren.syntax import ast, parse, parse_file
@@ -95,6 +95,9 @@ def load(program: str | Path | ast.Program) -> tuple[ast.Program, Path]:
     """The tree, and the folder that paths in `File.read` are relative to."""
     if isinstance(program, ast.Program):
         return program, Path(program.source.name).parent
+    if not isinstance(program, str | Path):
+        hint = "give the program's text, the path of a .si file, or what `siren.parse` returns"
+        raise OptionError(f"a program is no {type(program).__name__}", hint=hint)
     if isinstance(program, Path) or (program.endswith(".si") and "\n" not in program):
         return parse_file(program), Path(program).parent
     return parse(program), Path()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from importlib.util import find_spec
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from siren.errors import SirenError, did_you_mean
@@ -41,8 +43,8 @@ def require_options(
     if seed is not None:
         whole("seed", seed, at_least=0)
     one_of("resample", resample, RESAMPLERS)
-    if ess is not None and not (isinstance(ess, float | int) and 0 <= ess <= 1):
-        raise OptionError(f"ess is a share of the particles, from 0 to 1, not {ess!r}")
+    if ess is not None:
+        fraction("ess is a share of the particles", ess)
     one_of("mean", mean, MEANS)
     if plan is not None and not isinstance(plan, Mapping):
         raise OptionError(f"a plan is a dict such as {{'x': 'symbolic'}}, not {plan!r}")
@@ -65,6 +67,14 @@ def whole(name: str, value: Any, at_least: int) -> int:
     if number < at_least or isinstance(value, bool):
         raise OptionError(f"{name} is a whole number of at least {at_least}, not {value!r}")
     return number
+
+
+def fraction(what: str, value: Any) -> None:
+    """`what` says which number it is, and of what."""
+    number = float(value) if isinstance(value, Real) else math.nan
+    if not 0 <= number <= 1:
+        hint = f"write {number / 100:g} for {number:g} %" if 2 <= number <= 100 else None
+        raise OptionError(f"{what}, from 0 to 1, not {value!r}", hint=hint)
 
 
 def one_of(name: str, value: Any, known: tuple[str, ...]) -> None:

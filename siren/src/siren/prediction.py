@@ -23,6 +23,7 @@ from siren.inference.population import Population
 from siren.inference.resampling import normalised
 from siren.inference.tape import lanes_of
 from siren.model import Progress, make_model
+from siren.options import fraction
 from siren.result import Result, make_result
 from siren.runtime.session import ENGINES, Session, environment, reader
 from siren.runtime.steps import Steps
@@ -34,8 +35,8 @@ from siren.syntax import ast
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One observation. `below` is the share of the predictive distribution below the datum (of a discrete
-    one, half of what is at the datum counts)."""
+    """One observation. `below` is the share of the predictive distribution below the datum. Of a discrete one
+    a random part of what is at the datum counts, so that it is uniform if the model fits, as of any other."""
 
     name: str
     step: int
@@ -69,6 +70,7 @@ class Checks:
 
     def coverage(self, share: float = 0.9) -> float:
         """How many of the data lie in the central interval of this probability."""
+        fraction("the interval has a probability", share)
         edge = (1 - share) / 2
         return float(np.mean((self.below >= edge) & (self.below <= 1 - edge)))
 
@@ -171,16 +173,13 @@ class _Watcher:
         # With few particles several draws of each, so that there are as many as were asked for.
         repeats = range(-(-self._draws // root.size))
         drawn = np.array([family.sample(self._rng, len(lanes), *numbers) for _ in repeats], dtype=float)
-        if family.cdf is None:
-            below = (drawn < value).mean(axis=0)
-        else:
-            below = np.asarray(family.cdf(value, *numbers), dtype=float)
-            below = 0.5 * (below + family.cdf(value - 1, *numbers)) if family.discrete else below
+        below, at = _below(dist, value, drawn)
         known = family.has_moments
         measures = {
             "mean": family.mean(*numbers) if known else drawn.mean(axis=0),
             "variance": family.variance(*numbers) if known else drawn.var(axis=0),
             "below": below,
+            "at": at,
             "log density": dist.logpdf(value),
             "weight": log_weight,
         }
@@ -206,12 +205,27 @@ class _Watcher:
             variance = float(weights @ (seen["variance"] + (seen["mean"] - mean) ** 2))
             chosen = self._rng.choice(len(weights), size=self._draws, p=weights)
             rows = self._rng.integers(len(seen["draw"]), size=self._draws)
+            below, at = float(weights @ seen["below"]), float(weights @ seen["at"])
+            if at:
+                below += at * self._rng.random()
             with np.errstate(divide="ignore"):
                 scores = np.log(weights * len(weights)) + seen["log density"]
             self.predictions.append(
                 Prediction(
                     name, step, float(np.ravel(seen["value"])[0]), mean, float(np.sqrt(variance)),
-                    float(weights @ seen["below"]), normalised(scores)[1], seen["draw"][rows, chosen],
+                    below, normalised(scores)[1], seen["draw"][rows, chosen],
                 )
             )  # fmt: skip
         self._seen, self._counts = {}, {}
+
+
+def _below(dist: Dist, value: Any, drawn: Array) -> tuple[Any, Any]:
+    """The shares of a distribution that are below a value and at it; of one without a distribution function,
+    of what was drawn from it."""
+    cdf, numbers = dist.family.cdf, dist.numbers()
+    if cdf is None:
+        return (drawn < value).mean(axis=0), (drawn == value).mean(axis=0)
+    if not dist.family.discrete:
+        return cdf(value, *numbers), 0.0
+    below = np.asarray(cdf(value - 1, *numbers), dtype=float)
+    return below, cdf(value, *numbers) - below

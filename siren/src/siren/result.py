@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siren.errors import SirenError, did_you_mean
+from siren.options import fraction, whole
 from siren.syntax import ast
 from siren.syntax.printer import flat
 from siren.syntax.spine import spine
@@ -67,12 +68,17 @@ class Output:
         """The lengths of lists whose length is uncertain, each a number like any other."""
         return dict(_lengths(self.name, self.value))
 
-    def quantile(self, q: float) -> Any:
+    def quantile(self, q: Any) -> Any:
+        """Of several q, one quantile after the other, along a first axis as NumPy has it."""
+        if np.ndim(q):
+            return _tidy([self.quantile(each) for each in q])
+        fraction("a quantile goes by a probability", q)
         return self._each(lambda leaf: leaf.quantile(q))
 
     def draws(self, n: int = 1000, seed: int = 0) -> NDArray[np.float64]:
         """n draws, first axis the draw. With the same n and seed those of several outputs are joint draws. An
         element that a draw does not have is NaN."""
+        whole("n", n, at_least=0)
         leaves = [leaf.draws(n, seed) for _, leaf in _leaves(self.name, self.value)]
         if not leaves:
             return np.empty((n, 0))

@@ -182,6 +182,14 @@ def test_json_and_arviz() -> None:
     assert learned.to_arviz().posterior["drift"].shape == (1, 200)
 
 
+def test_a_parameter_that_was_not_learnt_is_named() -> None:
+    program = "let sample drift <- gaussian(0, 1) in fold(fun (y, d) -> d, ys, drift)"
+    learned = siren.learn.tempered(program, data={"ys": [1.0]}, values=5, particles=2, seed=0)
+    with pytest.raises(SirenError, match="no parameter `drit` was learnt") as caught:
+        learned.mean("drit")
+    assert caught.value.hint == "did you mean `drift`?"
+
+
 def test_an_option_that_there_is_not():
     with pytest.raises(siren.SirenError, match="there is no option `metod`") as caught:
         siren.learn.smc2("let x <- gaussian(0, 1) in x", metod="ds")

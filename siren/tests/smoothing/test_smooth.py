@@ -137,8 +137,10 @@ def test_symbolic_parts_are_smoothed_given_the_draws() -> None:
     result = siren.smooth(program, "lag", data={"ys": ys}, lag=3, particles=500, seed=0)
     assert result["os"].mean[2] > 0.95 and result["os"].mean[1] < 0.2
     assert abs(result["xs"].mean[3]) < 3
-    with pytest.raises(SirenError, match="is symbolic, so that no trajectory"):
+    with pytest.raises(SirenError, match="`x` is symbolic in what the loop carries on") as caught:
         siren.smooth(program, data={"ys": ys}, particles=20)
+    assert caught.value.span and caught.value.span.line == 3
+    assert caught.value.hint == "smooth by `lag`, or annotate `x` as `sample`"
 
 
 def test_mistakes_are_named() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siren.errors import SirenError, did_you_mean
 from siren.result import Result
 
 Array = NDArray[np.float64]
@@ -35,10 +36,16 @@ class Learned:
         return as_text(lambda console: write_learned(console, self))
 
     def mean(self, name: str) -> float:
-        return float(self.draws[name].mean())
+        return float(self._of(name).mean())
 
     def sd(self, name: str) -> float:
-        return float(self.draws[name].std())
+        return float(self._of(name).std())
+
+    def _of(self, name: str) -> Array:
+        if name not in self.draws:
+            hint = did_you_mean(name, self.draws) or f"there are: {', '.join(self.draws)}"
+            raise SirenError(f"no parameter `{name}` was learnt", hint=hint)
+        return self.draws[name]
 
     def to_json(self) -> dict[str, Any]:
         about = {"learn": self.method, "acceptance": self.acceptance, "filters": self.filters}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from siren.errors import SirenError
+from siren.errors import RunError, SirenError
 from siren.inference.graph import Graph
 from siren.inference.population import Population
 from siren.inference.tape import Tape, taped
@@ -22,7 +22,7 @@ from siren.runtime.loops import Step
 from siren.runtime.session import ENGINES, Session, reader
 from siren.runtime.values import NIL, Cons, Named, Ragged, Value
 from siren.smoothing.recorded import Recorded
-from siren.symbolic.expr import Column, Op, Poly, raw
+from siren.symbolic.expr import Column, Op, Poly, raw, variables
 from siren.symbolic.lanes import Array, Generation, Index
 from siren.syntax import ast
 
@@ -107,10 +107,7 @@ def _picture(value: Value, graph: Graph) -> Any:
     if isinstance(value, Poly | Op | Column):
         value = graph.simplify(graph.fresh(value))
         if isinstance(value, Poly | Op):
-            raise SirenError(
-                "what the loop carries on is symbolic, so that no trajectory of it can be drawn",
-                hint="smooth by `lag`, or annotate the state as `sample`",
-            )
+            raise _symbolic(value)
         return raw(value)
     if type(value) is tuple:
         return tuple(_picture(item, graph) for item in value)
@@ -125,6 +122,15 @@ def _picture(value: Value, graph: Graph) -> Any:
         items = list(value) if value.length <= _LONG else [value.head]
         return Held(tuple(_picture(item, graph) for item in items), value.length)
     return value
+
+
+def _symbolic(value: Poly | Op) -> RunError:
+    first = variables(value)[0]
+    return RunError(
+        f"`{first.name}` is symbolic in what the loop carries on, so no trajectory of it can be drawn",
+        first.span,
+        hint=f"smooth by `lag`, or annotate `{first.name}` as `sample`",
+    )
 
 
 def _is_history(was: Held, goal: Any) -> bool:
