@@ -59,7 +59,7 @@ def test_an_answer_that_forks(stage, new_page, width):
     assert labels[:4] == ["Main text", "A steady routine", "No distractions", "Less alcohol"]
     result = generate(stage.engine, "Why?", max_tokens=400)
     assert result.text == text
-    assert page.inner_text(".headline") == f"{result.parallelism:.1f} times faster than one token after another"
+    assert page.inner_text(".headline") == f"{result.parallelism:.1f} times fewer steps than one token after another"
     assert labels[4:] == [
         f"Together: {result.critical_path} steps",
         f"One token after another: {result.content_tokens} steps",

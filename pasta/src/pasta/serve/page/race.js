@@ -3,7 +3,7 @@
 
 import { Answer } from "./answer.js";
 import { bar } from "./timeline.js";
-import { faster } from "./words.js";
+import { byTime } from "./words.js";
 
 const WAYS = [["Together", false, "together"], ["One thread at a time", true, "single"]];
 
@@ -23,12 +23,11 @@ export async function race(list, run) {
   }
   const [together, single] = answers;
   const ratio = single.seconds / Math.max(1e-3, together.seconds);
-  const as = ratio > 0.95 && ratio < 1.05 ? "as" : "than";
   const same = together.text === single.text && together.annotated === single.annotated;
   const texts = same
     ? "Both wrote the same answer, tag for tag."
     : "The two texts differ: in another batch this machine rounds numbers another way.";
-  return `Measured on this server just now: ${faster(ratio)} ${as} one thread at a time. ${texts}`;
+  return `Measured on this server just now: ${byTime(ratio)} one thread at a time. ${texts}`;
 }
 
 class Row {

@@ -4,12 +4,18 @@ const BUSY = new Set(["queue_full", "busy", null]); // with everybody's requests
 
 const times = (value) => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
 
-/** A ratio of the speeds, in words. */
-export function faster(ratio) {
-  if (ratio >= 1.05) return `${times(ratio)} times faster`;
-  if (ratio > 0.95) return "As fast";
-  return `${times(1 / ratio)} times slower`;
+/** How a ratio compares two ways, in words: `less` and `more` of something, or the `same`. */
+function compared(ratio, less, same, more) {
+  if (ratio >= 1.05) return `${times(ratio)} times ${less} than`;
+  if (ratio > 0.95) return `${same} as`;
+  return `${times(1 / ratio)} times ${more} than`;
 }
+
+/** Of two times by the clock. */
+export const byTime = (ratio) => compared(ratio, "faster", "as fast", "slower");
+
+/** Of two counts of steps, which say little of the time: a step of many threads takes longer. */
+const bySteps = (ratio) => compared(ratio, "fewer steps", "As many steps", "more steps");
 
 /** The headline while it is written, and the line below it. */
 export function progress(answer, begun) {
@@ -24,11 +30,10 @@ export function outcome(answer, options) {
   if (answer.finish === "stopped" && !answer.usage) return ["Stopped", "What was written until then is below."];
   if (answer.threads.size === 1) return ["One token after another", null];
   const ratio = tokens / Math.max(1, steps);
-  const as = ratio > 0.95 && ratio < 1.05 ? "as" : "than";
   const most = answer.mostPlaces;
   const places = most > 1 ? `up to ${most} places at once` : "one place at a time";
   const held = most <= 1 && options?.max_threads === 1 ? ": the option 'Threads at once' is 1" : "";
-  return [`${faster(ratio)} ${as} one token after another`, `${tokens} tokens in ${steps} steps, in ${places}${held}.`];
+  return [`${bySteps(ratio)} one token after another`, `${tokens} tokens in ${steps} steps, in ${places}${held}.`];
 }
 
 /** Why nothing was written apart. `tags`: whether the model knows how. */
