@@ -220,6 +220,15 @@ def test_the_analysis_follows_matrices_that_are_data(method):
         ("let sample x <- mv_gaussian([1, 2], [[1, 2], [2, 1]]) in x", "negative eigenvalue"),
         ("let () = observe(mv_gaussian([1], [[1]]), [1, 2]) in 1", "a list of 1 numbers, not a list of 2"),
         ("let () = observe(mv_gaussian([1], [[0]]), [1]) in 1", "positive definite"),
+        (
+            "let x <- mv_gaussian([1, 2], [3, 4]) in x",
+            "must be a list of rows of numbers, but holds a number",
+        ),
+        ("let x <- mv_gaussian([1, 2], [[1, 0], 1]) in x", "`covariance` of `mv_gaussian` must be"),
+        ("let x <- mv_gaussian([1, 2], [[1, 0], [0, [1]]]) in x", "but holds a list"),
+        ("let x <- mv_gaussian([[1], [2]], identity(2)) in x", "`mean` of `mv_gaussian` must be a list of n"),
+        ("let x <- mv_gaussian([], []) in x", "the mean of mv_gaussian is an empty list"),
+        ("let x <- categorical([[0.5], [0.5]]) in x", "`probabilities` of `categorical` must be"),
         ("let x <- dirichlet([1]) in x", "two weights"),
         ("transpose([[1, 2], [3]])", "not a list of rows of 2, 1"),
     ],
@@ -227,6 +236,13 @@ def test_the_analysis_follows_matrices_that_are_data(method):
 def test_mistakes(text, words):
     with pytest.raises(RunError, match=words):
         siren.run(text, particles=2)
+
+
+def test_variances_in_the_place_of_a_covariance():
+    """That was a TypeError."""
+    with pytest.raises(RunError) as caught:
+        siren.run("let x <- mv_gaussian([0, 0], [1, 4]) in x", particles=2)
+    assert caught.value.hint == "`diagonal([a, b])` makes one of the variances `a` and `b`"
 
 
 @pytest.mark.parametrize("arguments", ["[[1, 2], [3, 4]], x", "x, [[1, 2], [3, 4]]", "[[1, 2]], x"])

@@ -155,7 +155,9 @@ class MvGaussian(Distribution):
     def build(self, *arguments: Any) -> Dist:
         mean, covariance = arguments
         size = len(mean)
-        if not size or len(covariance) != size or any(len(row) != size for row in covariance):
+        if not size:
+            raise RunError("the mean of mv_gaussian is an empty list")
+        if len(covariance) != size or any(len(row) != size for row in covariance):
             shape = f"{len(covariance)} rows of {', '.join(sorted({str(len(row)) for row in covariance}))}"
             raise RunError(
                 f"mv_gaussian of {size} means needs a covariance of {size} rows of {size}, not {shape}"

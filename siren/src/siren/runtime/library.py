@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Final
 
@@ -33,6 +33,12 @@ from siren.symbolic.expr import Column, Expr
 _LARGEST_PRODUCT: Final = 8.0
 
 _LONGEST_RANGE: Final = 10_000_000
+# The kinds of parameters of a distribution, and how many lists deep their numbers are.
+_FORMS: Final = {
+    "number": ("a number", 0),
+    "list": ("a list of numbers", 1),
+    "matrix": ("a list of rows of numbers", 2),
+}
 
 # Operators --------------------------------------------------------------------------------------------------
 
@@ -93,13 +99,30 @@ def distribution(name: str, arguments: list[Value]) -> Dist:
     form = family.form(len(arguments))
     assert form is not None, "the check has counted the arguments"
     for parameter, argument in zip(form, arguments, strict=True):
-        if parameter.kind in ("list", "matrix") and type(argument) is Cons:
+        if parameter.kind in _FORMS:
+            _require_form(argument, parameter.kind, f"`{parameter.name}` of `{name}`")
             argument = _python(argument)
-        elif not isinstance(argument, EXPRESSIONS) and parameter.kind != "anything":
-            wanted = "a number" if parameter.kind == "number" else "a list"
-            raise RunError(f"the {parameter.name} of {name} is {describe(argument)}, not {wanted}")
         plain.append(argument)
     return family.build(*plain)
+
+
+def _require_form(argument: Value, kind: str, what: str) -> None:
+    wanted, depth = _FORMS[kind]
+    for part in _misfits(argument, depth):
+        if part is argument:
+            raise RunError(f"{what} must be {wanted}, not {describe(part)}")
+        is_row = kind == "matrix" and isinstance(part, EXPRESSIONS)
+        hint = "`diagonal([a, b])` makes one of the variances `a` and `b`" if is_row else None
+        raise RunError(f"{what} must be {wanted}, but holds {describe(part)}", hint=hint)
+
+
+def _misfits(value: Value, depth: int) -> Iterator[Value]:
+    """What is a list and should be none, or the other way round."""
+    if type(value) is Cons and depth:
+        for item in value:
+            yield from _misfits(item, depth - 1)
+    elif depth or not isinstance(value, EXPRESSIONS):
+        yield value
 
 
 def _python(value: Value) -> Value:
