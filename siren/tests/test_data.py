@@ -150,6 +150,22 @@ def test_a_slip_in_a_column_of_numbers_is_found_before_the_numbers_too(tmp_path)
         read_csv(path)
 
 
+DATES = ["01/02/2024", "2024/03/01 12:00", "1.2.2024", "2024-03", "12:30", "12:30:05"]
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_a_date_that_is_written_otherwise_is_told_how(date: str, tmp_path) -> None:
+    path = tmp_path / "dates.csv"
+    path.write_text(f"t,y\n{date},1\n2024-03-01,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match="column 1 is not a number") as mixed:
+        read_csv(path)
+    path.write_text(f"t,y\n{date},1\n", encoding="utf-8")
+    with pytest.raises(siren.SirenError, match="cannot take the text") as used:
+        siren.run("List.map(fun row -> row.t - 5, rows)", data={"rows": read_csv(path)})
+    for caught in (mixed, used):
+        assert caught.value.hint and "2024-03-01T12:30:00" in caught.value.hint
+
+
 SHORT = "1 cell in this row, but `b` is column 2 of the header"
 
 

@@ -8,6 +8,7 @@ not in a sum.
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -18,6 +19,8 @@ Cell = float | str
 
 MISSING: Final = math.nan
 _MISSING_WORDS: Final = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none"})
+# A date or a time of day as people write them, which ISO 8601 is not.
+_DATE: Final = re.compile(r"\d{1,4}([-/.])\d{1,2}(\1\d{1,4})?([ T].*)?|\d{1,2}:\d\d.*")
 _BOOLEANS: Final = {"true": 1.0, "false": 0.0}
 
 
@@ -39,6 +42,13 @@ def from_text(text: str) -> Cell:
         return _seconds(datetime.fromisoformat(text))
     except ValueError:
         return text
+
+
+def date_hint(*values: object) -> str | None:
+    """What to do about a text that is meant for a date, if one of these values is that."""
+    if any(isinstance(value, str) and _DATE.fullmatch(value) for value in values):
+        return "write dates as 2024-03-01, and times of a day as 2024-03-01T12:30:00"
+    return None
 
 
 def from_object(value: object) -> Cell | None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from siren.cells import Cell, from_text, is_missing
+from siren.cells import Cell, date_hint, from_text, is_missing
 from siren.errors import DataError, did_you_mean
 
 Row = list[Cell]
@@ -154,9 +154,10 @@ class _Kinds:
     def require(self, number: int, cells: Sequence[str], row: Row) -> None:
         for index, cell in enumerate(row):
             if isinstance(cell, str) and index in self.numbers:
+                text = cells[index].strip()
                 raise DataError(
-                    f"{self.path}:{number}: column {index + 1} is not a number: {cells[index].strip()!r}",
-                    hint="leave a cell empty, or write NA, where the value is missing",
+                    f"{self.path}:{number}: column {index + 1} is not a number: {text!r}",
+                    hint=date_hint(text) or "leave a cell empty, or write NA, where the value is missing",
                 )
 
 

@@ -15,6 +15,8 @@ from siren.syntax.check import require_valid
         ("val f = fun x -> y in let y = 1 in f(y)", "1:18", "unknown name `y`", "only its parameters"),
         ("let x <- normal(0, 1) in x", "1:10", "unknown distribution `normal`", "`gaussian`"),
         ("let x <- gausian(0, 1) in x", "1:10", "unknown distribution `gausian`", "`gaussian`"),
+        ("let x <- gaussian(mean = 0, 1) in x", "1:19", "of `gaussian` have no names", "`gaussian(mean, v"),
+        ("observe(beta(1, b = 2), 0.5)", "1:17", "of `beta` have no names", "`beta(a, b)`"),
         ("let x <- gaussian(0) in x", "1:10", "takes 2 arguments (mean, variance), not 1", None),
         (
             "let x <- gaussian(0, -1) in x",
@@ -93,3 +95,7 @@ def test_all_findings_at_once_with_the_source() -> None:
     with pytest.raises(CheckErrors) as caught:
         require_valid(parse("a + b", "p.si"))
     assert str(caught.value).count("p.si:1:") == 2
+
+
+def test_a_comparison_with_a_name_that_there_is_may_be_an_argument() -> None:
+    assert not check(parse("let mean = 1 in let x <- bernoulli(mean = 1) in x"))

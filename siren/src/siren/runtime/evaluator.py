@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from siren.cells import date_hint
 from siren.errors import RunError, SirenError, Span, TooDeepError
 from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
@@ -187,7 +188,8 @@ class Evaluator(Loops, Branches, Statements):
             result = matrices.operate(operator, left, right, self._now)
             if result is not None:
                 return result
-        raise RunError(f"`{operator}` cannot take {describe(left)} and {describe(right)}")
+        message = f"`{operator}` cannot take {describe(left)} and {describe(right)}"
+        raise RunError(message, hint=date_hint(left, right))
 
     def _guided(self, action: Callable[[], Value], span: Span) -> Value:
         """Errors that do not know their place get this one."""

@@ -28,7 +28,8 @@ _OTHER_NAMES: Final = {
     "read": "File.read", "ln": "log", "List.length": "List.len", "List.head": "List.hd",
     "List.tail": "List.tl", "List.fold": "fold", "sum": "fold", "List.sum": "fold", "power": "pow",
     "arctan2": "atan2", "cauchy": "student_t", "half_normal": "truncated_gaussian",
-    "multivariate_normal": "mv_gaussian", "mvnormal": "mv_gaussian",
+    "multivariate_normal": "mv_gaussian", "mvnormal": "mv_gaussian", "mvn": "mv_gaussian",
+    "t": "student_t", "log_normal": "lognormal", "multinomial": "categorical",
 }  # fmt: skip
 
 
@@ -200,7 +201,14 @@ class _NameChecker:
         else:
             self._constants(distribution, form)
         for argument in distribution.arguments:
-            self._expr(argument, scope)
+            match argument:
+                case ast.Binary("=", ast.Name(label), value) if info and label not in scope:
+                    places = ", ".join(parameter.name for parameter in info.parameters)
+                    hint = f"they go by their places: `{name}({places})`"
+                    self._report(f"the arguments of `{name}` have no names", argument.span, hint)
+                    self._expr(value, scope)
+                case _:
+                    self._expr(argument, scope)
 
     def _constants(self, distribution: ast.Distribution, form: tuple[Parameter, ...]) -> None:
         """Arguments that are written as numbers can be judged now."""
