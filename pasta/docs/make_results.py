@@ -21,7 +21,8 @@ from typing import Any
 
 from results_asked import GOALS
 from results_derived import DERIVED, derived
-from results_summary import WORDS, summary_page
+from results_summary import BASELINE, HEAD, WORDS, over_baselines, summary_page
+from results_summary import tasks as tasks_of
 from results_tables import clocks, equally_treated, lengths, redundancy, speed, stage_two, timed_otherwise
 
 from pasta.data.lines import write_json
@@ -33,7 +34,7 @@ from pasta.eval.report import interval, make_report
 from pasta.eval.rows import collect, listed, read, write
 from pasta.eval.seeds import of_seeds, seed_page
 from pasta.eval.summary import of_rows, reference_of
-from pasta.eval.task_page import HEADLINE, headline, promisable, rivals, table, tasks
+from pasta.eval.task_page import promisable, rivals, table, tasks
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -160,9 +161,13 @@ def experiment(name: str, summary: dict[str, Any]) -> str:
 
 
 def readme(text: str, found: dict[str, dict[str, Any]]) -> str:
-    """The README with its table of tasks made anew, of the evaluation that `results.toml` names for it."""
-    made = headline(found[WORDS["headline"]]["tasks"], "pasta")
-    text = re.sub(rf"^\| {HEADLINE} \|.*\n(\|.*\n)+", lambda _: made, text, flags=re.MULTILINE)
+    """The README with its tables of tasks and of the default model made anew."""
+    tables = {
+        HEAD: tasks_of(found[WORDS["headline"]]["tasks"], brief=True),
+        BASELINE: over_baselines(found, brief=True),
+    }
+    for head, made in tables.items():
+        text = re.sub(rf"^\| {head} \|.*\n(\|.*\n)+", made.replace("\\", r"\\"), text, flags=re.MULTILINE)
     return re.sub(r"eval-qwen15[\w-]*(?=\.json)", f"eval-{WORDS['headline']}", text)
 
 
@@ -178,7 +183,7 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     asked = f"{max(counts)} prompts (`{summary['prompts']}`), " if counts else ""
     yield f"## {told['title']}\n"
     yield told["about"]
-    yield "[All results](../results.md), and how to read them; what each figure is: [evaluate.md](../evaluate.md).\n"
+    yield "[All results](../results.md) and how to read them; definitions: [evaluate.md](../evaluate.md).\n"
     if told["words"]:
         yield told["words"] + "\n"
     yield (
@@ -244,8 +249,8 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
         "answers",
         "LC win rate, %",
         "win rate, %",
-        "realised",
-        "theoretical",
+        "realised speedup",
+        "theoretical speedup",
         "length factor",
         "parallelism",
         "dominated by",
@@ -288,9 +293,9 @@ def training(found: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def asked_for(summary: dict[str, Any]) -> Iterator[str]:
-    """What was asked of a model, goal by goal; nothing where nothing was."""
+    """A model's targets, one by one; nothing where it has none."""
     if rows := goal_rows(summary):
-        yield "### What was asked for, and what came\n"
+        yield "### Targets\n"
         yield table(COLUMNS, rows)
 
 
@@ -315,8 +320,8 @@ def goals(summary: dict[str, Any], judge: str) -> Iterator[str]:
         if found:
             by = found["speed"].replace("_", " ")
             rows.append([f"`{model}` is dominated: another is as good and as fast ({by})", names(found["models"])])
-    yield f"### What was hoped for, and who met it (judge `{judge}`)\n"
-    yield table(["goal", "met by"], rows)
+    yield f"### Stretch targets (judge `{judge}`)\n"
+    yield table(["target", "met by"], rows)
 
 
 def names(models: list[str]) -> str:

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from results_asked import JUDGE, asked, clock_of
-from results_asked import WORDS as ASKED_OF
+from results_asked import CHAT, JUDGE, TASKS, asked, clock_of
 
 from pasta.eval.goals import CHAT_SPEED, SPEEDS
 from pasta.eval.lengths import of_promises
 from pasta.eval.report import interval, percent, points
-from pasta.eval.task_page import RIVALS, headline, share, table
+from pasta.eval.task_page import RIVALS, share, table
 
 Figures = dict[str, Any]
 DOCS = Path(__file__).parent
@@ -60,18 +59,47 @@ def summary_page(
     first, before = found[WORDS["headline"]], found[WORDS["before"]]
     tables = {
         "asked_table": asked(found, first),
-        "tasks_table": headline(first["tasks"], "pasta"),
-        "together_table": headline(first["together"], "pasta"),
+        "tasks_table": tasks(first["tasks"] | first["together"]),
         "timed_table": timed({when: found[name] for when, name in WORDS["timed"].items()}),
         "rivals_table": rivals(before),
         "seeds_table": over_seeds(seeds["seeds"]),
         "seeds_before_table": over_seeds(seeds["before"]),
-        "chats_table": chats(found),
+        "chats_table": chats(found, WORDS["chats"]),
+        "stage_two_table": chats(found, WORDS["stage_two"]),
         "lengths_table": lengths(before, lengths_known),
         "default_table": default(found),
+        "baselines_table": over_baselines(found),
         "pages_table": pages(told),
     }
     return str(WORDS["page"]).lstrip("\n").format(**tables, **{key: known[key] for key in known})
+
+
+def tasks(found: dict[str, Figures], *, brief: bool = False) -> str:
+    """One model against the baseline: a line for each task that both were marked on. brief: as in the README."""
+    rows = []
+    for task, asked_for in TASKS.items():
+        told = found.get(task, {}).get(MODEL)
+        if not told or not told["over_reference"]:
+            continue
+        over = told["over_reference"]
+        cells = [
+            points(over),
+            points(told["end_over_reference"]),
+            counted(told["realised_speedup"]),
+            interval(told["theoretical_speedup"]),
+            f"{told['length_factor']['value']:.2f}",
+        ]
+        more = [] if brief else [str(over["prompts"]), f"{percent(told['forking'])}; {percent(told['syncing'])}"]
+        rows.append([asked_for, *cells, *more])
+    return table([HEAD, *COLUMNS, *([] if brief else ["graded prompts", "answers that fork; sync"])], rows)
+
+
+MODEL = "pasta"  # what the 1.5B model is called in its evaluations
+HEAD = "one prompt asks for"
+COLUMNS = [
+    "accuracy vs. baseline (points)", "final part vs. baseline (points)", "realised speedup (prompts)",
+    "theoretical speedup", "length ratio",
+]  # fmt: skip
 
 
 def timed(by_time: dict[str, Figures]) -> str:
@@ -82,34 +110,32 @@ def timed(by_time: dict[str, Figures]) -> str:
         clocks = [clock_of(summary, task) for summary in by_time.values()]
         if any(clocks):
             asked_for = next((str(speeds[0]) for kind, speeds in SPEEDS.items() if task.startswith(kind)), "–")
-            rows.append([ASKED_OF[task], asked_for, *map(counted, clocks)])
+            rows.append([TASKS[task], asked_for, *map(counted, clocks)])
     clocks = [summary["models"]["pasta"]["realised_speedup"] for summary in by_time.values()]
     rows.append([CHAT, str(CHAT_SPEED), *map(counted, clocks)])
-    return table([HEAD, "asked for", *(f"{when} (prompts)" for when in by_time)], rows)
+    return table([HEAD, "target", *by_time], rows)
 
 
 def counted(clock: Figures | None) -> str:
     return f"{interval(clock)} ({clock['prompts']})" if clock else "–"
 
 
-HEAD, CHAT = "one prompt asks for", "a chat (AlpacaEval)"
-
-
 def rivals(first: Figures) -> str:
-    """Points over the baseline, of right parts or of what needs all."""
+    """Points over the baseline, of correct parts or of the final part."""
     rows = []
     for model, words in WORDS["rivals"].items():
         cells = [first["tasks"].get(task, {}).get(model, {}).get(key) for task, key, _ in RIVALS]
         speed = first["tasks"][RIVALS[0][0]][model]["theoretical_speedup"]
         rows.append([f"`{model}`: {words}", *map(points, cells), f"{speed['value']:.2f}"])
-    return table(["model", *(words for _, _, words in RIVALS), "fewer steps, four sums"], rows)
+    asked_for = [("final part: " if key == "end_over_reference" else "") + TASKS[task] for task, key, _ in RIVALS]
+    return table(["model", *asked_for, f"theoretical speedup, {TASKS[RIVALS[0][0]]}"], rows)
 
 
 def over_seeds(seeds: Figures) -> str:
     kinds = (
-        ("over_reference", "right parts", 100),
-        ("end_over_reference", "what needs all", 100),
-        ("wins", "wins, %", 1),
+        ("over_reference", "accuracy vs. baseline (points)", 100),
+        ("end_over_reference", "final part vs. baseline (points)", 100),
+        ("wins", "win rate (%)", 1),
     )
     rows = []
     for task, figures in seeds.items():
@@ -117,20 +143,23 @@ def over_seeds(seeds: Figures) -> str:
             if kind := figures.get(key):
                 each = " / ".join(f"{scale * value:.1f}" for value in kind["each"])
                 pooled = points(kind["pooled"]) if scale == 100 else interval(kind["pooled"], 1)
-                rows.append([ASKED_OF.get(task, CHAT), words, each, pooled, str(figures["prompts"])])
-    return table([HEAD, "over the baseline, points", "each seed", "all seeds, 95 %", "prompts"], rows)
+                rows.append([TASKS.get(task, CHAT), words, each, pooled, str(figures["prompts"])])
+    return table([HEAD, "measure", "each seed", "all seeds [95% interval]", "prompts"], rows)
 
 
-def chats(found: dict[str, Figures]) -> str:
-    """Who was asked the 600 chats, each against the reference of its evaluation."""
+def chats(found: dict[str, Figures], shown: dict[str, dict[str, str]]) -> str:
+    """Who was asked the 600 chats, each against the reference of its evaluation.
+
+    shown: of each evaluation, what its models are.
+    """
     rows = []
-    for name, models in WORDS["chats"].items():
+    for name, models in shown.items():
         summary = found[name]
-        for model in models:
+        for model, words in models.items():
             own = summary["models"][model]
             rows.append(
                 [
-                    f"`{model}` ([{name}](results/{name}.md))",
+                    f"{words} ([`{model}`](results/{name}.md))",
                     f"`{summary['against']}`",
                     interval(own["judged"][JUDGE]["lc_win_rate"], 1),
                     interval(own["realised_speedup"]),
@@ -140,7 +169,8 @@ def chats(found: dict[str, Figures]) -> str:
                 ]
             )
     columns = [
-        "model (evaluation)", "against", "wins, %", "by the clock", "in steps", "length factor", "blocks that repeat",
+        "model", "against", "win rate (%)", "realised speedup", "theoretical speedup", "length ratio",
+        "repeated blocks",
     ]  # fmt: skip
     return table(columns, rows)
 
@@ -148,14 +178,17 @@ def chats(found: dict[str, Figures]) -> str:
 def lengths(first: Figures, known: Figures) -> str:
     """Promised lengths of an adapter, task by task; and what its distribution over lengths is worth."""
     rows = [
-        [ASKED_OF[task], *of_lengths(models["pasta"]["promises"]), of_probed(known, task)]
+        [TASKS[task], *of_lengths(models["pasta"]["promises"]), of_probed(known, task)]
         for task, models in first["tasks"].items()
         if models["pasta"]["promises"]
     ]
     chat = first["prompts"]
     rows.append([CHAT, *of_lengths(first["models"]["pasta"]["promises"]), of_probed(known, chat)])
     rows.append(["all tasks together", *of_lengths(first["promises"]["pasta"]), "–"])
-    columns = ["blocks", "correlation", "mean error", "the best constant's", "likeliest / median / constant (blocks)"]
+    columns = [
+        "blocks", "correlation", "mean error", "of the best constant",
+        "mean error of mode / median / best constant (blocks probed)",
+    ]  # fmt: skip
     return table([HEAD, *columns], rows)
 
 
@@ -177,12 +210,12 @@ def of_probed(known: Figures, prompts: str) -> str:
 def default(found: dict[str, Figures]) -> str:
     """The default model beside its baselines and itself without tags."""
     rows = []
-    for name, model in WORDS["defaults"]:
+    for name, model, words in WORDS["defaults"]:
         own = found[name]["models"][model]
         reference = model == found[name]["against"]
         rows.append(
             [
-                f"`{model}` ([{name}](results/{name}.md))",
+                f"{words} ([`{model}`](results/{name}.md))",
                 "50" if reference else interval(own["judged"][JUDGE]["lc_win_rate"], 1),
                 interval(own["realised_speedup"]),
                 interval(own["theoretical_speedup"]),
@@ -191,16 +224,41 @@ def default(found: dict[str, Figures]) -> str:
             ]
         )
     columns = [
-        "model (evaluation)", "wins, %", "by the clock", "in steps", "answers that fork", "blocks that repeat",
-        "lists that repeat", "topics that read badly",
+        "model", "win rate (%)", "realised speedup", "theoretical speedup", "answers that fork", "repeated blocks",
+        "repeated list items", "unclean topics",
     ]  # fmt: skip
     return table(columns, rows)
 
 
+def over_baselines(found: dict[str, Figures], *, brief: bool = False) -> str:
+    """The default model against each of its baselines. brief: as in the README."""
+    rows = []
+    for name, model, words in WORDS["baselines"]:
+        own = found[name]["models"][model]
+        treated = found[name].get("equally_treated", {}).get(model) if words.startswith(TREATED) else None
+        figures = treated or own
+        win = None if treated else own["judged"][JUDGE]["lc_win_rate"]
+        rows.append(
+            [
+                words if brief else f"[{words}](results/{name}.md)",
+                counted(None if treated else own["realised_speedup"]),
+                interval(figures["theoretical_speedup"]),
+                f"{figures['length_factor']['value']:.2f}" if brief else interval(figures["length_factor"]),
+                interval(win, 1),
+            ]
+        )
+    columns = ["realised speedup (prompts)", "theoretical speedup", "length ratio", "win rate (%)"]
+    return table([BASELINE, *columns], rows)
+
+
+BASELINE = "baseline finetuned on"
+TREATED = "both stages"  # how the words for a baseline begin that had all stages of training
+
+
 def pages(told: dict[str, Figures]) -> str:
-    """Each evaluation with its page, and what became of it."""
+    """Each evaluation with its page, and whether it stands."""
     rows = []
     for name, own in told.items():
         about = " ".join(own["about"].strip().partition("\n\n")[0].strip("*").split())
         rows.append([f"[{own['title']}](results/{name}.md)", about.replace("](", "](results/")])
-    return table(["page", "what it is, and whether it stands"], rows)
+    return table(["evaluation", "what it is, and whether it stands"], rows)

@@ -17,7 +17,7 @@ def stage_two(summary: dict[str, Any]) -> Iterator[str]:
     if not found:
         return
     yield f"### Against `{summary['beside']}`, prompt by prompt\n"
-    yield "Differences to stage one: win rates in points, steps as a ratio, what is repeated in points.\n"
+    yield "Relative to stage one: win rates, repetition and loops as differences in points.\n"
     rows = [
         [
             f"`{model}`",
@@ -29,7 +29,8 @@ def stage_two(summary: dict[str, Any]) -> Iterator[str]:
         for model, over in found.items()
     ]
     yield table(
-        ["model", *(f"win rate, {judge}" for judge in summary["judges"]), "fewer steps", "repeated", "loops"], rows
+        ["model", *(f"win rate, {judge}" for judge in summary["judges"]), "theoretical speedup", "repeated", "loops"],
+        rows,
     )
 
 
@@ -37,11 +38,8 @@ def equally_treated(summary: dict[str, Any]) -> Iterator[str]:
     """Models whose training had a stage that the reference's lacks, each against a baseline that had it."""
     if not (found := summary.get("equally_treated")):
         return
-    yield "### Against a baseline that had the same stages\n"
-    yield (
-        "Steps as a ratio. Win rates: how many points more a judge gives the model than that baseline, "
-        "both against the judge's reference.\n"
-    )
+    yield "### Against a baseline with the same training stages\n"
+    yield "Win rates are differences in points: the model's minus that baseline's, against the same reference.\n"
     rows = [
         [
             f"`{model}`",
@@ -53,7 +51,7 @@ def equally_treated(summary: dict[str, Any]) -> Iterator[str]:
         for model, told in found.items()
     ]
     judges = (f"win rate, {judge}" for judge in summary["judges"])
-    yield table(["model", "against", "fewer steps", "length factor", *judges], rows)
+    yield table(["model", "against", "theoretical speedup", "length factor", *judges], rows)
 
 
 def speed(summary: dict[str, Any]) -> Iterator[str]:
@@ -61,8 +59,8 @@ def speed(summary: dict[str, Any]) -> Iterator[str]:
     yield "### Speed\n"
     if timed:
         yield (
-            f"Realised: the clock, batch of one, {max(timed)} of the prompts (always the same draw), models taking "
-            'turns, nothing compiled or captured in what is timed. "Theoretical of those" is over the same prompts.\n'
+            f"Realised speedup: wall-clock time at batch size 1 on {max(timed)} of the prompts (always the same draw). "
+            'Models take turns; compilation and graph capture are not timed. "Timed prompts": over these prompts.\n'
         )
     rows = [
         [
@@ -82,9 +80,9 @@ def speed(summary: dict[str, Any]) -> Iterator[str]:
         for model, figures in summary["models"].items()
     ]
     columns = [
-        "model", "realised", "theoretical of those", "length factor of those", "realised, arithmetic",
-        "theoretical, arithmetic", "tokens", "critical path", "forking", "… of lists and paragraphs",
-        "parallelism where it forks", "threads there",
+        "model", "realised speedup", "theoretical speedup, timed prompts", "length factor, timed prompts",
+        "realised, arithmetic mean", "theoretical, arithmetic mean", "tokens", "critical path", "answers that fork",
+        "… of lists and paragraphs", "parallelism of forking answers", "threads of forking answers",
     ]  # fmt: skip
     yield table(columns, rows)
 
@@ -101,7 +99,7 @@ def timed_otherwise(
     }
     if clocks.get(summary["against"]) or not (reference := clocks.get(against)):
         return
-    yield f"The clock, over `{against}` (`{summary['against']}` was not timed):\n"
+    yield f"Wall-clock speedup over `{against}` (`{summary['against']}` was not timed):\n"
     cells = []
     for model, clock in clocks.items():
         ids = sorted(set(clock) & set(reference))
@@ -111,13 +109,13 @@ def timed_otherwise(
         )
         if model != against and realised and tokens:
             cells.append([f"`{model}`", interval(realised.to_dict()), interval(tokens.to_dict()), str(len(ids))])
-    yield table(["model", "realised", "length factor", "prompts"], cells)
+    yield table(["model", "realised speedup", "length factor", "prompts"], cells)
 
 
 def clocks(summary: dict[str, Any]) -> Iterator[str]:
     """Tasks on which a model was timed without being marked."""
     if found := summary.get("timed_alone"):
-        yield "### Tasks that were timed, not marked\n"
+        yield "### Tasks that were timed but not graded\n"
         rows = [
             [
                 f"`{task}`",
@@ -130,7 +128,7 @@ def clocks(summary: dict[str, Any]) -> Iterator[str]:
             for task, models in found.items()
             for model, clock in models.items()
         ]
-        yield table(["task", "model", "realised", "theoretical of those", "length factor of those", "prompts"], rows)
+        yield table(["task", "model", "realised speedup", "theoretical speedup", "length factor", "prompts"], rows)
 
 
 def redundancy(summary: dict[str, Any]) -> Iterator[str]:
@@ -167,7 +165,7 @@ def lengths(summary: dict[str, Any]) -> Iterator[str]:
     if not found:
         return
     yield "### Promised lengths\n"
-    yield "How many units (tens of tokens; of `ones`, tokens) a block was longer than promised; the share of blocks.\n"
+    yield "Share of blocks by error: written minus promised length, in tens of tokens (for `ones`, in tokens).\n"
     bins = [(-99999, -4), (-3, -3), (-2, -2), (-1, -1), (0, 0), (1, 1), (2, 2), (3, 3), (4, 99999)]
     titles = ["-4 or less", "-3", "-2", "-1", "0", "1", "2", "3", "4 or more"]
     rows = []

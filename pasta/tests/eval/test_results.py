@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from pasta.eval.goals import goal_rows
-from pasta.eval.report import points
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -76,19 +75,22 @@ def test_no_measured_number_of_the_page_is_typed(results: ModuleType) -> None:
 def test_a_changed_figure_changes_the_page_of_all(results: ModuleType, found: Found) -> None:
     told = found[results.WORDS["headline"]]["tasks"]["several4-mbpp_dev"]["pasta"]["over_reference"]
     page, saved = results.page(found), dict(told)
-    assert "| four functions | -0.3 | -2.2 to 1.6 | 248 | **no** |" in page
+    assert "| 4 functions (MBPP) | -0.3 | -2.2 to 1.6 | 248 | **no** |" in page
     told.update(value=0.123, low=0.1, high=0.15)
     try:
         changed = results.page(found)
     finally:
         told.update(saved)
-    assert "| four functions | 12.3 | 10.0 to 15.0 | 248 | yes |" in changed
-    assert "differ by 12.3 [10.0, 15.0] points" in changed
+    assert "| 4 functions (MBPP) | 12.3 | 10.0 to 15.0 | 248 | yes |" in changed
+    assert "| 4 functions (MBPP) | 12.3 [10.0, 15.0] | – | 1.96 " in changed
+    assert "difference in accuracy, 12.3 [10.0, 15.0] points" in " ".join(changed.split())
 
 
 def test_all_that_was_asked_of_the_adapter_that_ships_stands_on_the_page(results: ModuleType, found: Found) -> None:
     page = results.page(found)
-    lines = [line.split(" | ") for line in page.partition("| goal |")[2].partition("\n\n")[0].splitlines()[2:]]
+    lines = [
+        line.split(" | ") for line in page.partition("| target | model |")[2].partition("\n\n")[0].splitlines()[2:]
+    ]
     told = sorted((line[3].partition(" (")[0], *line[4:6], line[6].strip("* |")) for line in lines if line[1] == "1.5B")
     asked = [row[2:] for row in goal_rows(found[results.WORDS["headline"]]) if row[1].startswith("`pasta`")]
     assert len(asked) > 25 and [row for row in map(tuple, asked) if row not in told] == []
@@ -97,15 +99,15 @@ def test_all_that_was_asked_of_the_adapter_that_ships_stands_on_the_page(results
 def test_the_table_of_tasks_in_the_readme_is_what_the_script_makes(results: ModuleType, found: Found) -> None:
     text = results.README.read_text("utf-8")
     assert results.readme(text, found) == text, "run: python pasta/docs/make_results.py"
-    spoiled = text.replace("| four sums | ", "| four sums | 9.9, or ")
+    spoiled = text.replace("| 4 functions (MBPP) | ", "| 4 functions (MBPP) | 9.9, or ")
     assert spoiled != text and results.readme(spoiled, found) == text
 
 
-def test_the_readme_tells_what_both_seeds_come_to(results: ModuleType) -> None:
-    seeds = results.over_seeds(results.WORDS["seeds"])[0]
-    sums, functions = (points(seeds[f"several4-{of}_dev"]["over_reference"]["pooled"]) for of in ("gsm8k", "mbpp"))
-    told = f"sums {sums.replace(' ', ' points ', 1)}, functions {functions}"
-    assert told in " ".join(results.README.read_text("utf-8").split())
+def test_a_target_without_plain_words_is_told_as_it_is(results: ModuleType, found: Found) -> None:
+    """All words for targets are used: one that a report words otherwise would be shown as the report has it."""
+    page = results.page(found)
+    assert [words for words in results.WORDS["goals"].values() if f"| {words} |" not in page] == []
+    assert [told for told in results.WORDS["goals"] if f"| {told} |" in page] == []
 
 
 def test_the_plots_are_what_its_script_draws(results: ModuleType) -> None:
