@@ -24,7 +24,8 @@ from pasta.serve.errors import ApiError
 from pasta.serve.front import Front
 from pasta.serve.guard import read_on
 from pasta.serve.metrics import Metrics
-from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody
+from pasta.serve.protocol import CompletionBody, Conversing, Options
+from pasta.serve.response_body import ResponsesBody
 from pasta.serve.responses import Responses
 from pasta.serve.tracing import AnswerSpan, Tracing
 from pasta.serve.visit import Visit
@@ -66,7 +67,7 @@ class Answering:
         visit.stream = bool(body.stream)
 
         def answered(result: Result) -> None:
-            if isinstance(body, ChatBody | ResponsesBody):
+            if isinstance(body, Conversing):
                 self.front.prefetch(body, body.salt(visit.key), result, self.dispatcher.prefetch)
 
         def begin_span() -> AnswerSpan:

@@ -23,8 +23,9 @@ from pasta.serve.front import Front
 from pasta.serve.guard import Guard
 from pasta.serve.metrics import Metrics
 from pasta.serve.page import PATHS, page_routes
-from pasta.serve.protocol import ChatBody, CompletionBody, ResponsesBody, TokenizeBody
+from pasta.serve.protocol import ChatBody, CompletionBody, TokenizeBody
 from pasta.serve.ready import Readiness
+from pasta.serve.response_body import ResponsesBody
 from pasta.serve.schema import publish, takes
 from pasta.serve.settings import Settings
 from pasta.serve.tracing import make_tracing

@@ -16,7 +16,7 @@ from pasta.serve.course import Calls
 from pasta.serve.errors import ApiError
 from pasta.serve.formats import ANY_OBJECT
 from pasta.serve.history import Messages, settle
-from pasta.serve.protocol import ChatBody, ResponsesBody
+from pasta.serve.protocol import Conversing
 from pasta.structured.errors import SchemaError
 from pasta.structured.instructions import fitting, show_schema, show_tools
 
@@ -40,16 +40,15 @@ class Asked:
 
 
 def read_chat(
-    body: ChatBody | ResponsesBody, variables: Mapping[str, Any], vocabulary: Vocabulary, make_program: MakeProgram
+    body: Conversing, variables: Mapping[str, Any], vocabulary: Vocabulary, make_program: MakeProgram
 ) -> Asked:
     """`variables`: of the chat template."""
     given, encode = settle(vocabulary, body.conversation()), vocabulary.encode_chat
     schema, messages = body.schema_of, given
     if schema not in (None, ANY_OBJECT) and body.extension.show_schema:  # of any object there is nothing to tell
         messages = fitting(vocabulary, given, show_schema(given, schema))
-    opening, tools = None, None
-    if isinstance(body, ChatBody) and body.tools:
-        tools = [tool.model_dump(exclude_none=True) for tool in body.tools]
+    opening, tools = None, body.shown or None
+    if tools is not None:
         if encode(messages, tools, variables) == encode(messages, None, variables):  # the template leaves them out
             messages, tools = fitting(vocabulary, given, show_tools(messages, tools)), None
         else:
@@ -57,14 +56,13 @@ def read_chat(
     prompt = encode(messages, tools, variables)
     program = None
     if schema is not None:
-        place = "response_format.json_schema.schema" if isinstance(body, ChatBody) else "text.format.schema"
-        program = _program(schema, vocabulary.lead(prompt), "parallel", place, make_program)
+        program = _program(schema, vocabulary.lead(prompt), "parallel", body.schema_at, make_program)
     calls = None
-    if isinstance(body, ChatBody) and body.callable:
+    if body.callable:
         calls = _calls(body, opening or OPENING, vocabulary, make_program)
         if program is not None and not body.must_call and calls.opening_text.lstrip().startswith("{"):
             why = "the model's template does not tell a call of a tool from an answer in JSON: set tool_choice"
-            raise ApiError(400, why, param="response_format", code="unsupported_parameter")
+            raise ApiError(400, why, param=body.format_at, code="unsupported_parameter")
     return Asked(prompt, program, calls)
 
 
@@ -73,11 +71,11 @@ def encode_messages(vocabulary: Vocabulary, messages: Messages, variables: Mappi
     return vocabulary.encode_chat(settle(vocabulary, messages), variables=variables)
 
 
-def _calls(body: ChatBody, opening: tuple[str, str], vocabulary: Vocabulary, make_program: MakeProgram) -> Calls:
+def _calls(body: Conversing, opening: tuple[str, str], vocabulary: Vocabulary, make_program: MakeProgram) -> Calls:
     # Spaces at the end of an opening belong to the token that comes next.
     (before, name_lead), (between, lead) = map(_without_spaces, opening)
     encode = vocabulary.encode_opening
-    places = {tool.function.name: f"tools[{index}].function.parameters" for index, tool in enumerate(body.tools or ())}
+    places = {tool.name: body.parameters_at.format(index) for index, tool in enumerate(body.functions)}
     names = [tool.name for tool in body.callable]
     return Calls(
         tuple(encode(before)),

@@ -22,7 +22,10 @@ log = logging.getLogger("pasta.serve")
 
 # Of unions in a body.
 BRANCHES = frozenset(
-    f"as {kind}" for kind in ("text", "list", "tokens", "texts", "lists of tokens", "object", "schema", "name")
+    f"as {kind}"
+    for kind in (
+        "text", "list", "tokens", "texts", "lists of tokens", "object", "schema", "name", "message", "call", "result"
+    )  # fmt: skip
 )
 TOKEN_ID = r"^\d{1,9}$"
 # What pydantic says in the words of Python.

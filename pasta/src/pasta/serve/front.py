@@ -25,7 +25,7 @@ from pasta.serve.course import Course, ToolCourse
 from pasta.serve.errors import ApiError, from_validation
 from pasta.serve.logprobs import Chosen, chosen_tokens
 from pasta.serve.messages import Message
-from pasta.serve.protocol import ChatBody, CompletionBody, Options, ResponsesBody, TokenizeBody
+from pasta.serve.protocol import ChatBody, CompletionBody, Conversing, Options, TokenizeBody
 from pasta.serve.settings import Settings
 from pasta.serve.shape import check_shape
 from pasta.structured.request import handed_by, make_program
@@ -94,7 +94,7 @@ class Front:
             message = f"The model {name[:200]!r} does not exist; this server has {self.engine.name!r}"
             raise ApiError(404, message, param="model", code="model_not_found")
 
-    async def chat(self, body: ChatBody | ResponsesBody, owner: str | None) -> list[Course]:
+    async def chat(self, body: Conversing, owner: str | None) -> list[Course]:
         self.check_model(body.model)
         param = "messages" if isinstance(body, ChatBody) else "input"
         size = body.characters
@@ -103,9 +103,7 @@ class Front:
         asked = await self._encode(size, lambda vocabulary: read_chat(body, variables, vocabulary, maker))
         return self._courses(body, [asked], param, owner)
 
-    def prefetch(
-        self, body: ChatBody | ResponsesBody, salt: str, result: Result, prefetch: Callable[[Request], None]
-    ) -> None:
+    def prefetch(self, body: Conversing, salt: str, result: Result, prefetch: Callable[[Request], None]) -> None:
         """Has an answer's text computed as part of the next turn's prompt, while its reader reads.
 
         Only where it forked: otherwise its keys and values are those of a prompt, and are there already.
@@ -159,7 +157,7 @@ class Front:
 
     # -- tokens -----------------------------------------------------------------------------------------
 
-    def _variables(self, body: ChatBody | ResponsesBody | TokenizeBody) -> dict[str, Any]:
+    def _variables(self, body: Conversing | TokenizeBody) -> dict[str, Any]:
         """Of the chat template: the operator's, and before each of them the request's own."""
         return {**(self._settings.chat_template_kwargs or {}), **(body.chat_template_kwargs or {})}
 
@@ -204,7 +202,7 @@ class Front:
         request = self._request(body, asked, choice, param, salt)
         if asked.calls is None:
             return Course(request)
-        assert isinstance(body, ChatBody)
+        assert isinstance(body, Conversing)
         return ToolCourse(request, asked.calls, must_call=body.must_call)
 
     def _request(self, body: Options, asked: Asked, choice: int, param: str, salt: str) -> Request:
@@ -245,7 +243,7 @@ class Front:
             return replace(request, in_a_crowd=replace(request, params=replace(request.params, plain=True)))
         return request
 
-    def _program_maker(self, body: ChatBody | ResponsesBody) -> MakeProgram:
+    def _program_maker(self, body: Conversing) -> MakeProgram:
         """Compiles schemas. The grammars are the engine's own, which the worker asks too, and take a moment to make."""
         vocabulary, asked = self.engine.vocabulary, body.extension.mode
         handed, at_limit = handed_by(self.engine), body.extension.at_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -47,6 +47,11 @@ class Lenient(Body):
     """Fields that we do not know are none of our business."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+class HasText(Protocol):
+    @property
+    def text(self) -> str: ...
 
 
 class TextPart(Lenient):
@@ -128,32 +133,8 @@ class Message(Lenient):
         return out | {name: value for name in ("name", "tool_call_id") if (value := getattr(self, name)) is not None}
 
 
-def join(content: str | Sequence[TextPart | ResponsePart] | None) -> str:
+def join(content: str | Sequence[HasText] | None) -> str:
     return (content or "") if isinstance(content, str | None) else "".join(part.text for part in content)
 
 
 Messages = Annotated[list[Message], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)]
-
-
-class ResponsePart(Lenient):
-    type: Literal["input_text", "output_text", "text"]
-    text: Text
-
-
-class Item(Lenient):
-    """A message of `input`. What `output` of an earlier response holds may be sent back as it is."""
-
-    type: Literal["message"] = "message"
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[
-        Annotated[Text, Tag("as text")]
-        | Annotated[
-            list[Annotated[ResponsePart, BeforeValidator(check_part)]],
-            Field(fail_fast=True, max_length=MAX_PARTS),
-            Tag("as list"),
-        ],
-        Discriminator(text_or_list),
-    ]
-
-    def plain(self) -> dict[str, Any]:
-        return {"role": "system" if self.role == "developer" else self.role, "content": join(self.content)}

@@ -17,17 +17,9 @@ from pydantic_core import PydanticCustomError
 from pasta.core.variables import problem_of
 from pasta.decoding.results import Result
 from pasta.serve.errors import TOKEN_ID
-from pasta.serve.formats import Calling, FlatFormat, ResponseFormat, unsupported
-from pasta.serve.messages import (
-    MAX_MESSAGES,
-    Body,
-    Item,
-    Lenient,
-    Messages,
-    Name,
-    Text,
-    text_or_list,
-)
+from pasta.serve.formats import ResponseFormat, unsupported
+from pasta.serve.messages import Body, Lenient, Messages, Name, Text, text_or_list
+from pasta.serve.tools import Calling, ChatCalling
 from pasta.structured.result import StructuredResult
 
 MAX_CHOICES = 16
@@ -36,7 +28,6 @@ MAX_LOGPROBS = 20
 MAX_PROMPTS = 64
 MAX_STOPS = 16
 
-LOGPROBS = "message.output_text.logprobs"
 IGNORED = frozenset(
     "metadata store service_tier prompt_cache_retention prompt_cache_options parallel_tool_calls".split()
 )  # an answer holds one call of a tool at the most, so that several may be allowed or not
@@ -195,15 +186,67 @@ def check_variables(variables: dict[str, Any]) -> dict[str, Any]:
 Variables = Annotated[dict[str, Any], AfterValidator(check_variables)]  # of the chat template, in vLLM's words
 
 
-class ChatBody(Options, Calling):
+def not_together(name: str, other: str) -> PydanticCustomError:
+    told = {"name": name, "other": other}
+    return PydanticCustomError("unsupported_parameter", "{name} is not supported together with {other}", told)
+
+
+class Conversing(Options, Calling):
+    """What both routes of conversations take: an answer may be held to a schema, or be a call of a tool."""
+
+    chat_template_kwargs: Variables | None = None
+    format_at: ClassVar[str]  # where a body says what the answer has to be like,
+    schema_at: ClassVar[str]  # where the schema of that stands,
+    parameters_at: ClassVar[str]  # and where those of a tool, by its index
+
+    @property
+    def schema_of(self) -> Mapping[str, Any] | None:
+        """What the answer's text has to be like; None: anything."""
+        raise NotImplementedError
+
+    @property
+    def characters(self) -> int:
+        """Of all messages and schemas: what a prompt may show."""
+        raise NotImplementedError
+
+    def conversation(self) -> list[dict[str, Any]]:
+        """The messages, for a chat template."""
+        raise NotImplementedError
+
+    @property
+    def structured(self) -> bool:
+        """Whether the answer is anything but free text."""
+        return self.schema_of is not None or bool(self.callable)
+
+    def check_together(self) -> None:
+        """What an answer of a shape cannot have, and what only such an answer can."""
+        if self.callable and self.likeliest is not None:
+            raise not_together("logprobs", "tools")
+        if self.schema_of is not None:
+            for name, asked in (("logprobs", self.likeliest is not None), ("stop", bool(self.stop))):
+                if asked:
+                    raise not_together(name, self.format_at)
+        elif self.extension.mode is not None and not self.functions:
+            told = {"name": "pasta.mode"}
+            raise PydanticCustomError("unsupported_parameter", "{name} is of answers with a JSON schema", told)
+
+    @property
+    def size_of_schemas(self) -> int:
+        schemas = [schema for schema in (self.schema_of, *self.shown) if schema is not None]
+        return sum(len(json.dumps(schema)) for schema in schemas)
+
+
+class ChatBody(Conversing, ChatCalling):
     """`POST /v1/chat/completions`."""
 
     messages: Messages
-    chat_template_kwargs: Variables | None = None
     response_format: ResponseFormat | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
+    format_at = "response_format"
+    schema_at = "response_format.json_schema.schema"
+    parameters_at = "tools[{}].function.parameters"
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         name: values for name, values in NEUTRAL.items() if name not in STRUCTURED
     }
@@ -213,25 +256,15 @@ class ChatBody(Options, Calling):
         if self.top_logprobs and not self.logprobs:
             name = "top_logprobs"
             raise PydanticCustomError("unsupported_parameter", "{name} needs logprobs to be true", {"name": name})
-        if self.logprobs and self.callable:
-            raise not_together("logprobs", "tools")
-        check_structured(self, "response_format")
+        self.check_together()
         return self
 
     @property
     def characters(self) -> int:
-        """Of all messages and schemas: what a prompt may show."""
-        schemas = [self.schema_of, *(tool.model_dump(exclude_none=True) for tool in self.tools or ())]
-        return sum(message.characters for message in self.messages) + sum(map(size_of, schemas))
-
-    @property
-    def structured(self) -> bool:
-        """Whether the answer is anything but free text."""
-        return self.schema_of is not None or bool(self.callable)
+        return sum(message.characters for message in self.messages) + self.size_of_schemas
 
     @property
     def schema_of(self) -> Mapping[str, Any] | None:
-        """What the answer's text has to be like; None: anything."""
         return None if self.response_format is None else self.response_format.schema_of
 
     @property
@@ -246,98 +279,6 @@ class ChatBody(Options, Calling):
 
     def conversation(self) -> list[dict[str, Any]]:
         return [message.plain() for message in self.messages]
-
-
-def size_of(value: Any) -> int:
-    return 0 if value is None else len(json.dumps(value))
-
-
-def not_together(name: str, other: str) -> PydanticCustomError:
-    told = {"name": name, "other": other}
-    return PydanticCustomError("unsupported_parameter", "{name} is not supported together with {other}", told)
-
-
-def check_structured(body: ChatBody | ResponsesBody, name: str) -> None:
-    """What an answer with a schema cannot have, and what only such an answer can."""
-    if body.schema_of is not None:
-        for other, asked in (("logprobs", body.likeliest is not None), ("stop", bool(body.stop))):
-            if asked:
-                raise not_together(other, name)
-    elif body.extension.mode is not None and not getattr(body, "tools", None):
-        told = {"name": "pasta.mode"}
-        raise PydanticCustomError("unsupported_parameter", "{name} is of answers with a JSON schema", told)
-
-
-class TextFormat(Lenient):
-    format: FlatFormat | None = None
-    verbosity: Literal["medium"] | None = None
-
-
-class ResponsesBody(Options):
-    """`POST /v1/responses`: text to text. Nothing is stored, so every request carries its whole conversation."""
-
-    input: Annotated[
-        Annotated[Text, Tag("as text")]
-        | Annotated[list[Item], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES), Tag("as list")],
-        Discriminator(text_or_list),
-    ]
-    instructions: Text | None = None
-    chat_template_kwargs: Variables | None = None
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
-    include: Annotated[list[Name], Field(max_length=16)] | None = None
-    text: TextFormat | None = None
-    metadata: Annotated[dict[Name, Text], Field(max_length=16)] | None = None  # told back
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        **{name: values for name, values in NEUTRAL.items() if name not in ("echo", "suffix", "best_of")},
-        "background": (False,),
-        "context_management": ([],),
-        "conversation": (),
-        "max_tokens": (),
-        "max_tool_calls": (),
-        "moderation": (),
-        "n": (1,),
-        "previous_response_id": (),
-        "prompt": (),
-        "reasoning": ({},),
-        "truncation": ("disabled",),
-    }
-
-    @model_validator(mode="after")
-    def check_include(self) -> ResponsesBody:
-        for name in self.include or ():
-            if name != LOGPROBS:
-                told = {"name": f"include {name[:80]}"}
-                raise PydanticCustomError("unsupported_parameter", "{name} is not supported here", told)
-        check_structured(self, "text.format")
-        return self
-
-    @property
-    def characters(self) -> int:
-        return sum(len(message["content"]) for message in self.conversation()) + size_of(self.schema_of)
-
-    @property
-    def structured(self) -> bool:
-        return self.schema_of is not None
-
-    @property
-    def schema_of(self) -> Mapping[str, Any] | None:
-        return None if self.text is None or self.text.format is None else self.text.format.schema_of
-
-    @property
-    def limit(self) -> tuple[str, int | None]:
-        return "max_output_tokens", self.max_output_tokens
-
-    @property
-    def likeliest(self) -> int | None:
-        wanted = LOGPROBS in (self.include or ()) or self.top_logprobs
-        return (self.top_logprobs or 0) if wanted else None
-
-    def conversation(self) -> list[dict[str, Any]]:
-        first = [] if self.instructions is None else [{"role": "system", "content": self.instructions}]
-        if isinstance(self.input, str):
-            return [*first, {"role": "user", "content": self.input}]
-        return [*first, *(item.plain() for item in self.input)]
 
 
 Ids = Annotated[list[int], Field(fail_fast=True, min_length=1)]

@@ -1,17 +1,21 @@
-"""Answers in the shape of `/v1/responses`: one message of text, whole or as a stream of events."""
+"""Answers in the shape of `/v1/responses`: one message or call of a tool, whole or as a stream of events."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable
+from functools import cached_property
 from typing import Any
 
+from pasta.decoding.events import StepOutput
 from pasta.decoding.results import Result
 from pasta.errors import PastaError
 from pasta.serve.answer import HEARTBEAT, Answer, sse
 from pasta.serve.events import to_json
 from pasta.serve.logprobs import Chosen, as_chat
-from pasta.serve.protocol import ResponsesBody
+from pasta.serve.output import Called, Event, Output, Said
+from pasta.serve.response_body import ResponsesBody
+from pasta.serve.tools import FlatNamedTool
 
 
 class Responses:
@@ -23,51 +27,55 @@ class Responses:
         self._model = model
         self._chosen = chosen
         self._id = f"resp_{uuid.uuid4().hex}"
-        self._item = f"msg_{uuid.uuid4().hex}"
+        self._begun = False  # its output, in a stream
         self._sent = 0
+
+    @cached_property
+    def _output(self) -> Output:
+        """A message or a call: which, is known with the first text."""
+        called = self._answer.courses[0].called
+        return Said() if called is None else Called(called)
 
     async def whole(self) -> dict[str, Any]:
         (result,) = await self._answer.finished()
         return self._ended(result)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        place = {"item_id": self._item, "output_index": 0, "content_index": 0}
-        begun = self._response("in_progress")
+        begun = {"response": self._response("in_progress")}
         try:
-            yield self._event("response.created", response=begun)
-            yield self._event("response.in_progress", response=begun)
-            yield self._event("response.output_item.added", output_index=0, item=self._message("in_progress"))
-            yield self._event("response.content_part.added", **place, part=part("", []))
+            yield self._event("response.created", begun)
+            yield self._event("response.in_progress", begun)
             async for news in self._answer.told():
                 if news is None:
                     yield HEARTBEAT
-                elif isinstance(news[1], Result):
-                    for event in self._last(news[1], place):
-                        yield event
-                else:
-                    update = news[1]
-                    events = to_json(update.events) if self._body.extension.events else []
-                    if update.text or events:
-                        told = {"pasta": {"step": update.step, "events": events}} if events else {}
-                        yield self._event("response.output_text.delta", **place, delta=update.text, logprobs=[], **told)
+                    continue
+                update = news[1]
+                for event in self._end(update) if isinstance(update, Result) else self._go_on(update):
+                    yield self._event(*event)
         except PastaError as error:
             refusal = self._answer.refusal(error)
             why = {"code": refusal.code or "server_error", "message": refusal.message}
-            yield self._event("response.failed", response={**self._response("failed"), "error": why})
+            yield self._event("response.failed", {"response": {**self._response("failed"), "error": why}})
 
-    def _last(self, result: Result, place: dict[str, Any]) -> list[bytes]:
+    def _begin(self) -> list[Event]:
+        if self._begun:
+            return []
+        self._begun = True
+        return self._output.begin()
+
+    def _go_on(self, update: StepOutput) -> list[Event]:
+        events = to_json(update.events) if self._body.extension.events else []
+        if not update.text and not events:
+            return []
+        told = {"pasta": {"step": update.step, "events": events}} if events else {}
+        return [*self._begin(), (self._output.delta, {**self._output.place, "delta": update.text, **told})]
+
+    def _end(self, result: Result) -> list[Event]:
         ended = self._ended(result)
         (item,) = ended["output"]
-        (text,) = item["content"]
-        kind = "response.completed" if ended["status"] == "completed" else "response.incomplete"
-        return [
-            self._event("response.output_text.done", **place, text=text["text"], logprobs=text["logprobs"]),
-            self._event("response.content_part.done", **place, part=text),
-            self._event("response.output_item.done", output_index=0, item=item),
-            self._event(kind, response=ended),
-        ]
+        return [*self._begin(), *self._output.end(item), (f"response.{ended['status']}", {"response": ended})]
 
-    def _event(self, kind: str, **fields: Any) -> bytes:
+    def _event(self, kind: str, fields: dict[str, Any]) -> bytes:
         self._sent += 1
         return sse({"type": kind, "sequence_number": self._sent - 1, **fields}, kind)
 
@@ -92,8 +100,8 @@ class Responses:
             "store": False,
             "temperature": body.temperature or 0.0,
             "text": {"format": self._format()},
-            "tool_choice": "auto",
-            "tools": [],
+            "tool_choice": self._choice(),
+            "tools": [{"strict": None, **tool.model_dump(exclude_none=True)} for tool in body.tools or ()],
             "top_p": 1.0 if body.top_p is None else body.top_p,
             "truncation": "disabled",
             "usage": None,
@@ -104,21 +112,22 @@ class Responses:
         asked = None if self._body.text is None else self._body.text.format
         return {"type": "text"} if asked is None else asked.model_dump(by_alias=True)
 
+    def _choice(self) -> Any:
+        asked = self._body.tool_choice
+        return asked.model_dump() if isinstance(asked, FlatNamedTool) else asked or "auto"
+
     def _ended(self, result: Result) -> dict[str, Any]:
-        whole = self._answer.finish_reason(0) == "stop"
+        whole = self._answer.finish_reason(0) != "length"
         status = "completed" if whole else "incomplete"
         logprobs = [] if self._body.likeliest is None else as_chat(self._chosen(result))["content"]
         response = {
             **self._response(status),
-            "output": [{**self._message(status), "content": [part(result.text, logprobs)]}],
+            "output": [self._output.item(status, result.text, logprobs)],
             "usage": self._usage(),
         }
         if not whole:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         return {**response, **self._body.extension.told(result)}
-
-    def _message(self, status: str) -> dict[str, Any]:
-        return {"id": self._item, "type": "message", "role": "assistant", "status": status, "content": []}
 
     def _usage(self) -> dict[str, Any]:
         usage = self._answer.usage()
@@ -130,7 +139,3 @@ class Responses:
             "output_tokens_details": {"reasoning_tokens": 0},
             **usage,
         }
-
-
-def part(text: str, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
