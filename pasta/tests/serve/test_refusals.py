@@ -189,9 +189,9 @@ DEEP = b"[" * 40
 @pytest.mark.parametrize(
     ("content", "saying"),
     [
-        (b"\x89PNG\r\n" + DEEP, "not valid JSON: 'utf-8' codec can't decode byte 0x89"),
-        (b'{"prompt": "\xff", "stop": ' + DEEP, "not valid JSON: 'utf-8' codec"),
-        (b"\xff" + b"," * 100_000, "not valid JSON: 'utf-8' codec"),
+        (b"\x89PNG\r\n" + DEEP, "not valid JSON: it is not UTF-8: byte 0 is 0x89"),
+        (b'{"prompt": "\xff", "stop": ' + DEEP, "not valid JSON: it is not UTF-8: byte 12 is 0xff"),
+        (b"\xff" + b"," * 100_000, "not valid JSON: it is not UTF-8: byte 0"),
         (b"int main() " + b"{" * 40, "not valid JSON: Expecting value: line 1 column 1"),
         (b"{" * 40, "not valid JSON: Expecting property name"),
         (b'{"a": 1} ' + DEEP, "not valid JSON: Extra data: line 1 column 10"),
@@ -207,6 +207,11 @@ def test_what_is_no_json_is_not_called_deep(tiny, content, saying):
     refused(response, code="invalid_json", saying=saying)
 
 
+def test_a_byte_order_mark_is_no_mistake(tiny):
+    content = b'\xef\xbb\xbf{"prompt": "Why?", "max_tokens": 2}'
+    assert tiny.http.post(TEXT, content=content, headers={"Content-Type": "application/json"}).status_code == 200
+
+
 def test_other_mistakes(tiny):
     refused(tiny.chat(model="gpt-5"), 404, "model", "model_not_found", "tiny-llama")
     refused(tiny.http.get("/v1/nothing"), 404)
@@ -214,6 +219,8 @@ def test_other_mistakes(tiny):
     refused(tiny.http.post("/v1/responses", json={"input": "Why?", "functions": [1]}), saying="not supported here")
     refused(tiny.http.post(CHAT, content=b"{}", headers={"Content-Type": "text/plain"}), 415, saying="application/json")
     refused(tiny.http.post(CHAT, content=b"{}"), 415)
+    packed = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    refused(tiny.http.post(CHAT, content=b"\x1f\x8b\x08", headers=packed), 415, saying="must not be compressed")
     refused(tiny.http.post("/tokenize", json={}), saying="either prompt or messages")
     refused(tiny.http.get("/health", headers={"Host": "evil.example"}), 403, code="unknown_host")
     assert tiny.http.get("/health", headers={"Host": "localhost:8000"}).status_code == 200

@@ -98,11 +98,16 @@ class Answering:
 
 
 async def check_kind(http: HttpRequest) -> None:
-    """Refuses a body that is not said to be JSON: a page on the web may send any other without asking."""
-    given = http.headers.get("content-type", "")
-    if given.partition(";")[0].strip().lower() != "application/json":
+    """Refuses a body that is compressed, or not called JSON: a page on the web may send any other without asking."""
+    given, coding = (http.headers.get(f"content-{what}", "").strip().lower() for what in ("type", "encoding"))
+    wrong = None
+    if given.partition(";")[0].strip() != "application/json":
+        wrong = "the body must be JSON: send Content-Type: application/json"
+    elif coding not in ("", "identity"):
+        wrong = f"the body is sent as {coding[:40]!r}, and must not be compressed: leave Content-Encoding out"
+    if wrong is not None:
         await read_on(http.receive)
-        raise ApiError(415, "the body must be JSON: send Content-Type: application/json")
+        raise ApiError(415, wrong)
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

@@ -23,9 +23,7 @@ log = logging.getLogger("pasta.serve")
 # Of unions in a body.
 BRANCHES = frozenset(
     f"as {kind}"
-    for kind in (
-        "text", "list", "tokens", "texts", "lists of tokens", "object", "schema", "name", "message", "call", "result"
-    )  # fmt: skip
+    for kind in ("lists of tokens", *"text list tokens texts object schema name message call result".split())
 )
 TOKEN_ID = r"^\d{1,9}$"
 # What pydantic says in the words of Python.

@@ -142,10 +142,13 @@ class Front:
 
     def _parse(self, data: bytes, kind: type[BodyT]) -> BodyT:
         try:
-            text = data.decode()
+            text = data.decode("utf-8-sig")  # files of Windows begin with a mark
             check_shape(data, self._max_values)
             value = json.loads(text)
-        except (ValueError, RecursionError) as error:  # also of numbers too long to be read, and of what is no UTF-8
+        except UnicodeDecodeError as error:
+            why = f"it is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
+            raise ApiError(400, f"the body is not valid JSON: {why}", code="invalid_json") from None
+        except (ValueError, RecursionError) as error:  # also of numbers too long to be read
             why = str(error).partition(";")[0]  # what follows is advice to Python's programmers
             raise ApiError(400, f"the body is not valid JSON: {why}"[:300], code="invalid_json") from None
         if isinstance(value, dict) and len(value) > MAX_FIELDS:
