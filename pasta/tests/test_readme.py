@@ -224,8 +224,8 @@ def test_the_tables_of_a_cpu_are_those_of_their_report() -> None:
     for threads in (1, 2, 4, 8, 16):
         own, eight = (rows[weights, threads] for weights in ("float32", "int8"))
         assert f" | {own['ratio']:.2f} | " in page and f" | {eight['ratio']:.2f} |" in page
-    shares = " with one thread, ".join(f"{each['wall_share']:.1%}" for each in cpu["overhead"])
-    assert f"{shares} with eight" in " ".join(page.split())
+    one, eight = (f"{each['wall_share']:.1%}" for each in cpu["overhead"])
+    assert f"{one} of a replay with one thread, {eight} with eight" in " ".join(page.split())
 
 
 def test_the_card_of_the_default_has_the_figures_of_its_report() -> None:
