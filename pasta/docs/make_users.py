@@ -2,7 +2,7 @@
 
     python pasta/docs/make_users.py
 
-Every number below the predictions is read from those files; the words around them stand here.
+Every measured number is read from those files; the words around them, and the predictions, stand here.
 """
 
 from __future__ import annotations
@@ -23,26 +23,33 @@ BOUND = "slowdown 2"  # with --slowdown 2 --plain-when-full, as it does on a CPU
 
 INTRO = """# Many users
 
-What threads are worth when several users share a GPU. Made by `python pasta/docs/make_users.py`.
+How much does parallel decoding gain when several users share one GPU? Answers get faster by a factor that shrinks
+with the number of users: nearly 2 for one user, none for 128. This page is made by `python pasta/docs/make_users.py`.
 
     python -m pasta.bench.users --json FILE                        # the default model
-    python -m pasta.bench.users --shape qwen2.5-1.5b --json FILE   # a shape with random weights
+    python -m pasta.bench.users --shape qwen2.5-1.5b --json FILE   # an architecture with random weights
 
-Each user asks, waits for the answer and asks again. The same answers, token for token, are replayed without PASTA
-(one thread, no tags), with all their threads at once, as the server does on a GPU, and regulated, as it does on a CPU:
-threads [give way](serve.md#threads-and-users), and answers begin [plain when the server is
-full](serve.md#plain-answers-when-the-server-is-full). All through the server's own scheduler, without HTTP. Latency is
-that of a whole answer, its prompt included; goodput is the tokens that somebody reads. The modes take turns, so that
-the ratios are of one run. What a single answer gains: [performance.md](performance.md#on-a-gpu).
+**Method.** Each user asks, waits for the answer, and asks again. The same answers, token for token, are replayed in
+three modes:
 
-## What was expected
+- *without* PASTA: one thread, no tags;
+- *all threads* at once, which is what the server does on a GPU;
+- *regulated*, which is what it does on a CPU: threads [give way](serve.md#threads-and-users), and answers start
+  [plain when the server is full](serve.md#plain-answers-when-the-server-is-full).
 
-Predicted, before anything ran. A step takes f + e·rows, and of the decoded tokens 0.83 are text, the rest tags and
-topics. So with many users PASTA must decode 1.2 tokens for each that somebody reads, and wins only as long as more
-rows in a step are cheaper than more steps. With f = 0.9 ms and e = 10 µs (135M; mostly the host) and f = 1.5 ms and e
-= 12 µs (1.5B):
+All modes use the server's scheduler, without HTTP, and take turns in one run. Latency is that of a whole answer,
+prompt included. Goodput counts only the tokens that users read. For a single answer, see
+[performance.md](performance.md#on-a-gpu).
+"""
 
-| times as fast as without | 1 user | 16 | 64 | 128 |
+EXPECTED = """## Predictions
+
+Written before the first run. A step takes f + e·rows. Of the decoded tokens 0.83 are text; the others are tags and
+topics. So with many users PASTA decodes 1.2 tokens for each that somebody reads, and wins only while more rows in a
+step are cheaper than more steps. With f = 0.9 ms and e = 10 µs (135M; mostly the host) and f = 1.5 ms and e = 12 µs
+(1.5B), the predicted speedups were:
+
+| | 1 user | 16 | 64 | 128 |
 | --- | --- | --- | --- | --- |
 | 135M, all threads | 1.75 | 1.54 | 1.22 | 1.07 |
 | 135M, a step at most 1.5 times as long | 1.75 | 1.5 | 1.2 | 1.03 |
@@ -50,14 +57,14 @@ rows in a step are cheaper than more steps. With f = 0.9 ms and e = 10 µs (135M
 | 1.5B, all threads | 2.1 | 1.9 | 1.44 | 1.22 |
 | 1.5B, a step at most 1.5 times as long | 2.1 | 1.9 | 1.4 | 1.11 |
 
-Under this model the bound of 1.1, which the server had, makes 64 users of PASTA slower than 64 users without: the
-threads that it holds back are those that pay for the tags. So the bound became 1.5 for the first run.
+In this model, the bound of 1.1 that the server had makes 64 users slower with PASTA than without: it holds back the
+threads that pay for the tags. So the bound became 1.5 for the first run.
 """
 
 #: The loads that were measured; of each file, whose answers were replayed.
 ANSWERS = {
-    "users-default-h200.json": "the default model (bfloat16), its {answers} answers of {questions} that fork",
-    "users-1.5b-h200.json": "the shape of Qwen2.5-1.5B (bfloat16, random weights) and {answers} made-up answers",
+    "users-default-h200.json": "the default model (bfloat16), the {answers} of its {questions} answers that fork",
+    "users-1.5b-h200.json": "Qwen2.5-1.5B's architecture (bfloat16, random weights), {answers} synthetic answers",
 }
 BEFORE = "users-1.5b-h200-before.json"  # with the bound of 1.5
 ALWAYS_THREADS = "users-1.5b-h200-always-threads.json"  # when no answer began plain
@@ -100,11 +107,11 @@ def section(name: str) -> Iterator[str]:
     yield f"## {report['model']}\n"
     what = ANSWERS[name].format(**report)
     yield (
-        f"One {report['machine']['gpu']}, {what}: {report['content_tokens']:.0f} tokens of text each, "
-        f"{report['content_share']:.0%} of what is decoded. [{name}](../benchmarks/results/{name})\n"
+        f"One {report['machine']['gpu']}, {what}; {report['content_tokens']:.0f} text tokens per answer, "
+        f"{report['content_share']:.0%} of all decoded tokens ([{name}](../benchmarks/results/{name})).\n"
     )
-    heads = ["users", "answer without, s", "tokens/s without", "step without, ms"]
-    heads += [f"{told(mode)}: {figure}" for mode in named for figure in ("faster", "goodput", "step")]
+    heads = ["users", "without: latency, s", "without: tokens/s", "without: step, ms"]
+    heads += [f"{told(mode)}: {figure}" for mode in named for figure in ("speedup", "goodput", "step")]
     heads.append("regulated: plain answers")
     yield "| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads)
     for users, rows in by_load(report):
@@ -124,10 +131,9 @@ def section(name: str) -> Iterator[str]:
     served = [rows[SERVED] for _, rows in by_load(report)]
     least = min(served, key=worst)
     yield (
-        f"\n`faster` and `goodput` are times those without PASTA, the smaller of two turns; `step` is the median step, "
-        f"times that without. As served, with all threads, the least is {worst(least):.2f}, at {least['users']} users "
-        f"(0.98 was asked for), and one user's answer comes {faster(served[0]):.2f} times as fast (1.5 was asked "
-        f"for).\n"
+        f"\nSpeedup, goodput and step are ratios to decoding without PASTA: speedup and goodput the smaller of two "
+        f"turns, step the median. With all threads, the smallest ratio is {worst(least):.2f}, at {least['users']} users "
+        f"(target: 0.98), and one user's speedup is {faster(served[0]):.2f} (target: 1.5).\n"
     )
 
 
@@ -169,35 +175,34 @@ def limit() -> str:
     first, slower, always = (at(128, load(name)) for name in (BEFORE, SLOWER_HOST, ALWAYS_THREADS))
     now, small = (at(128, load(name)) for name in ("users-1.5b-h200.json", "users-default-h200.json"))
     words = f"""
-128 users of the 1.5B shape are where threads were ever in doubt. The first run
-([{BEFORE}](../benchmarks/results/{BEFORE})) gave them {first["slowdown 1.5"]["faster"]:.2f} of the speed that they have
-without PASTA with a bound of 1.5 and {first["free"]["faster"]:.2f} without a bound; so the bound became 2. The second
+128 users of the 1.5B architecture are where threads were in doubt. In the first run
+([{BEFORE}](../benchmarks/results/{BEFORE})), their speedup was {first["slowdown 1.5"]["faster"]:.2f} with a bound of
+1.5 on the length of a step, and {first["free"]["faster"]:.2f} without a bound; so the bound became 2. The second run
 ([{SLOWER_HOST}](../benchmarks/results/{SLOWER_HOST})) gave {slower[BOUND]["faster"]:.2f} with that bound and
-{slower["free"]["faster"]:.2f} without. Then the host came to do less for each token
-([{ALWAYS_THREADS}](../benchmarks/results/{ALWAYS_THREADS})), more so without PASTA than with it, and PASTA was the
-slower of the two: {faster(always[BOUND]):.2f} with the bound, {faster(always["free"]):.2f} without. A row cost
-{row_us(always["plain"]):.0f} µs without PASTA and {row_us(always["free"]):.0f} with it: a step had no fixed part left
-that threads could share.
+{slower["free"]["faster"]:.2f} without. Then the host's work per token was cut
+([{ALWAYS_THREADS}](../benchmarks/results/{ALWAYS_THREADS})), which helped decoding without PASTA more, and PASTA
+became the slower of the two: {faster(always[BOUND]):.2f} with the bound, {faster(always["free"]):.2f} without. A row
+cost {row_us(always["plain"]):.0f} µs without PASTA and {row_us(always["free"]):.0f} µs with it: a step had no fixed
+cost left for threads to share.
 
-Two things were done about that. The server learned to reckon what threads are worth, and to begin answers plain,
-without tags, while that is less than 1.1 ([serve.md](serve.md#plain-answers-when-the-server-is-full)).
-And steps got cheaper: they come in sizes between the powers of two, a garbage collector that came too often comes
-rarely, and prompts of a new length no longer have kernels compiled for them in the midst of it.
-Predicted: with the rule, 128 users of the 1.5B
-shape have plain answers and lose nothing; up to 64 have their threads.
+Two changes followed. The server learned to estimate the gain of threads, and to start answers plain, without tags,
+while it is below 1.1 ([serve.md](serve.md#plain-answers-when-the-server-is-full)). And steps got cheaper: they come
+in sizes between the powers of two, garbage collection is rarer, and prompts of a new length no longer trigger kernel
+compilation under load. The prediction: with the rule, 128 users of the 1.5B architecture get plain answers and lose
+nothing, and up to 64 get their threads.
 
-What came, above: the steps settled it, and the rule made it worse. All threads at once cost
-{row_us(now["free"]):.0f} µs a row with 128 users, in place of {row_us(always["free"]):.0f}, and gave them
-{faster(now["free"]):.2f} and {max(now["free"]["faster_by_turn"]):.2f} times the speed in the two turns.
-Regulated it was {faster(now[BOUND]):.2f} and {max(now[BOUND]["faster_by_turn"]):.2f}, and with the default model
-{faster(small[BOUND]):.2f} and {max(small[BOUND]["faster_by_turn"]):.2f}, where some answers were plain and others not:
-those that fork make everybody's steps longer, and fewer of them share the cost. Nor did the rule reckon well: 64 users
-of the 1.5B shape had plain answers for
-{at(64, load("users-1.5b-h200.json"))[BOUND]["plain_when_full"]:.0%}, where threads gave
-{faster(at(64, load("users-1.5b-h200.json"))["free"]):.2f}. So on a GPU the server regulates nothing now, unless it
-is told to. The price: whoever's answer does not fork waits up to {max_step():.1f} times as long for each token while
-others' do (the column `step`). `--slowdown` sets a bound for him; all together pay for it. On a CPU, where a row costs
-what a step costs, both stay as they were.
+The cheaper steps settled it, and the rule made it worse. With 128 users, all threads at once cost
+{row_us(now["free"]):.0f} µs a row instead of {row_us(always["free"]):.0f}, and the speedups of the two turns were
+{faster(now["free"]):.2f} and {max(now["free"]["faster_by_turn"]):.2f}. Regulated, they were {faster(now[BOUND]):.2f}
+and {max(now[BOUND]["faster_by_turn"]):.2f}, and with the default model {faster(small[BOUND]):.2f} and
+{max(small[BOUND]["faster_by_turn"]):.2f}: when some answers are plain and others fork, the forking ones make
+everybody's steps longer, and fewer answers share that cost. The estimate was poor, too: with 64 users of the 1.5B
+architecture, {at(64, load("users-1.5b-h200.json"))[BOUND]["plain_when_full"]:.0%} of the answers were plain, although
+threads gave {faster(at(64, load("users-1.5b-h200.json"))["free"]):.2f}.
+
+So on a GPU, the server regulates nothing unless told to. The price: a user whose answer does not fork waits up to
+{max_step():.1f} times as long for each token while others' answers fork (the column "step"). `--slowdown` bounds
+that, at everybody's expense. On a CPU, where a row costs as much as a step, both rules stay on.
 """
     return (
         "## At the limit\n\n"
@@ -215,17 +220,17 @@ def max_step() -> float:
 
 
 def page() -> str:
-    parts = [INTRO, "## What came\n", "![What threads are worth to many users](images/users.svg)\n"]
+    parts = [INTRO, "## Results\n", "![What threads are worth to many users](images/users.svg)\n"]
     for name in ANSWERS:
         parts += [f"#{line}" if line.startswith("## ") else line for line in section(name)]
-    return "\n".join([*parts, limit(), LEFT]).rstrip() + "\n"
+    return "\n".join([*parts, limit(), EXPECTED, LEFT]).rstrip() + "\n"
 
 
-LEFT = """## How it was measured, and what is left
+LEFT = """## Threats, and what is left
 
-Code of 16 November 2026 (commit 92368e5, with `engine/cuda` of e673075). Every mode answers each load once before it is
-measured. Left to measure: users whose answers do not fork among others whose do; more than two turns with 64 and 128
-users, where turns of one mode differ by up to a fifth.
+Code of 16 November 2026 (commit 92368e5, with `engine/cuda` of e673075). Every mode answers each load once before it
+is measured. With 64 and 128 users, turns of one mode differ by up to a fifth, and there were only two. Users whose
+answers do not fork were not measured among others whose do.
 """
 
 if __name__ == "__main__":
