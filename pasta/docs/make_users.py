@@ -132,8 +132,8 @@ def section(name: str) -> Iterator[str]:
     least = min(served, key=worst)
     yield (
         f"\nSpeedup, goodput and step are ratios to decoding without PASTA: speedup and goodput the smaller of two "
-        f"turns, step the median. With all threads, the smallest ratio is {worst(least):.2f}, at {least['users']} users "
-        f"(target: 0.98), and one user's speedup is {faster(served[0]):.2f} (target: 1.5).\n"
+        f"turns, step the median. With all threads, the smallest ratio is {worst(least):.2f}, at {least['users']} "
+        f"users (target: 0.98), and one user's speedup is {faster(served[0]):.2f} (target: 1.5).\n"
     )
 
 
