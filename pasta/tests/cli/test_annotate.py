@@ -10,6 +10,9 @@ import subprocess
 import pytest
 from cli_support import PASTA, refused
 
+from pasta.cli import annotate as cli_annotate
+from pasta.data.report import Report
+
 ANSWER = (
     "Three birds come to this garden in winter:\n\n"
     "- Robins: they hop on the ground below the hedge and pick up what the others drop.\n"
@@ -86,7 +89,7 @@ def test_rows_that_are_all_refused_end_with_one(pasta, tmp_path, default_folder)
     source = tmp_path / "in.jsonl"
     source.write_text('{"dialog": ["Hi", "Ho"]}\n')
     done = pasta("annotate", str(source), str(tmp_path / "out.jsonl"), "--model", str(default_folder.path))
-    refused(done, 1, "none of the 1 rows", "no messages")
+    refused(done, 1, "the only row of", "no messages, no conversations, and no prompt and response, but dialog (1)")
     assert not (tmp_path / "out.jsonl").exists()
 
 
@@ -120,3 +123,15 @@ def test_mistakes_end_with_one_line(source, tmp_path, default_folder, arguments,
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_where_stderr_is_no_terminal_lines_say_how_far_it_is(monkeypatch, capsys):
+    now = iter([0.0, 100.0, 105.0, 112.0, 113.0, 130.0])
+    monkeypatch.setattr(cli_annotate.time, "monotonic", lambda: next(now))
+    report = Report("structure", annotated=30)
+    with cli_annotate.progress_on_stderr(True) as progress:
+        for done in (400, 405, 412, 413, 1000):  # an earlier run had done the first 400
+            progress(done, 1000, report)
+    assert capsys.readouterr().err == "412 of 1,000 rows, 30 annotated, about 588 s left\n"
+    with cli_annotate.progress_on_stderr(False) as progress:
+        assert progress is None

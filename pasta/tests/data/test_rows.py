@@ -14,7 +14,7 @@ import pytest
 from data_texts import LIST, count_words
 
 from pasta.data.annotate import annotate
-from pasta.data.fields import prompt_of, read_example
+from pasta.data.fields import prompt_of, read_example, replaced
 from pasta.data.lines import read_json, read_lines
 from pasta.data.rows import check_rows, read_rows
 from pasta.data.storing import storing
@@ -70,12 +70,34 @@ def test_openai_parts(tmp_path: Path) -> None:
         ({"conversations": [{"from": "gpt"}]}, "a turn of gpt whose value is not text"),
         ({"messages": [{"role": "assistant", "content": None, "tool_calls": []}]}, "whose content is not text"),
         ({"messages": [{"content": "x"}]}, "a turn without a role"),
+        ({"messages": [{"role": "narrator", "content": "x"}]}, "a turn of 'narrator', expected user, assistant"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "an answer to nothing"),
+        ({"prompt": " ", "response": "x"}, "an answer to nothing"),
+        ({"prompt": "x", "response": None, "chosen": "y"}, "no prompt and response, but prompt, chosen"),
+        (dict.fromkeys("abcdefgh", 1), "but a, b, c, d, e, f, …"),
         ({"messages": "Hi"}, "messages: not a list of turns"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "whose content is not text"),
     ],
 )
 def test_what_is_no_conversation_is_named(row: dict[str, Any], reason: str) -> None:
     assert reason in str(read_example(0, row))
+
+
+def test_who_speaks_is_told_to_the_template_by_a_name_that_it_knows() -> None:
+    """OASST's prompter is nobody to a template, which may leave out, and not refuse, what nobody says."""
+    said = [{"role": "Developer", "content": "Be brief."}, {"role": "prompter", "content": "Garden?"}]
+    messages, _ = split_row({"messages": [*said, {"role": "gpt", "content": LIST}]})
+    assert [message["role"] for message in messages] == ["system", "user"]
+
+
+def test_rows_of_tables_put_together_hold_empty_fields_of_the_others() -> None:
+    """As data sets and Parquet files of Alpaca's rows and of pairs have them."""
+    nothing = {"messages": None, "prompt": None, "response": None}
+    row = {**nothing, "instruction": "Garden?", "input": "", "output": LIST}
+    messages, answer = split_row(row)
+    assert (messages, answer) == ([{"role": "user", "content": "Garden?"}], LIST)
+    assert replaced(row, "x") == {**row, "output": "x"}
+    assert prompt_of(row) == "Garden?"
 
 
 def test_byte_order_marks_and_lists(tmp_path: Path) -> None:
@@ -122,12 +144,12 @@ def test_half_a_character_costs_its_row_alone(tmp_path: Path) -> None:
 
 def test_rows_that_are_all_refused_are_an_error(tmp_path: Path) -> None:
     source = write(tmp_path / "in.jsonl", [{"dialog": ["Hi", "Ho"]}] * 3)
-    with pytest.raises(PastaError, match=r"none of the 3 rows.*3 times refused: no messages.*from, value") as caught:
+    with pytest.raises(PastaError, match=r"none of the 3 rows.*, but dialog \(3\); .*from, value") as caught:
         annotate(source, str(tmp_path / "out.jsonl"), Structure(count_words), count_words)
     assert caught.value.exit_code == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
     source = write(tmp_path / "two.jsonl", [{"prompt": "Name five needs of a garden.", "response": LIST}])
-    with pytest.raises(PastaError, match="none of the 1 rows"):  # those that `strict` leaves out
+    with pytest.raises(PastaError, match="the only row"):  # those that `strict` leaves out
         annotate(source, str(tmp_path / "out.jsonl"), Structure(count_words), count_words, strict=True)
     assert not (tmp_path / "out.jsonl").exists()
 
@@ -197,7 +219,7 @@ def test_a_split_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -
     datasets = pytest.importorskip("datasets")
     made = datasets.Dataset.from_list([{"prompt": "a", "response": "b"}])
     datasets.DatasetDict({"train_sft": made}).save_to_disk(str(tmp_path / "saved"))
-    with pytest.raises(UsageError, match="split train: it has train_sft; name one of these"):
+    with pytest.raises(UsageError, match=r"has no split train \(it has train_sft: name one of these\)"):
         list(read_rows(str(tmp_path / "saved")))
     assert len(list(read_rows(str(tmp_path / "saved"), "train_sft"))) == 1
 

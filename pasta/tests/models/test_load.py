@@ -174,6 +174,14 @@ def test_missing_tensors_are_not_filled_with_noise(copy):
         load_model(str(copy), device="cpu")
 
 
+def test_a_training_that_was_interrupted_names_its_newest_checkpoint(tiny, tmp_path):
+    for number, age in ((9, 0), (25, 100)):
+        shutil.copytree(tiny, tmp_path / f"checkpoint-{number}")
+        os.utime(tmp_path / f"checkpoint-{number}" / "config.json", (age, age))
+    with pytest.raises(CorruptModel, match=r"no config\.json \(.*checkpoint-25 is one\)"):
+        resolve(str(tmp_path))
+
+
 def test_no_tokenizer(copy):
     for file in copy.glob("*token*"):
         file.unlink()

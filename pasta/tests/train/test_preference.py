@@ -387,6 +387,35 @@ def test_an_annotated_row_is_a_rival_without_its_tags(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_the_answer_of_a_row_in_any_form_is_a_rival(tmp_path: Path) -> None:
+    asked, answered = {"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}
+    rows = [
+        {"messages": [asked, answered, {"role": "user", "content": "c?"}, {"role": "assistant", "content": "d"}]},
+        {"conversations": [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]},
+        {"prompt": "a?", "completion": "b"},
+        {"prompt": [asked], "completion": [answered]},
+        {"prompt": "a?", "messages": [asked]},
+    ]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    questions = read_questions(settings(tmp_path, "x", prompts=str(tmp_path / "p.jsonl")))
+    assert [(each.prompt, each.reference) for each in questions] == 4 * [("a?", "b")] + [("a?", None)]
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a?"}\n{"query": "b?"}\n')
+    with pytest.raises(UsageError, match=r"p\.jsonl: row 1 has no prompt \(rows need prompt, instruction"):
+        read_questions(settings(tmp_path, "x", prompts=str(tmp_path / "p.jsonl")))
+
+
+def test_prompts_that_are_left_out_are_counted(
+    tmp_path: Path, adapter: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = ["0?", " ", "1?" * 400]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    usual: dict[str, Any] = {"samples": 2, "max_tokens": 8, "max_prompt_tokens": 100, "steps": "sample"}
+    run(settings(tmp_path / "out", adapter, prompts=str(tmp_path / "p.jsonl"), **usual))
+    said = capsys.readouterr().err
+    assert "left out 1 prompt: empty, or not valid Unicode\n" in said
+    assert said.count("left out 1 prompt: longer than 100 tokens\n") == 1, "the baseline is asked what was sampled"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

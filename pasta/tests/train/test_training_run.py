@@ -58,11 +58,25 @@ def test_it_says_what_it_will_do(usual: SftConfig, capsys: pytest.CaptureFixture
     with open(usual.data, "a") as file:
         file.write('{"prompt": "no answer"}\n')
     sft.train(usual)
-    said = capsys.readouterr().err.splitlines()
+    loading, *said = capsys.readouterr().err.splitlines()
+    assert loading == f"loading {usual.model} …"
     assert said[0] == f"{usual.data}: 10 examples, 7 with tags (14 threads), 733 tokens, 434 of them learned"
-    assert said[1] == "left out 1 row: no messages, no conversations, and no prompt and response"
+    assert said[1] == "left out 1 row: no messages, no conversations, and no prompt and response, but prompt"
     assert said[2] == "2 rows of up to 480 tokens, 2 steps of 2 rows; cpu"
     assert said[3].startswith("about ") and said[3].endswith(" s, by one batch of the longest rows")
+
+
+def test_every_row_that_is_left_out_is_counted_held_out_or_not(
+    usual: SftConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = tmp_path / "held-out.jsonl"
+    held.write_text(json.dumps({"prompt": "Which?", "response": "That."}) + "\n{}\n")
+    with open(usual.data, "a") as file:
+        file.writelines(json.dumps({f"other{number}": "no answer"}) + "\n" for number in range(8))
+    sft.train(replace(usual, eval_data=str(held), eval_answers=0))
+    said = capsys.readouterr().err
+    assert said.count("left out 1 row: no messages") == 5 + 1 and "left out 3 rows: other reasons" in said
+    assert f"{held}: 1 example, 0 with tags (0 threads)" in said and " of them held out\n" in said
 
 
 def test_held_out_prompts_that_are_trained_on_are_warned_of(

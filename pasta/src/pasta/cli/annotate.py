@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pasta.cli.running import patiently
 from pasta.data.annotate import Progress, annotate, check_names
 from pasta.data.plan import counter
 from pasta.data.report import Report
@@ -21,6 +23,8 @@ from pasta.errors import UsageError
 if TYPE_CHECKING:
     from pasta.data.example import Annotator
     from pasta.data.plan import Count
+
+SAY_S = 10.0  # between two lines of a log
 
 
 class Name(StrEnum):
@@ -65,7 +69,7 @@ def command(
     split: Annotated[str, typer.Option(help="The split of a data set.")] = "train",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start afresh instead of resuming.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
 ) -> None:
     """Mark, in each answer of a file, the parts that do not depend on each other.
 
@@ -83,7 +87,7 @@ def command(
         count = _counter(model)
         chosen = Structure(count)
     try:
-        with _bar(not quiet) as progress:
+        with progress_on_stderr(not quiet) as progress:
             report = annotate(
                 source, target, chosen, count,
                 split=split, limit=limit, overwrite=overwrite, strict=strict, progress=progress,
@@ -96,20 +100,28 @@ def command(
 
 
 def _counter(model: str | None) -> Count:
-    from pasta.core.vocabulary import Vocabulary
     from pasta.models import bundled, resolve
-    from pasta.models.checkpoint import read_tokenizer
 
-    return counter(Vocabulary(read_tokenizer(resolve(model or bundled.NAME).whole.path)))
+    folder = resolve(model or bundled.NAME).whole  # fetching has a bar of its own
+    with patiently(f"loading the tokenizer of {folder.name}"):
+        from pasta.core.vocabulary import Vocabulary
+        from pasta.models.checkpoint import read_tokenizer
+
+        return counter(Vocabulary(read_tokenizer(folder.path)))
 
 
 def _make_independence(
     model: str | None, device: str | None, dtype: str | None, nats: float, limit: float
 ) -> tuple[Annotator, Count]:
-    from pasta.data.independence import Budget, Independence
-    from pasta.models import bundled, load_model
+    from pasta.models import bundled, resolve
 
-    loaded = load_model(model or bundled.NAME, dtype=dtype, device=device)
+    name = model or bundled.NAME
+    resolve(name)  # as above
+    with patiently(f"loading {name}"):
+        from pasta.data.independence import Budget, Independence
+        from pasta.models import load_model
+
+        loaded = load_model(name, dtype=dtype, device=device)
     chosen = Independence(loaded.model, loaded.vocabulary, Budget(nats=nats, limit=limit), name=loaded.name)
     return chosen, counter(loaded.vocabulary)
 
@@ -124,10 +136,10 @@ def _make_llm(model: str | None, base_url: str, concurrency: int, tokenizer: str
 
 
 @contextmanager
-def _bar(wanted: bool) -> Iterator[Progress | None]:
-    """A progress bar on stderr, if that is a terminal."""
+def progress_on_stderr(wanted: bool) -> Iterator[Progress | None]:
+    """A bar, if stderr is a terminal; else a line now and then."""
     if not wanted or not sys.stderr.isatty():
-        yield None
+        yield Lines() if wanted else None
         return
     from rich.console import Console
     from rich.progress import (
@@ -154,3 +166,22 @@ def _bar(wanted: bool) -> Iterator[Progress | None]:
             bar.update(task, completed=done, total=total, found=report.annotated)
 
         yield show
+
+
+class Lines:
+    """How far it is, for a log. What an earlier run had done says nothing about how long the rest will take."""
+
+    def __init__(self) -> None:
+        self._begun = self._said = time.monotonic()
+        self._first: int | None = None
+
+    def __call__(self, done: int, total: int, report: Report) -> None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first, self._begun, self._said = done, now, now
+        if now - self._said < SAY_S or done in (self._first, total):
+            return
+        self._said = now
+        left = (now - self._begun) * (total - done) / (done - self._first)
+        told = f"{done:,} of {total:,} rows, {report.annotated:,} annotated, about {left:,.0f} s left"
+        print(told, file=sys.stderr, flush=True)

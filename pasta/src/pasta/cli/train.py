@@ -75,13 +75,14 @@ def sft(
     accelerate launch "$(command -v pasta)" train sft --config FILE
     """
     settings = SftConfig.from_flags(flags, config)
+    from pasta.train.plan import count
     from pasta.train.sft import train  # only now: `--help` needs no torch
 
     summary = train(settings)
     if not is_first():
         return
     minutes = summary.seconds / 60
-    print(f"{summary.steps} steps, {minutes:.1f} min, loss {summary.loss:.4f}", file=sys.stderr)
+    print(f"{count(summary.steps, 'step')}, {minutes:.1f} min, loss {summary.loss:.4f}", file=sys.stderr)
     print(json.dumps(summary.to_dict(), default=str) if json_ else summary.output)
 
 

@@ -260,9 +260,11 @@ class NothingAnnotated(PastaError):
 def _nothing(source: str, report: Report, expected: str = "") -> NothingAnnotated:
     if not report.refused:
         return NothingAnnotated(f"{source} has no rows", f"a row needs {EXPECTED}")
-    reasons = "; ".join(f"{count} times {reason}" for reason, count in report.reasons.most_common(3))
+    reasons = "; ".join(f"{reason} ({count})" for reason, count in report.refusals.most_common(3))
     hint = f"; a row needs {expected}" if expected else ""
-    return NothingAnnotated(f"none of the {report.refused} rows of {source} can be annotated", reasons + hint)
+    which = "the only row" if report.refused == 1 else f"none of the {report.refused} rows"
+    can = "cannot" if report.refused == 1 else "can"
+    return NothingAnnotated(f"{which} of {source} {can} be annotated", reasons + hint)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from pasta.data.example import Example
@@ -14,15 +15,19 @@ PAIRS = (
     ("question", "response"), ("question", "answer"),
 )  # fmt: skip
 CONVERSATIONS = ("messages", "conversations", "conversation")
-#: Other names of who speaks, ShareGPT's and OpenAI's, as chat templates know them.
+#: Who speaks, by the names that data sets use: ShareGPT's, OpenAI's, OASST's. Others a chat template may skip unseen.
 SPEAKERS = {
-    **dict.fromkeys(("gpt", "chatgpt", "model", "bot"), "assistant"),
-    **{"human": "user", "developer": "system", "observation": "tool"},
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "model", "bot"), "assistant"),
+    **dict.fromkeys(("user", "human", "prompter"), "user"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "function", "observation", "ipython"), "tool"),
 }
 #: What a row may hold beside its turns: what the model is told before them, and what a question is about.
 SYSTEM = ("system", "system_prompt")
 BESIDE = ("input", "context")
+SHOWN = 6  # fields of a row that holds no example
 EXPECTED = "messages (role, content), conversations (from, value), or prompt and response"
+ASKED = "prompt, instruction, question, text, turns or messages"
 
 Turn = dict[str, str]
 
@@ -37,15 +42,18 @@ def read_example(index: int, row: Mapping[str, Any]) -> Example | str:
             if not turns or turns[-1]["role"] != "assistant":
                 return f"{name} do not end with an assistant's text"
             return _example(index, row, turns)
-    for asked, answered in PAIRS:
-        if asked in row and answered in row:
-            before, answer = _asked(row, asked), _answered(row[answered])
-            if isinstance(before, str):
-                return f"{asked}: {before}"
-            if answer is None:
-                return f"{answered} is not a text"
-            return _example(index, row, [*before, {"role": "assistant", "content": answer}])
-    return "no messages, no conversations, and no prompt and response"
+    pair = _pair(row)
+    if pair is None:
+        held = [name for name, value in row.items() if value is not None]
+        but = f", but {', '.join(held[:SHOWN])}{', …' if len(held) > SHOWN else ''}" if held else ""
+        return f"no messages, no conversations, and no prompt and response{but}"
+    asked, answered = pair
+    before, answer = _asked(row, asked), _answered(row[answered])
+    if isinstance(before, str):
+        return f"{asked}: {before}"
+    if answer is None:
+        return f"{answered} is not a text"
+    return _example(index, row, [*before, {"role": "assistant", "content": answer}])
 
 
 def _asked(row: Mapping[str, Any], name: str) -> list[Turn] | str:
@@ -78,11 +86,14 @@ def read_turns(conversation: Any) -> list[Turn] | str:
         role, text = turn.get(who), text_of(turn.get(said))
         if not isinstance(role, str):
             return f"a turn without a {who}"
+        role = role.lower()
         if turn.get("tool_calls") or turn.get("function_call") or role == "function_call":
             return "a turn that calls a tool"  # which the text beside it does not say
+        if role not in SPEAKERS:
+            return f"a turn of {role!r:.40}, expected user, assistant, system or tool"
         if text is None:
             return f"a turn of {role} whose {said} is not text"
-        turns.append({"role": SPEAKERS.get(role.lower(), role.lower()), "content": text})
+        turns.append({"role": SPEAKERS[role], "content": text})
     return turns
 
 
@@ -103,11 +114,16 @@ def prompt_of(row: Mapping[str, Any]) -> str | None:
             return _with_input(row, name)
     if isinstance(row.get("turns"), list) and row["turns"] and isinstance(row["turns"][0], str):
         return str(row["turns"][0])
-    for name in CONVERSATIONS:
-        turns = read_turns(row.get(name))
-        if not isinstance(turns, str):
-            return next((turn["content"] for turn in turns if turn["role"] == "user"), None)
-    return None
+    return next((turn["content"] for turn in _turns(row) if turn["role"] == "user"), None)
+
+
+def reference_of(row: Mapping[str, Any]) -> str | None:
+    """The answer to `prompt_of` that the row holds, if it holds one."""
+    for name in ("response", "completion", "output", "answer", "reference"):
+        if isinstance(row.get(name), str):
+            return str(row[name])
+    after = dropwhile(lambda turn: turn["role"] != "user", _turns(row))
+    return next((turn["content"] for turn in after if turn["role"] == "assistant"), None)
 
 
 def read_pair(source: str, number: int, row: Mapping[str, Any]) -> tuple[str, str]:
@@ -134,9 +150,25 @@ def replaced(row: Mapping[str, Any], answer: str) -> dict[str, Any]:
         if row.get(name) is not None:
             last = row[name][-1]
             return {**row, name: [*row[name][:-1], {**last, _keys(last)[1]: answer}]}
-    name = next(answered for asked, answered in PAIRS if asked in row and answered in row)
+    pair = _pair(row)
+    assert pair is not None
+    name = pair[1]
     before = row[name]
     return {**row, name: answer if isinstance(before, str) else [{**before[0], _keys(before[0])[1]: answer}]}
+
+
+def _turns(row: Mapping[str, Any]) -> list[Turn]:
+    """Those of the row's conversation; of TRL's two lists, the question's and the answer's."""
+    for name in CONVERSATIONS:
+        if not isinstance(turns := read_turns(row.get(name)), str):
+            return turns
+    prompt, completion = (read_turns(row.get(name)) for name in ("prompt", "completion"))
+    return [turn for turns in (prompt, completion) if not isinstance(turns, str) for turn in turns]
+
+
+def _pair(row: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The names of the question and the answer; where tables were put together, those of the others are empty."""
+    return next((pair for pair in PAIRS if all(row.get(name) is not None for name in pair)), None)
 
 
 def _keys(turn: Mapping[str, Any]) -> tuple[str, str]:
@@ -157,6 +189,8 @@ def _example(index: int, row: Mapping[str, Any], turns: Sequence[Turn]) -> Examp
     if system is not None and turns[0]["role"] != "system":
         turns = [{"role": "system", "content": system}, *turns]
     messages, text = tuple(turns[:-1]), turns[-1]["content"]
+    if not any(message["content"].strip() for message in messages):
+        return "an answer to nothing"
     if not text.strip():
         return "the answer is empty"
     if not is_unicode(text):

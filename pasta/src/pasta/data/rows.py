@@ -21,6 +21,7 @@ from pasta.outputs import check_file, check_folder
 Row = dict[str, Any]
 JSON_LINES = (".jsonl", ".json", ".ndjson")
 PARQUET = ".parquet"
+EXPECTED_LINES = "expected one object a line, or one list of them"
 
 
 def is_json_lines(path: str | Path) -> bool:
@@ -40,12 +41,14 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
             found = datasets.load_from_disk(source)
             if hasattr(found, "keys"):
                 if split not in found:
-                    raise ValueError(f"it has {', '.join(found)}; name one of these as the split")
+                    raise UsageError(f"{source} has no split {split}", f"it has {', '.join(found)}: name one of these")
                 found = found[split]
         else:
             if not os.path.exists(source):
                 datasets.config.HF_HUB_OFFLINE = not hub.reachable()  # then what is in the cache, at once
             found = datasets.load_dataset(name, config or None, split=split)
+    except UsageError:
+        raise
     except Exception as error:  # each loader raises its own
         hint = "expected JSON lines, a Parquet file, or a folder that a data set was saved to"
         if not os.path.exists(source):
@@ -135,9 +138,9 @@ def _read_json(path: Path) -> Iterator[Row]:
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    raise PastaError(f"{path}:{number}: not JSON: {error}", "expected one object a line") from error
+                    raise PastaError(f"{path}:{number}: not JSON: {error}", EXPECTED_LINES) from error
                 if not isinstance(row, dict):
-                    raise PastaError(f"{path}:{number}: not a JSON object", "expected one object a line")
+                    raise PastaError(f"{path}:{number}: not a JSON object", EXPECTED_LINES)
                 yield row
     except FileNotFoundError:
         raise UsageError(f"there is no file {path}") from None
@@ -151,7 +154,7 @@ def _read_list(path: Path, text: str) -> Iterator[Row]:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PastaError(f"{path}: not JSON: {error}", "expected one object a line, or one list of them") from error
+        raise PastaError(f"{path}: not JSON: {error}", EXPECTED_LINES) from error
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
             raise PastaError(f"{path}: entry {number} of the list is not a JSON object")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasta.data.fields import is_unicode, prompt_of
+from pasta.data.fields import ASKED, is_unicode, prompt_of
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
 from pasta.eval.names import check_name
@@ -93,10 +93,7 @@ def read_questions(source: str) -> list[Question]:
     for index, row in enumerate(read_rows(source)):
         prompt = prompt_of(row)
         if prompt is None:
-            raise UsageError(
-                f"{source}: row {index} has no prompt",
-                hint="rows need prompt, instruction, question, text, turns or messages",
-            )
+            raise UsageError(f"{source}: row {index} has no prompt", hint=f"rows need {ASKED}")
         if prompt.strip() and is_unicode(prompt):
             questions.append(Question(str(row.get("question_id", row.get("id", index))), prompt, row))
     if not questions:

@@ -20,10 +20,17 @@ TEMPLATE = "chat_template.json"  # of models that read images, where nothing els
 def check_files(folder: Path) -> None:
     """`CorruptModel`, unless `folder` holds a configuration and every file of its weights."""
     if not (folder / "config.json").is_file():
-        raise CorruptModel(f"{folder} is not a model folder: it has no config.json")
+        raise CorruptModel(f"{folder} is not a model folder: it has no config.json", hint_inside(folder))
     missing = [name for name in weight_files(folder) if not (folder / name).is_file()]
     if missing:
         raise CorruptModel(f"{folder} lacks its weights: no {missing[0]}", "only safetensors weights are read")
+
+
+def hint_inside(folder: Path) -> str:
+    """Where a model lies one folder further down, as the checkpoints of a training that was interrupted do."""
+    inside = [file for name in ("config.json", "adapter_config.json") for file in folder.glob(f"*/{name}")]
+    newest = max(inside, key=lambda file: file.stat().st_mtime, default=None)
+    return f"{newest.parent} is one" if newest else ""
 
 
 def is_model(folder: Path) -> bool:

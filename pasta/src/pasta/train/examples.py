@@ -86,8 +86,6 @@ def split_row(row: Mapping[str, Any]) -> tuple[list[dict[str, str]], str]:
     if isinstance(example, str):
         raise UsageError(example)
     messages = [dict(message) for message in example.messages]
-    if not messages:
-        raise UsageError("an answer to nothing")
     for message in messages:
         if message["role"] == "assistant":
             message["content"] = plain(parse(message["content"]))

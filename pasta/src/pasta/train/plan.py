@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,13 +39,17 @@ class DataPlan:
             dict(examples.refused),
         )
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, purpose: str = "learned") -> Iterator[str]:
+        """`purpose`: what happens to the tokens that are the model's to write."""
         yield (
             f"{self.source}: {count(self.examples, 'example')}, {self.tagged} with tags ({self.threads} threads), "
-            f"{self.tokens:,} tokens, {self.targets:,} of them learned"
+            f"{self.tokens:,} tokens, {self.targets:,} of them {purpose}"
         )
-        for reason, rows in sorted(self.refused.items(), key=lambda item: -item[1])[:SHOWN]:
+        reasons = Counter(self.refused).most_common()
+        for reason, rows in reasons[:SHOWN]:
             yield f"left out {count(rows, 'row')}: {reason}"
+        if others := sum(rows for _, rows in reasons[SHOWN:]):
+            yield f"left out {count(others, 'row')}: other reasons"
 
 
 def no_tags(plan: DataPlan) -> str | None:

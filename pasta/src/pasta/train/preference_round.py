@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasta.data.fields import prompt_of
+from pasta.data.fields import ASKED, prompt_of, reference_of
 from pasta.data.lines import read_json, read_lines, write_json
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
@@ -143,12 +143,12 @@ def rounds(config: PreferenceConfig) -> Iterator[Round]:
 
 def read_questions(config: PreferenceConfig) -> list[Question]:
     questions = []
-    for row in read_rows(config.prompts):
+    for index, row in enumerate(read_rows(config.prompts)):
         prompt = prompt_of(row)
         if prompt is None:
-            raise UsageError(f"{config.prompts}: a row has no prompt", hint="rows need prompt, instruction or messages")
-        answer = row.get("response") or row.get("output") or row.get("reference")
-        questions.append(Question(prompt, without_tags(answer) if isinstance(answer, str) and answer.strip() else None))
+            raise UsageError(f"{config.prompts}: row {index} has no prompt", hint=f"rows need {ASKED}")
+        answer = reference_of(row)
+        questions.append(Question(prompt, without_tags(answer) if answer and answer.strip() else None))
         if config.limit and len(questions) == config.limit:
             break
     return questions

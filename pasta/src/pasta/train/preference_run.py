@@ -98,11 +98,14 @@ def run(config: PreferenceConfig) -> list[dict[str, Any]]:
 
 
 def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
-    from pasta.train.samples import draw
+    from pasta.train.plan import count
+    from pasta.train.samples import draw, is_asked
 
     number, parts = team.share(*config.shard)
     begun = time.monotonic()
     questions = read_questions(config)
+    if blank := sum(not is_asked(each.prompt) for each in questions):
+        team.say(f"left out {count(blank, 'prompt')}: empty, or not valid Unicode")
     prompts = [each.prompt if index % parts == number else "" for index, each in enumerate(questions)]
     limits = {name: getattr(config, name) for name in ("batch", "max_tokens", "max_prompt_tokens")}
     own = f"-{number}-of-{parts}" if parts > 1 else ""

@@ -23,6 +23,7 @@ from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request, RequestState
 from pasta.engine.base import Engine
 from pasta.errors import PastaError
+from pasta.train.plan import count
 
 SAY_S, WRITE_S = 10.0, 2.0  # how often it tells how far it is, and how often it writes
 
@@ -54,16 +55,19 @@ def draw(
     What is `done` elsewhere, by prompt and number, is not drawn again.
     """
     done = {*done, *((row["index"], row["sample"]) for row in read_lines(path))}
-    order = [index for index, prompt in enumerate(prompts) if prompt.strip() and is_unicode(prompt)]
+    order = [index for index, prompt in enumerate(prompts) if is_asked(prompt)]
     random.Random(seed).shuffle(order)
     wanted = [(index, sample) for index in order for sample in range(samples) if (index, sample) not in done]
     encoded: dict[int, list[int]] = {}
+    too_long: set[int] = set()
 
     def requests() -> Iterator[tuple[tuple[int, int], Request]]:
         for index, sample in wanted:
             if index not in encoded:
                 encoded[index] = engine.vocabulary.encode_chat([{"role": "user", "content": prompts[index]}])
-            if len(encoded[index]) <= max_prompt_tokens:
+            if len(encoded[index]) > max_prompt_tokens:
+                too_long.add(index)
+            else:
                 own = (seed * 1_000_003 + index) * 1_009 + sample
                 as_answers = greedy and sample == 0
                 yield (index, sample), make_request(
@@ -89,9 +93,17 @@ def draw(
             append_lines(path, rows)
             rows, written = [], now
     append_lines(path, rows)
+    if too_long:
+        left_out = f"left out {count(len(too_long), 'prompt')}: longer than {max_prompt_tokens} tokens"
+        print(left_out, file=sys.stderr, flush=True)
     if progress.answers < len(wanted) and time.monotonic() >= until:
         print("time is up: what is left is for the next run", file=sys.stderr, flush=True)
     progress.say()
+
+
+def is_asked(prompt: str) -> bool:
+    """Whether a prompt says anything that can be asked."""
+    return bool(prompt.strip()) and is_unicode(prompt)
 
 
 def describe(state: RequestState) -> dict[str, Any]:

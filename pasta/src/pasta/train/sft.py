@@ -9,6 +9,7 @@ train(SftConfig(data="annotated.jsonl", output="out", model="some/model"))
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -86,19 +87,23 @@ def train(config: SftConfig) -> Summary:
     if config.lora:
         check_peft()
     set_seed(config.seed)  # before any new weight is drawn
+    if arguments.process_index == 0:
+        print(f"loading {config.model} …", file=sys.stderr, flush=True)
     loaded = load(config, arguments)
     vocabulary = loaded.vocabulary
     examples = load_examples(config.data, config.split, loaded, config)
     if not config.strip_tags:
         note_depth(loaded, examples.depth)
     rows = make_rows(examples.layouts, config)
-    held_out = load_examples(config.eval_data, config.eval_split, loaded, config).layouts if config.eval_data else []
-    eval_rows = make_rows(held_out, config)
+    held_out = Examples()
+    if config.eval_data:
+        held_out = load_examples(config.eval_data, config.eval_split, loaded, config)
+    eval_rows = make_rows(held_out.layouts, config)
     flex = choose_attention(loaded.model, config.attention, arguments.device.type)
     loaded.model.config.use_cache = False
     model = prepare(loaded, config)
     check_room(config.output, model)
-    asked = held_out[: config.eval_answers]
+    asked = held_out.layouts[: config.eval_answers]
     trainer = SegmentTrainer(
         model=model,
         args=arguments,
@@ -119,7 +124,10 @@ def train(config: SftConfig) -> Summary:
         measure=(lambda it: measure_answers(inner(it), vocabulary, asked, config.max_tokens)) if asked else None,
     )
     plan = DataPlan.of(config.data, examples, vocabulary)
-    if config.eval_data and (warning := leak(config.eval_data, examples.layouts, held_out)):
+    held_plan = DataPlan.of(config.eval_data, held_out, vocabulary) if config.eval_data else None
+    for line in (*plan.lines(), *(held_plan.lines("held out") if held_plan else ())):
+        trainer.say(line)
+    if config.eval_data and (warning := leak(config.eval_data, examples.layouts, held_out.layouts)):
         trainer.say(warning)
     announce(trainer, plan, rows, config)
     if trainer.is_world_process_zero():
@@ -177,8 +185,6 @@ def note_depth(loaded: LoadedModel, depth: int) -> None:
 
 def announce(trainer: SegmentTrainer, plan: DataPlan, rows: Sequence[Sequence[Layout]], config: SftConfig) -> None:
     """Says what is about to be done, and how long it will take by a batch that was tried."""
-    for line in plan.lines():
-        trainer.say(line)
     if not config.strip_tags and (warning := no_tags(plan)):
         trainer.say(warning)
     arguments, steps = trainer.args, trainer.planned_steps
