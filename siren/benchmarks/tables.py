@@ -12,7 +12,8 @@ from rich.table import Table
 
 from benchmarks.compare import geometric_mean
 from benchmarks.suite import METHODS
-from siren.cli.show import number, open_console
+from siren.cli.show import open_console
+from siren.digits import number
 
 Json = dict[str, Any]
 

@@ -22,7 +22,7 @@ from unittest import mock
 
 import siren
 from siren.cli import main as command
-from siren.cli.show import number
+from siren.digits import number
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```\n", re.S | re.M)

@@ -125,6 +125,21 @@ def test_stream(tmp_path: Path) -> None:
     assert plain.stdout.splitlines()[1].startswith("1\t0.66667")
 
 
+def test_a_stream_without_rows_says_so(tmp_path: Path) -> None:
+    (tmp_path / "v.si").write_text("val f = fun (row, x) -> row.x in fold(f, data, 0)")
+    for rows in ("", "x\n", '{"x": "one"}\n'):
+        done = siren("run", "v.si", "--stream", stdin=rows, cwd=tmp_path)
+        assert done.returncode == 0 and not done.stdout
+        assert "warning: no rows came on standard input" in done.stderr
+    assert not siren("run", "v.si", "--stream", stdin="x\n1\n", cwd=tmp_path).stderr
+
+
+def test_a_stream_that_cannot_be_saved_does_not_begin(tmp_path: Path) -> None:
+    (tmp_path / "v.si").write_text("val f = fun (row, x) -> row.x in fold(f, data, 0)")
+    done = siren("run", "v.si", "--stream", "--save", "no/state", stdin="x\n1\n", cwd=tmp_path)
+    assert done.returncode == 2 and not done.stdout and "no such folder: no" in done.stderr
+
+
 def test_a_stream_says_that_it_shows_the_last_of_a_list(tmp_path: Path) -> None:
     (tmp_path / "v.si").write_text("val f = fun (row, xs) -> row.x :: xs in (1, fold(f, data, [5, 6]))")
     done = siren("run", "v.si", "--stream", stdin="x\n1\n2\n", cwd=tmp_path)

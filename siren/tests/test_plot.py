@@ -61,6 +61,13 @@ def test_a_constant_is_a_point_and_a_number_has_an_axis() -> None:
     assert low < 3.4 and high > 6.6 and len(number.get_xticks()) > 2
 
 
+def test_a_number_far_from_zero_has_the_digits_of_its_spread() -> None:
+    figure = draw(run("let x <- gaussian(523456, 4) in x", particles=1, seed=0))
+    assert figure.axes[0].get_title() == "523456  (523452.7 to 523459.3)"
+    figure = draw(run("[1709294436, 2][0]", seed=0))
+    assert figure.axes[0].texts[0].get_text() == "1709294436"
+
+
 def test_nested_lists_are_drawn() -> None:
     result = run("let x <- gaussian(0, 1) in [[x, 1], [2 * x, 2], [3 * x, 3]]", seed=0)
     (axis,) = draw(result).axes

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 import siren
 from siren.cli import app
-from siren.cli.show import number, show_result
+from siren.cli.show import show_result
+from siren.digits import number
 
 TRACK = """
 val step = fun (row, track) ->

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from siren.digits import number
 from siren.errors import SirenError, did_you_mean
 from siren.result import Leaf, Output, Result
 
@@ -218,8 +219,8 @@ def _list(panel: Axes, output: Output, axis: Sequence[Any] | None, data: Any) ->
         panel.set_ylim(0, 1)
         panel.set_ylabel(f"probability of {output.name}")
         return
-    for number, line in enumerate(series):
-        _line(panel, places, line, _COLOURS[number], f"[{number}] " if len(series) > 1 else "")
+    for index, line in enumerate(series):
+        _line(panel, places, line, _COLOURS[index], f"[{index}] " if len(series) > 1 else "")
     if data is not None:
         shown = min(len(data), len(places))
         panel.plot(
@@ -324,7 +325,8 @@ def _number(panel: Axes, output: Output) -> None:
     low, middle, high = (output.quantile(q) for q in (0.05, 0.5, 0.95))
     if not high > low:
         panel.plot([middle], [0], "o", color=_INK, ms=6)
-        panel.annotate(f"{middle:.5g}", (middle, 0), (0, 8), textcoords="offset points", ha="center")
+        text = number(middle, output.sd)
+        panel.annotate(text, (middle, 0), (0, 8), textcoords="offset points", ha="center")
         return
     draws = output.draws(_DRAWS)
     width = high - low
@@ -332,7 +334,8 @@ def _number(panel: Axes, output: Output) -> None:
     panel.hist(inside, bins=60, density=True, color=_BAND, alpha=0.45)
     for place, style in ((low, ":"), (middle, "-"), (high, ":")):
         panel.axvline(place, color=_INK, lw=1.2, ls=style)
-    panel.set_title(f"{middle:.4g}  ({low:.4g} to {high:.4g})", fontsize=9)
+    shown = [number(value, output.sd, digits=4) for value in (middle, low, high)]
+    panel.set_title("{}  ({} to {})".format(*shown), fontsize=9)
 
 
 def _plain(panel: Any) -> None:

@@ -137,7 +137,7 @@ def run(
     for option, number in (("--lag", lag), ("--trajectories", trajectories)):
         if number is not None and not smoothing:
             raise typer.BadParameter("say how: --smooth lag", param_hint=option)
-    _check_endings(plot, record)
+    _check_targets(plot, record, save)
     if (plot_axis or plot_data or plot_plane) and not plot:
         raise typer.BadParameter("say where to: --plot FILE.png")
     drawn: dict[str, Any] = {"axis": read_axis(plot_axis), "data": _read_points(plot_data or [])}
@@ -184,8 +184,11 @@ def run(
 
 def _show_rows(online: Stream, save: Path | None, as_json: bool) -> None:
     """An answer after each row of standard input; an interruption is an end of the rows, too."""
+    rows = online.rows
     try:
-        show_stream(map(online.push, standard_input()), as_json, online.rows, _before(online))
+        show_stream(map(online.push, standard_input()), as_json, rows, _before(online))
+        if online.rows == rows:
+            print("warning: no rows came on standard input; its first line is the header", file=sys.stderr)
     finally:
         if save:
             online.save(save)
@@ -261,13 +264,13 @@ def _read_points(texts: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _check_endings(plot: Path | None, record: Path | None) -> None:
+def _check_targets(plot: Path | None, record: Path | None, save: Path | None) -> None:
     """Before the run, so that a long one is not lost to a misspelt file name, or to what is not installed."""
     if record and record.suffix not in (".html", ".json"):
         raise typer.BadParameter("the file must end in .html or .json", param_hint="--record")
     if plot and plot.suffix not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter("the file must end in .png, .svg or .pdf", param_hint="--plot")
-    for path in (plot, record):
+    for path in (plot, record, save):
         if path and not path.parent.is_dir():
             raise typer.BadParameter(f"no such folder: {path.parent}")
     if plot:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,10 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from siren.digits import number
 from siren.result import QUANTILES, Leaf, Output, Result, plain
-
-# More digits than these are rounding errors.
-_MOST_DIGITS = 15
 
 
 def show_result(result: Result, rows: int) -> None:
@@ -118,19 +115,6 @@ def leaf_cells(leaf: Leaf) -> list[str]:
 
 def number_cells(mean: float, sd: float, quantiles: Iterable[float]) -> list[str]:
     return [number(mean, sd), number(sd), *(number(quantile, sd) for quantile in quantiles)]
-
-
-def number(value: float, sd: float = math.inf) -> str:
-    """Five significant digits: enough to read, few enough to compare at a glance. More where it takes more
-    to show two digits of the standard deviation, as of a date in seconds; of what is certain, the units."""
-    digits = 5
-    if value and math.isfinite(value) and math.isfinite(sd):
-        whole = math.floor(math.log10(abs(value))) + 1
-        if sd > abs(value) * 10.0**-_MOST_DIGITS:
-            digits = min(max(digits, whole + 1 - math.floor(math.log10(sd))), _MOST_DIGITS)
-        elif digits < whole <= _MOST_DIGITS:
-            digits = whole
-    return f"{value:.{digits}g}"
 
 
 def _shortened(output: Output, rows: int) -> Iterator[tuple[str, Leaf | None]]:

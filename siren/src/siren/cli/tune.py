@@ -12,7 +12,8 @@ from rich.table import Table
 
 from siren.cli.arguments import Method, read_data
 from siren.cli.progress import Progress
-from siren.cli.show import number, open_console, print_table
+from siren.cli.show import open_console, print_table
+from siren.digits import number
 from siren.result import finite
 from siren.syntax import parse_file
 from siren.syntax.check import require_valid
