@@ -180,7 +180,14 @@ def _refusal(error: str, pointer: str) -> SchemaError:
     if re.search(r"Failed to generate regex for (integer|float) range", reason):
         why = "minimum and maximum cannot be enforced so far from 0"
         return SchemaError(why, pointer, "minimum", "leave them out, and check them afterwards")
+    hint = "say it in other words, or leave it out and check it afterwards"
     if told := re.search(r"regex parse error:\n    (.*)\n *\^+\nerror: (.*)", error):
-        hint = "say it in other words, or leave it out and check it afterwards"
         return SchemaError(f"the pattern {told[1]!r:.80} cannot be enforced: {told[2]}", pointer, "pattern", hint)
-    return SchemaError(reason, pointer, "format" if "format" in reason else "")
+    if told := re.search(r"(.*) in regex /(.*)/$", reason):
+        return SchemaError(f"the pattern {told[2]!r:.80} cannot be enforced: {told[1]}", pointer, "pattern", hint)
+    if told := re.match(r"Unknown format: (.*)", reason):
+        why = f"the format {told[1]!r} cannot be enforced"
+        return SchemaError(why, pointer, "format", "leave it out, and check it afterwards")
+    if reason.startswith("Unsatisfiable schema: Regex is empty"):
+        return SchemaError("no text has all of its pattern, format and length", pointer)
+    return SchemaError(reason.partition(": json-schema:")[0], pointer)  # without the place in a copy of the schema

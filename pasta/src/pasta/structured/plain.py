@@ -1,0 +1,66 @@
+"""A schema in plainer words: what forbids nothing is left out, and what grammars know by another name is called that.
+
+Libraries write such schemas: zod a `propertyNames` for every map, pydantic one with the names of an enum, others
+`uniqueItems: false`, and the largest integer of their language for no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pasta.structured.schema import BY_NAME, DEFINITIONS, LISTS, MAX_PROPERTIES, NOTES, SINGLE, Schema
+
+LEAST = ("minLength", "minItems", "minProperties", "minContains")
+MOST = ("maxLength", "maxItems", "maxProperties", "maxContains")
+ENDLESS = 1 << 31  # characters or elements: nothing that is decoded has as many
+
+Follow = Callable[[Schema], Schema]  # what a reference stands for
+
+
+def plain(schema: Any, follow: Follow) -> Any:
+    """The same schema, its parts at the same places; `schema` is of the right form."""
+    if isinstance(schema, list):
+        return [plain(each, follow) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    out = {key: _within(key, value, follow) for key, value in schema.items()}
+    for keyword in (*LEAST, *MOST):
+        count = out.get(keyword)
+        if isinstance(count, float) and count.is_integer():
+            out[keyword] = int(count)
+        if keyword in MOST and isinstance(count, int | float) and count >= ENDLESS:
+            del out[keyword]
+    if out.get("uniqueItems") is False:
+        del out["uniqueItems"]
+    if "propertyNames" in out:
+        _name_keys(out, follow(out["propertyNames"]))
+    return out
+
+
+def _within(keyword: str, value: Any, follow: Follow) -> Any:
+    if keyword in BY_NAME or keyword in DEFINITIONS:
+        return {name: plain(each, follow) for name, each in value.items()}
+    return plain(value, follow) if keyword in LISTS or keyword in SINGLE else value
+
+
+def _name_keys(schema: dict[str, Any], names: Schema) -> None:
+    """Keys of any name need no word; those of a list, or of a pattern, are properties that may be left out."""
+    said = {key: names[key] for key in set(names) - NOTES} if isinstance(names, Mapping) else {}
+    if names is False or said.pop("type", "string") != "string":
+        return
+    if not said:
+        del schema["propertyNames"]
+        return
+    [(keyword, told), *more] = said.items()
+    if more or {"properties", "patternProperties"} & set(schema):
+        return
+    others = schema.get("additionalProperties", True)
+    if keyword == "enum" and len(told) <= MAX_PROPERTIES:
+        schema["properties"] = {name: others for name in told if isinstance(name, str)}
+    elif keyword == "pattern":
+        schema["patternProperties"] = {told: others}
+    else:
+        return
+    schema["additionalProperties"] = False
+    del schema["propertyNames"]

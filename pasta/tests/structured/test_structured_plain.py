@@ -1,0 +1,84 @@
+"""Schemas as libraries write them: what forbids nothing is no reason to refuse one, and what is refused is named."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, Field
+
+from pasta import extract
+from pasta.structured import SchemaError, compile_schema, make_structured_request
+from support import tiny_engine
+
+NUMBER = {"type": "integer", "minimum": 0, "maximum": 9}
+WORD = {"type": "string", "maxLength": 4}
+
+
+def holding(schema: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": NUMBER, "uniqueItems": False, "maxItems": 3.0},
+        {**WORD, "maxLength": 4.0, "minLength": 1.0},
+        {"type": "array", "items": {**WORD, "maxLength": (1 << 63) - 1}, "maxItems": 2},
+        {"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": NUMBER, "maxProperties": 2},
+        {"type": "object", "propertyNames": True, "additionalProperties": NUMBER, "maxProperties": 2},
+        {"type": "object", "propertyNames": {"enum": ["x", "y"]}, "additionalProperties": NUMBER, "required": ["x"]},
+        {"type": "object", "propertyNames": {"pattern": "^x[0-9]$"}, "additionalProperties": NUMBER},
+        {"anyOf": [{"type": "null"}, {"type": "array", "items": {"type": "null"}, "uniqueItems": False}]},
+    ],
+)
+def test_what_forbids_nothing_is_followed(schema: Any) -> None:
+    engine = tiny_engine(tags=False)
+    for seed in range(3):
+        asked = {"temperature": 1.0, "seed": seed, "max_tokens": 60, "at_limit": "close"}
+        jsonschema.validate(extract(engine, "Say it.", holding(schema), **asked), holding(schema))
+
+
+def test_maps_of_pydantic_are_taken_apart_where_their_keys_are_known() -> None:
+    class Size(Enum):
+        SMALL = "s"
+        LARGE = "l"
+
+    class Stock(BaseModel):
+        by_day: dict[Literal["mon", "tue"], Annotated[int, Field(ge=0, le=9)]]
+        by_size: dict[Size, bool]
+
+    plan = compile_schema(Stock)
+    assert {"/by_day/mon", "/by_day/tue", "/by_size/s", "/by_size/l"} <= {value.pointer for value in plan.values}
+    asked = {"temperature": 1.0, "seed": 1, "max_tokens": 60, "at_limit": "close"}
+    assert isinstance(extract(tiny_engine(tags=False), "Say it.", Stock, **asked), Stock)
+
+
+def test_what_stands_in_values_stays() -> None:
+    odd = {"uniqueItems": False, "maxLength": 2.0, "propertyNames": 5}
+    (value,) = compile_schema({"const": odd}).values
+    assert json.loads(value.text or "") == odd
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"type": "string", "pattern": r"\bfoo\b"}, r"at /a: the pattern .*foo.* cannot be enforced: lookarounds"),
+        ({"type": "string", "format": "regex"}, "at /a: the format 'regex' cannot be enforced"),
+        (
+            {"type": "string", "pattern": "^a$", "minLength": 3},
+            "at /a: no text has all of its pattern, format and length",
+        ),
+        ({"$ref": "#/$defs/t"}, "at /a/b: circular references with sibling keys are not supported$"),
+        ({"type": "array", "items": NUMBER, "uniqueItems": True}, "at /a: uniqueItems cannot be enforced"),
+        ({"type": "object", "propertyNames": {"minLength": 2}}, "at /a: propertyNames cannot be enforced"),
+        ({"type": "object", "propertyNames": False}, "at /a: propertyNames cannot be enforced"),
+    ],
+)
+def test_what_is_refused_is_named_in_the_words_of_the_schema(schema: Any, says: str) -> None:
+    node = {"type": "object", "properties": {"b": {"$ref": "#/$defs/t", "minProperties": 0}}}
+    with pytest.raises(SchemaError, match=says):
+        make_structured_request(tiny_engine(tags=False), "Say it.", {**holding(schema), "$defs": {"t": node}})
