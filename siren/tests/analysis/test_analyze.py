@@ -147,6 +147,24 @@ def test_what_is_not_understood_is_rejected() -> None:
     assert not verdict(endless).satisfiable
 
 
+@pytest.mark.parametrize("read", ["xs[floor(3 * place)]", "List.hd(List.tl(List.tl(List.tl(xs))))"])
+def test_what_is_not_understood_is_said_where_it_stands(read: str) -> None:
+    text = f"""
+    val step = fun (y, xs) ->
+      let symbolic x <- gaussian(0, 1) in
+      let sample place <- uniform(0, 1) in
+      let xs = x :: xs in
+      let () = if List.len(xs) > 3 then
+        observe(gaussian({read}, 1), y) else () in
+      xs
+    in
+    List.len(fold(step, ys, []))
+    """
+    problem = verdict(text).problem
+    assert problem and "an old random element of a list of unknown length is read again" in problem.message
+    assert problem.span and problem.span.line == 7
+
+
 def breaks(text: str, method: str, **data: list[float]) -> bool:
     """Whether a run breaks the plan."""
     try:

@@ -50,6 +50,13 @@ class Lists(Evaluator):
             self._pending -= 1
 
     def apply(self, name: Function, arguments: list[Value], span: Span) -> Value:
+        try:
+            return self._applied(name, arguments, span)
+        except Undecided as undecided:
+            undecided.span = undecided.span or span
+            raise
+
+    def _applied(self, name: Function, arguments: list[Value], span: Span) -> Value:
         if isinstance(name, Closure):
             return super().apply(name, arguments, span)
         if name == "List.nth" and name not in self._functions:
@@ -84,8 +91,9 @@ class Lists(Evaluator):
             return self._element(rest)
         if isinstance(place, Scalar) and items:
             self._exits += 1
-            kinds = [*items, *(rest.elements if rest is not None else ())]
-            return kinds[self.paths.decide(("place", self._exits), len(kinds))]
+            later = rest.elements if rest is not None else ()
+            choice = self.paths.decide(("place", self._exits), len(items) + len(later))
+            return items[choice] if choice < len(items) else self._copy(later[choice - len(items)])
         return super().apply("List.nth", [value, place], span)
 
     def _operate(self, operator: str, left: Value, right: Value, span: Span) -> Value:

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import TypeVar
 
+from siren.errors import Span
+
 T = TypeVar("T")
 
 
 class Undecided(Exception):
-    """The analysis cannot tell. It then rejects: it accepts only what it has shown."""
+    """The analysis cannot tell. It then rejects: it accepts only what it has shown. `span` is where, if that
+    is known."""
+
+    span: Span | None = None
 
 
 class Paths:

@@ -159,6 +159,6 @@ def _unknown(program: ast.Program, method: str, error: Exception) -> PlanError:
     return PlanError(
         f"whether the plan can be kept under {method} cannot be shown"
         + (f": {reason}" if reason else f" ({type(error).__name__})"),
-        error.span if isinstance(error, RunError) else program.body.span,
+        error.span if isinstance(error, RunError | Undecided) and error.span else program.body.span,
         hint="`siren run` holds to the plan and stops when it cannot be kept",
     )
