@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import subprocess
@@ -15,7 +16,7 @@ from data_texts import LIST, count_words
 
 from pasta.data.annotate import annotate
 from pasta.data.fields import prompt_of, read_example, replaced
-from pasta.data.lines import read_json, read_lines
+from pasta.data.lines import append_lines, read_json, read_lines, write_json
 from pasta.data.rows import check_rows, read_rows
 from pasta.data.storing import storing
 from pasta.data.structure import Structure
@@ -159,8 +160,24 @@ def test_a_full_disk_is_one_line() -> None:
     message = r"cannot write out: No space left on device \(make room"
     with pytest.raises(StorageError, match=message), storing("out"), open("/dev/full", "w") as out:
         out.write("row")
+    with pytest.raises(StorageError, match="cannot write /dev/full: No space left on device"):  # as a stage's rows are
+        append_lines(Path("/dev/full"), [{"prompt": "a"}])
     with pytest.raises(ConnectionError), storing("out"):  # which is no matter of disks
         raise ConnectionError("nobody there")
+
+
+def test_a_file_that_is_written_whole_stays_as_it_was_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json(tmp_path / "run.json", {"a": 1})
+
+    def no_room(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", no_room)
+    with pytest.raises(StorageError, match=r"cannot write .*run\.json: No space left on device \(make room"):
+        write_json(tmp_path / "run.json", {"a": 2})
+    assert read_json(tmp_path / "run.json") == {"a": 1} and len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX's")

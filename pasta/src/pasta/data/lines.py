@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pasta.data.storing import storing
 from pasta.errors import PastaError
 
 Row = dict[str, Any]
@@ -36,7 +37,7 @@ def append_lines(path: Path, rows: Iterable[Row]) -> None:
     """In one write, so that several processes may append to a file beside each other."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = b"".join(map(_line, rows))
-    with path.open("ab+", buffering=0) as file:
+    with storing(path), path.open("ab+", buffering=0) as file:
         if file.tell():
             file.seek(-1, 2)
             if file.read(1) != b"\n":
@@ -71,8 +72,9 @@ def write_whole(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f"{path.name}.{os.getpid()}")  # several processes may write a file at the same time
     try:
-        own.write_bytes(data)
-        own.replace(path)
+        with storing(path):
+            own.write_bytes(data)
+            own.replace(path)
     except BaseException:
         own.unlink(missing_ok=True)
         raise
