@@ -83,15 +83,16 @@ def tasks(found: dict[str, Figures], *, brief: bool = False) -> str:
             continue
         over = told["over_reference"]
         cells = [
-            points(over),
+            points(over) if brief else f"{points(over)} ({over['prompts']})",
             points(told["end_over_reference"]),
             counted(told["realised_speedup"]),
             interval(told["theoretical_speedup"]),
             f"{told['length_factor']['value']:.2f}",
         ]
-        more = [] if brief else [str(over["prompts"]), f"{percent(told['forking'])}; {percent(told['syncing'])}"]
-        rows.append([asked_for, *cells, *more])
-    return table([HEAD, *COLUMNS, *([] if brief else ["graded prompts", "answers that fork; sync"])], rows)
+        rows.append(
+            [asked_for, *cells, *([] if brief else [f"{percent(told['forking'])}; {percent(told['syncing'])}"])]
+        )
+    return table([HEAD, *COLUMNS, *([] if brief else ["fork; sync"])], rows)
 
 
 MODEL = "pasta"  # what the 1.5B model is called in its evaluations

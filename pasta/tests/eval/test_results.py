@@ -82,7 +82,7 @@ def test_a_changed_figure_changes_the_page_of_all(results: ModuleType, found: Fo
     finally:
         told.update(saved)
     assert "| 4 functions (MBPP) | 12.3 | 10.0 to 15.0 | 248 | yes |" in changed
-    assert "| 4 functions (MBPP) | 12.3 [10.0, 15.0] | – | 1.96 " in changed
+    assert "| 4 functions (MBPP) | 12.3 [10.0, 15.0] (248) | – | 1.96 " in changed
     assert "difference in accuracy, 12.3 [10.0, 15.0] points" in " ".join(changed.split())
 
 
