@@ -1,4 +1,7 @@
-"""docs/your-own-model.md, command by command: a tiny model with the default's tokenizer, trained and used elsewhere."""
+"""docs/your-own-model.md, command by command: a tiny model with the default's tokenizer, trained and used elsewhere.
+
+And the examples of docs/annotate.md, which annotate the same chats.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ from pasta.cli import main
 from pasta.core.vocabulary import Vocabulary
 from pasta.models import load_model
 
-PAGE = (Path(__file__).parents[2] / "docs" / "your-own-model.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "your-own-model.md").read_text("utf-8")
 COMMANDS = [
     line
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
@@ -121,6 +125,21 @@ def test_every_form_of_a_row_on_the_page_is_read() -> None:
     (block,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     rows = [json.loads(line) for line in block.splitlines()]
     assert len(rows) == 3 and all(isinstance(read_example(0, row), Example) for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_about_annotating_has_examples_that_run(
+    tmp_path: Path, default_folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_workshop(tmp_path, default_folder.path)
+    monkeypatch.chdir(tmp_path)
+    ours, own = re.findall(r"```python\n(.*?)```", (DOCS / "annotate.md").read_text("utf-8"), re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(ours, found)
+    assert found["report"].rows == 12
+    exec(own, found)
+    report = found["report"]
+    assert (report.annotated, report.sequential) == (9, 3) and len(report.lengths) == 9 * 3
 
 
 @pytest.mark.slow

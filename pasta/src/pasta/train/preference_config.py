@@ -24,7 +24,7 @@ class PreferenceConfig(Settings):
     """Samples of a model, scored by speed and quality; the model learns the best against the worst."""
 
     # what
-    prompts: str = told("", "JSON lines with `prompt` or `instruction`; a `response` or `output` is a rival too.")
+    prompts: str = told("", "Rows in any form: the first question is asked; its answer, if there is one, is a rival.")
     output: str = told("", "Folder for every step's files and the models.")
     model: str = told("default", "The model to improve: a finetuned model's folder, or an adapter's.")
     baseline: str = told("", "The sequential model to be faster and better than (the paper's Baseline-SFT).")
