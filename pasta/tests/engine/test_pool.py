@@ -97,6 +97,28 @@ def test_a_request_alone_lies_together() -> None:
     assert len(table.blocks) == 3
 
 
+def test_requests_that_grow_beside_each_other_lie_together() -> None:
+    pool = pool_of(64 * BLOCK_SIZE)
+    tables = [BlockTable(pool) for _ in range(8)]
+    for blocks in range(1, 5):
+        for table in tables:
+            table.reserve(blocks * BLOCK_SIZE)
+    assert all(isinstance(table.select(4 * BLOCK_SIZE), slice) for table in tables)
+
+
+def test_a_pool_in_pieces_gives_its_last_block() -> None:
+    pool = pool_of(8 * BLOCK_SIZE)
+    tables = [BlockTable(pool) for _ in range(8)]
+    for table in tables:
+        table.reserve(1)
+    for table in tables[::2]:
+        table.free()
+    table = BlockTable(pool)
+    table.reserve(4 * BLOCK_SIZE)
+    assert pool.free_blocks == 0 and len(set(table.blocks)) == 4
+    assert slots_of(table) == table.slots.tolist()
+
+
 def test_one_request_may_hold_so_many_blocks() -> None:
     pool = pool_of(8 * BLOCK_SIZE)
     pool.blocks_each = 2

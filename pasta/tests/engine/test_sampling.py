@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pasta.core.params import SamplingParams
 from pasta.engine.base import uniform
-from pasta.engine.sampling import choose, distribution, masks_of
+from pasta.engine.sampling import choose, distribution, masks_of, nucleus
 from pasta.errors import UsageError
 
 LOGITS = [2.0, 1.5, 1.5, 0.0, -1.0, -3.0, -math.inf]
@@ -227,3 +227,17 @@ def test_bad_values_are_refused_by_name(name: str, value: float) -> None:
 
 def test_a_step_in_which_nobody_is_held_to_a_grammar_has_no_masks():
     assert masks_of([], 4).shape == (0, 4)  # keys of an object are put while others choose
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([1, 63, 64, 65, 1024, 3000]), st.integers(1, 40), st.floats(0.001, 0.999), st.integers(0, 9999))
+def test_a_nucleus_is_that_of_a_sorted_vocabulary(size: int, highest: int, top_p: float, seed: int) -> None:
+    """Whole numbers for probabilities: sums are exact, and many are equal, at the edge as well."""
+    weights = torch.randint(0, highest + 1, (4, size), generator=torch.Generator().manual_seed(seed)).float()
+    weights[:, -1] = 1
+    ordered, order = weights.sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(-1) - ordered
+    expected = torch.zeros_like(weights).scatter_(
+        -1, order, ordered.masked_fill(before >= top_p * ordered.sum(-1, keepdim=True), 0.0)
+    )
+    assert nucleus(weights, top_p).equal(expected)

@@ -48,6 +48,7 @@ def run(name: str | None = None, *, quick: bool = False) -> dict[str, Any]:
         # Short turns: the load of a machine drifts within the ten seconds that a long answer takes.
         "baseline": baseline.measure(engine, plain, prompt, tokens=24, repeats=2 if quick else 14),
         "steps": steps.measure(engines, prompt * 8, repeats=5 if quick else 20),
+        "sampled": steps.measure_sampled(engines, prompt * 8, repeats=5 if quick else 20),
         "overhead": overhead.measure(
             engine,
             prompt,

@@ -18,6 +18,7 @@ def tables(report: dict[str, Any]) -> Iterator[RenderableType]:
     )
     yield of_baseline(report["baseline"])
     yield of_steps(report["steps"])
+    yield of_sampled(report["sampled"])
     yield of_overhead(report["overhead"])
     yield of_claims(report["claims"])
 
@@ -43,6 +44,19 @@ def of_steps(rows: list[dict[str, Any]]) -> Table:
             f"{row['ratio']:.2f}",
             f"{row['ratio_cpu']:.2f}",
             f"{row['tokens_per_s']:.0f}",
+        )
+    return table
+
+
+def of_sampled(rows: list[dict[str, Any]]) -> Table:
+    table = Table("weights", "threads", "ms a step", "of greedy", "by CPU time", title="Temperature 0.7, top-p 0.9")
+    for row in rows:
+        table.add_row(
+            row["weights"],
+            str(row["threads"]),
+            f"{1e3 * row['wall_s']:.1f}",
+            f"{row['of_greedy']:.2f}",
+            f"{row['of_greedy_cpu']:.2f}",
         )
     return table
 

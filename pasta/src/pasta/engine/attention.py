@@ -34,6 +34,10 @@ class Group:
     causal: bool  # the rows are all that it holds, and see each other causally
     positions: torch.Tensor | None = None  # of the slots' tokens, the rows' last; None: no layer asks
 
+    def of(self, stored: torch.Tensor) -> torch.Tensor:
+        """What the request holds of a layer's keys or values. (`index_select` takes a sixth of indexing's time.)"""
+        return stored[:, self.slots] if isinstance(self.slots, slice) else stored.index_select(1, self.slots)
+
     def within(self, near: Near) -> Group:
         """The same tokens in a layer that sees only what is near."""
         assert self.positions is not None
@@ -106,7 +110,7 @@ def attend(
     values.index_copy_(1, step.slots, value[0])
     out = query.new_empty(1, query.shape[2], query.shape[1], value.shape[3])
     for group in groups:
-        seen = query[0, :, group.rows], keys[:, group.slots], values[:, group.slots]
+        seen = query[0, :, group.rows], group.of(keys), group.of(values)
         if softcap is None and s_aux is None:
             gathered = attend_group(*seen, group, scaling)
         else:

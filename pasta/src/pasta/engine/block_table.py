@@ -34,7 +34,7 @@ class BlockTable:
                 f"one request may hold {self._pool.slots_each} slots, and this one needs {tokens}",
                 hint="lower max_tokens, or shorten the prompt",
             )
-        self._extend(self._pool.allocate(blocks - len(self.blocks)))
+        self._extend(self._pool.allocate(blocks - len(self.blocks), self.blocks[-1] if self.blocks else None))
 
     def adopt(self, blocks: Sequence[int]) -> None:
         """Begins with full blocks that are cached."""

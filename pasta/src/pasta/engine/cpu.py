@@ -113,7 +113,7 @@ class CpuDecoder:
         keys.index_copy_(1, step.slots, key)
         values.index_copy_(1, step.slots, value)
         parts = [
-            attend_group(query[:, group.rows], keys[:, group.slots], values[:, group.slots], group, self.scale)
+            attend_group(query[:, group.rows], group.of(keys), group.of(values), group, self.scale)
             for group in step.groups_of(index)
         ]
         out = parts[0] if len(parts) == 1 else torch.cat(parts, 1)

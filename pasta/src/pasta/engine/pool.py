@@ -9,7 +9,6 @@ it stays as it is until its room is needed, and the one that was released first 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 
 from pasta.engine.base import OutOfSlots
+from pasta.engine.free_blocks import FreeBlocks
 from pasta.engine.prefix_cache import PrefixCache
 
 BLOCK_SIZE = 64
@@ -40,7 +40,7 @@ class KvPool:
         self.blocks_each = self.blocks  # how many one request may hold
         self.device = device
         self.prefix_cache = PrefixCache(BLOCK_SIZE)
-        self._free = list(range(self.blocks))  # a heap: low blocks first, so that requests tend to be contiguous
+        self._free = FreeBlocks(self.blocks)
         self._holders = [0] * self.blocks  # how many requests hold each
         self._idle: dict[int, None] = {}  # cached, and held by none; in the order in which they were released
         self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -85,8 +85,8 @@ class KvPool:
         # Zeros, not garbage: a masked slot is still multiplied by its weight of 0, and 0 * nan is nan.
         return zeros((heads, self.slots, size), like.dtype, self.device)
 
-    def allocate(self, count: int) -> list[int]:
-        """So many blocks that are nobody's, for one request; all or none."""
+    def allocate(self, count: int, after: int | None = None) -> list[int]:
+        """So many blocks that are nobody's, for one request, whose last is `after`; all or none."""
         if count > self.free_blocks:
             raise OutOfSlots(
                 f"the KV pool of {self.slots} slots is full",
@@ -94,7 +94,7 @@ class KvPool:
             )
         while len(self._free) < count:
             self._evict()
-        blocks = [heapq.heappop(self._free) for _ in range(count)]
+        blocks = self._free.take(count, after)
         for block in blocks:
             self._holders[block] = 1
         return blocks
@@ -113,14 +113,14 @@ class KvPool:
                 if block in self.prefix_cache:
                     self._idle[block] = None
                 else:
-                    heapq.heappush(self._free, block)
+                    self._free.add(block)
 
     def _evict(self) -> None:
         """Frees the block that has been idle longest, and the idle ones that can only be found through it."""
         for block in self.prefix_cache.evict(next(iter(self._idle))):
             if self._holders[block] == 0:  # else it is free when its request releases it
                 del self._idle[block]
-                heapq.heappush(self._free, block)
+                self._free.add(block)
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

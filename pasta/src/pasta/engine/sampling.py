@@ -11,6 +11,8 @@ from pasta.core.constraint import Constraint
 from pasta.core.params import SamplingParams
 from pasta.engine.base import TokenLogprobs
 
+NUCLEUS_SIZES = (64, 1024)  # tokens among which a nucleus is looked for, before the whole vocabulary is
+
 
 def choose(logits: torch.Tensor, params: Sequence[SamplingParams], draws: Sequence[float]) -> list[int]:
     """One token for each row. `draws` are uniform numbers in [0, 1), one for each row; greedy rows ignore theirs.
@@ -50,12 +52,34 @@ def distribution(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
         least = probabilities.topk(params.top_k, -1).values[:, -1:]
         probabilities = probabilities.masked_fill(probabilities < least, 0.0)
     if params.top_p < 1:
-        ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
-        before = ordered.cumsum(-1) - ordered
-        enough = params.top_p * ordered.sum(-1, keepdim=True)
-        ordered = ordered.masked_fill((before >= enough) & (before > 0), 0.0)  # the likeliest stays: P may underflow
-        probabilities = torch.zeros_like(probabilities).scatter_(-1, order, ordered)
+        probabilities = nucleus(probabilities, params.top_p)
     return probabilities
+
+
+def nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Only the likeliest tokens that hold `top_p` of the mass together; of equals at the edge those that come first."""
+    vocabulary = probabilities.shape[-1]
+    sizes = [size for size in NUCLEUS_SIZES if size < vocabulary] + [vocabulary]
+    least, count = _edge(probabilities, top_p * probabilities.sum(-1, keepdim=True), sizes)
+    kept = probabilities >= least
+    if (kept.sum(-1, keepdim=True) != count).any():
+        above, equal = probabilities > least, probabilities == least
+        kept = above | (equal & (equal.cumsum(-1) <= count - above.sum(-1, keepdim=True)))
+    return probabilities.where(kept, 0.0)
+
+
+def _edge(probabilities: torch.Tensor, enough: torch.Tensor, sizes: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The least probability in each row's nucleus, and how many tokens that has.
+
+    It is looked for among ever more of the likeliest: to sort a vocabulary takes a good part of a small model's step.
+    """
+    likeliest = probabilities.topk(sizes[0], -1).values
+    before = likeliest.cumsum(-1) - likeliest
+    count = ((before < enough) | (before <= 0)).sum(-1, keepdim=True)  # one at the least: P may underflow
+    least = likeliest.gather(-1, count - 1)
+    if len(sizes) > 1 and len(rows := (count[:, 0] == sizes[0]).nonzero()[:, 0]):
+        least[rows], count[rows] = _edge(probabilities[rows], enough[rows], sizes[1:])
+    return least, count
 
 
 def add_biases(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
