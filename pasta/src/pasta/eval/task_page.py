@@ -73,34 +73,6 @@ ASKED = {
     "gather": "sums with their total or largest, or functions with a `main`",
 }
 
-
-def headline(tasks: dict[str, Any], model: str) -> str:
-    """One model against the reference: a line for each task that both were marked on, or timed on."""
-    rows = []
-    for task, asked in ASKED.items():
-        told = tasks.get(task, {}).get(model)
-        if not told or not (told["over_reference"] or told["realised_speedup"]):
-            continue
-        clock, end, factor = told["realised_speedup"], told["end_over_reference"], told["length_factor"]
-        rows.append(
-            [
-                asked,
-                points(told["over_reference"]),
-                points(end),
-                f"{interval(clock)} ({clock['prompts']})" if clock else "–",
-                interval(told["theoretical_speedup"]),
-                f"{factor['value']:.2f}" if factor else "–",
-                f"{percent(told['forking'])}; {percent(told['syncing'])}",
-            ]
-        )
-    columns = [
-        HEADLINE, "right parts, against the baseline, points", "what needs all, points", "realised speedup (prompts)",
-        "theoretical", "length factor", "forks; syncs",
-    ]  # fmt: skip
-    return table(columns, rows)
-
-
-HEADLINE = "one prompt asks for"  # how the short table begins
 RIVALS = (  # of which tasks the models stand beside each other, by what
     ("several4-gsm8k_dev", "over_reference", "four sums"),
     ("several4-mbpp_dev", "over_reference", "four functions"),
