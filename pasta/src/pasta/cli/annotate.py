@@ -35,7 +35,11 @@ class Name(StrEnum):
 
 def command(
     source: Annotated[
-        str, typer.Argument(metavar="IN", help="JSON lines (.jsonl, also .gz, .xz), or a data set of the hub.")
+        str,
+        typer.Argument(
+            metavar="IN",
+            help="JSON lines (.jsonl, also .gz, .xz), Parquet, or a data set: a folder, or an id on the hub.",
+        ),
     ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The same with the answers annotated.")],
     annotator: Annotated[Name, typer.Option(help="Who decides what is independent.")] = Name.structure,

@@ -25,13 +25,15 @@ class SftConfig(Settings):
     """Supervised finetuning on annotated responses."""
 
     # what
-    data: str = told("", "Annotated responses: JSON lines (.jsonl, .gz, .xz) or a data set of the Hugging Face hub.")
+    data: str = told(
+        "", "Annotated responses: JSON lines (.jsonl, .gz, .xz), Parquet, or a data set: a folder, or an id on the hub."
+    )
     output: str = told("", "Folder for the finetuned model, its checkpoints and logs.")
     model: str = told(bundled.NAME, "The model to finetune: a folder, a .gguf file or a Hugging Face id.")
     base: str | None = told(None, "Where an adapter's base model lies now, if not where the adapter says.")
-    split: str = told("train", "The split of a data set of the hub.")
+    split: str = told("train", "The split of a data set.")
     eval_data: str | None = told(None, "Held-out responses in the same form: their loss, and how they are answered.")
-    eval_split: str = told("test", "The split of a held-out data set of the hub.")
+    eval_split: str = told("test", "The split of a held-out data set.")
     limit: int = told(0, "Use so many examples at most; 0: all.")
     strip_tags: bool = told(False, "Train on the same answers without their tags (the paper's Baseline-SFT).")
     positions: str = told("predicted", "Where a parent goes on past a block: predicted, ones, fixed:K or stitched.")
