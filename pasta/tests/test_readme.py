@@ -241,7 +241,7 @@ def test_the_card_of_the_default_has_the_figures_of_its_report() -> None:
         f"{arithmetic['prompts']} prompts | {interval(told['realised_speedup'])}; {arithmetic['value']:.2f} |",
         f"| {interval(told['judged']['features']['lc_win_rate'], 1).replace(' ', '% ', 1)} |",
         f"| {percent(repeats['blocks_repeat'])} |",
-        f"loops | {percent(repeats['loops'])} |",
+        f"loop | {percent(repeats['loops'])} |",
         f"constant: {lengths['within_one_constant']:.0%}) | {lengths['within_one']:.0%} of the blocks |",
     ]
     alike = json.loads((pasta / "benchmarks" / "results" / "eval-default-alike.json").read_text())["models"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,19 @@ from pasta.eval.report import interval, percent, points
 from pasta.models.adapter import CONFIG, RECORD, WEIGHTS, is_adapter, read_json
 
 MOST = 25_000_000  # bytes
+
+#: What one prompt of a task asks for.
+TASKS = {
+    "several4-gsm8k_dev": "4 math problems (GSM8K)",
+    "several4-mbpp_dev": "4 functions (MBPP)",
+    "gather-gsm8k_dev": "2–6 math problems, then their total or maximum",
+    "gather-mbpp_dev": "2–6 functions, then a `main` that calls them",
+    "freely-mbpp_dev": "2–6 functions, free-form request",
+    "chain-gsm8k_dev": "a math problem that needs another's result",
+    "chain4-gsm8k_dev": "4 math problems, the last needs the third",
+    "plain-gsm8k_dev": "1 math problem",
+    "plain-mbpp_dev": "1 function",
+}
 
 PROJECT = """\
 [build-system]
@@ -67,6 +80,7 @@ def package(adapter: Path, evaluation: Path, to: Path, *, name: str, base: str, 
         name=name, base=base, rank=settings["r"], alpha=settings["lora_alpha"], megabytes=size / 1e6,
         trained_on=trained_on(training["config"]["model"], base), rate=training["config"]["learning_rate"],
         table=table(summary, adapter.name), promises=promises(summary, adapter.name),
+        chats=chats(summary, adapter.name),
         **{key: training[key] for key in ("examples", "tagged", "steps", "tokens", "seconds")},
     )  # fmt: skip
     (folder / "README.md").write_text(card, "utf-8")
@@ -83,39 +97,69 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
 def trained_on(model: str, base: str) -> str:
     if model.lower().endswith(".gguf"):
         return (
-            f"Trained and measured over the dequantised weights of a GGUF file ({Path(model).name}), a few bits "
-            f"each. Over the weights of `{base}` in 16 bits it has not been measured."
+            f"Trained and evaluated on the dequantised weights of a GGUF file ({Path(model).name}). "
+            f"It has not been evaluated on the 16-bit weights of `{base}`."
         )
-    return f"Trained and measured over `{base}`."
+    return "Trained and evaluated on its original weights."
 
 
 def table(summary: Mapping[str, Any], model: str) -> str:
-    """A line for each task that the model was marked on."""
-    columns = ("task", "parts", "right, %", "over `baseline`", "end right, %", "forking", "with syncs",
-               "theoretical speedup", "realised", "length factor")  # fmt: skip
-    lines = []
-    for task, models in summary["tasks"].items():
-        found = models.get(model)
-        if found:
-            shown = (
-                task, str(found["parts"]), *(points(found[key]) for key in ("score", "over_reference", "end")),
-                percent(found["forking"]), percent(found["syncing"]), interval(found["theoretical_speedup"]),
-                interval(found["realised_speedup"]), interval(found["length_factor"]),
-            )  # fmt: skip
-            lines.append(shown)
+    """A line for each task on which the model was graded."""
+    columns = ("one prompt asks for", "parts", "accuracy (%)", "vs. baseline (points)", "final part (%)", "fork; sync",
+               "realised speedup (prompts)", "theoretical speedup", "length ratio")  # fmt: skip
+    lines = [
+        (
+            TASKS.get(task, task), f"{found['parts']:,}",
+            *(points(found[key]) for key in ("score", "over_reference", "end")),
+            f"{percent(found['forking'])}; {percent(found['syncing'])}", timed(found["realised_speedup"]),
+            interval(found["theoretical_speedup"]), interval(found["length_factor"]),
+        )
+        for task, found in graded(summary, model)
+    ]  # fmt: skip
     if not lines:
         raise PastaError(f"nothing of {model} is marked", hint="run the stages evaluate and report first")
-    rows = [columns, ("---",) * len(columns), *lines]
-    return "\n".join(f"  | {' | '.join(row)} |" for row in rows)
+    return as_table(columns, lines)
 
 
 def promises(summary: Mapping[str, Any], model: str) -> str:
-    told = []
-    for task, models in summary["tasks"].items():
-        found = (models.get(model) or {}).get("promises")
-        if found and found["correlation"] is not None:
-            told.append(
-                f"{task}: correlation {found['correlation']:.2f}, within ten tokens {found['within_one']:.0%} "
-                f"(the best constant {found['within_one_constant']:.0%})"
-            )
-    return "; ".join(told) or "None were made."
+    told = [(task, found["promises"]) for task, found in graded(summary, model)]
+    told += [("all tasks", (summary.get("promises") or {}).get(model))]
+    lines = [
+        (
+            TASKS.get(task, task), f"{found['blocks']:,}", f"{found['correlation']:.2f}",
+            f"{found['within_one']:.0%}", f"{found['within_one_constant']:.0%}",
+        )
+        for task, found in told
+        if found and found["correlation"] is not None
+    ]  # fmt: skip
+    columns = ("one prompt asks for", "blocks", "correlation", "off by at most one", "best constant")
+    return as_table(columns, lines) if lines else "No promises were made."
+
+
+def chats(summary: Mapping[str, Any], model: str) -> str:
+    """What was measured on prompts without right answers, if there were any."""
+    found = summary.get("models", {}).get(model)
+    if not found or not found.get("answers"):
+        return ""
+    wins = {judge: told.get("lc_win_rate") for judge, told in found["judged"].items()}
+    lines = [
+        ("answers that fork", percent(found["forking"])),
+        ("realised speedup (prompts)", timed(found["realised_speedup"])),
+        ("theoretical speedup", interval(found["theoretical_speedup"])),
+        ("length ratio", interval(found["length_factor"])),
+        *((f"length-controlled win rate (%), judge `{judge}`", interval(rate, 1)) for judge, rate in wins.items()),
+        ("forking answers in which two blocks repeat each other", percent(found["redundancy"]["blocks_repeat"])),
+    ]
+    return f"\n### Chat\n\n{as_table(('open-ended prompts', str(found['answers'])), lines)}\n"
+
+
+def graded(summary: Mapping[str, Any], model: str) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(task, models[model]) for task, models in summary["tasks"].items() if models.get(model)]
+
+
+def timed(figure: dict[str, Any] | None) -> str:
+    return f"{interval(figure)} ({figure['prompts']})" if figure else "–"
+
+
+def as_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ("---",) * len(columns), *lines))

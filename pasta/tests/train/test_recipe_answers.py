@@ -258,9 +258,9 @@ def test_a_packaged_adapter_is_a_model_by_its_name(
     assert project["entry-points"]["pasta.adapters"] == {"tiny-1.5b-pasta": "tiny_1_5b_pasta"}
     card = (out / "package" / "src" / "tiny_1_5b_pasta" / "README.md").read_text()
     for words in (
-        "| several4-sums | 1000 | 50.0 [40.0, 60.0] |",
-        "correlation 0.75",
-        "has not been measured",
+        "| several4-sums | 1,000 | 50.0 [40.0, 60.0] |",
+        "| several4-sums | 9 | 0.75 | 60% | 30% |",
+        "not been evaluated on the 16-bit weights",
         "rank 4",
     ):
         assert words in card
