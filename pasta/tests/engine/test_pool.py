@@ -159,7 +159,7 @@ def test_layers_have_their_own_shapes() -> None:
 @pytest.mark.skipif(not STATM.exists(), reason="reads Linux's account of memory")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_main_memory_is_taken_as_it_is_used(dtype: torch.dtype) -> None:
-    """Of 500 MB nothing until something is written, and then that alone."""
+    """Of 500 MB nothing until something is written, and then that alone: in large pages it would be 16 MB."""
 
     def resident() -> float:
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -171,4 +171,4 @@ def test_main_memory_is_taken_as_it_is_used(dtype: torch.dtype) -> None:
     assert (keys.shape, keys.dtype, keys.data_ptr() % 64) == ((8, pool.slots, 64), dtype, 0)
     keys[:, :BLOCK_SIZE] = 1
     assert keys[7, BLOCK_SIZE - 1, 63] == 1 and keys[7, BLOCK_SIZE, 0] == values[0, 0, 0] == 0
-    assert resident() - before < 100
+    assert resident() - before < 8

@@ -10,9 +10,9 @@ it stays as it is until its room is needed, and the one that was released first 
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from pasta.engine.base import OutOfSlots
@@ -21,7 +21,6 @@ from pasta.engine.prefix_cache import PrefixCache
 
 BLOCK_SIZE = 64
 SLOTS = 16_384  # of a pool in main memory, which the system provides as it is used
-ALIGNMENT = 64  # bytes, as torch's own memory has
 
 
 def affordable_slots(slot_bytes: int, device: torch.device) -> int:
@@ -124,10 +123,13 @@ class KvPool:
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """In main memory they are pages that the system has not provided yet: `torch.zeros` would write to all of them."""
+    """In main memory they are pages that the system has not provided yet: `torch.zeros` would write to all of them.
+
+    They are small pages, where the system lets us say so: of large ones a first token takes one for each head and layer.
+    """
     if device.type != "cpu":
         return torch.zeros(*shape, dtype=dtype, device=device)
-    size = math.prod(shape) * dtype.itemsize
-    pages = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -pages.ctypes.data % ALIGNMENT
-    return torch.from_numpy(pages[start : start + size]).view(dtype).view(*shape)
+    pages = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return torch.frombuffer(pages, dtype=torch.uint8).view(dtype).view(*shape)
