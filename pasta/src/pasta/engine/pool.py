@@ -125,7 +125,7 @@ class KvPool:
 def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """In main memory they are pages that the system has not provided yet: `torch.zeros` would write to all of them.
 
-    They are small pages, where the system lets us say so: of large ones a first token takes one for each head and layer.
+    Small pages, where the system lets us say so: of large ones a first token takes one for each head and layer.
     """
     if device.type != "cpu":
         return torch.zeros(*shape, dtype=dtype, device=device)
