@@ -33,21 +33,23 @@ PAGE = """# Model families
 
 Made by `python -m pasta.bench.families` from [families.json](../benchmarks/results/families.json); do not edit.
 
-Every decoder that transformers {transformers} knows, {all} in all: causal language models, and the text side of those
-that read images. Of each, a tiny random model in float32 was made from its own configuration class and played the
-script of the self-check (`engine/selfcheck.py`): forks, a fork inside a block, joins, blocks longer than promised, past
-every window, beside a neighbour at the end of the context.
+All {all} decoders that transformers {transformers} knows: causal language models, and the text side of models that
+read images. Each was tested with a tiny random model in float32, made from its own configuration class, by the script
+of the self-check (`engine/selfcheck.py`): forks, a fork inside a block, joins, blocks longer than promised, text beyond
+every window, and a second request in the same steps that stands at the end of the context.
 
-- **{runs} run**, and differ from their own forward pass by {worst} of the logits' spread at worst.
-- **{refused} are refused**, each with one line.
-- {not_tried} were not tried: no tiny model of the family could be made that works by itself.
+- **{runs} run.** Their logits differ from those of the model's own forward pass by at most {worst} of the logits'
+  spread.
+- **{refused} are refused**, with a one-line error.
+- {not_tried} were not tested, because no working tiny model of the family could be made.
 
-No list of families is kept: what a model asks of attention is read from the model (`engine/survey.py`), and every model
-is checked when it is first loaded, on its own weights. `pasta models --check NAME` says what that gave.
+The engine has no list of families: it reads from the model what its attention does (`engine/survey.py`), and checks
+every model on its own weights when it is first loaded. `pasta models --check NAME` shows the result.
 
 ## Families that run
 
-'Unforked' is how far the same logits are from those of a plain text: what would be seen if forks or joins were lost.
+*Unforked* is the difference from the logits of the same text without threads: what would be seen if forks or joins were
+lost.
 """
 
 
@@ -134,14 +136,20 @@ def as_markdown(report: dict[str, Any]) -> str:
         worst=f"{max(row['difference'] for row in by['runs']):.1e}",
         **counts,
     )
-    lines = [head, "| family | difference | unforked | its attention |", "| --- | --- | --- | --- |"]
+    lines = [head, "| family | difference | unforked | attention |", "| --- | --- | --- | --- |"]
     for row in by["runs"]:
         lines.append(
             f"| {row['name']} | {row['difference']:.1e} | {row['unforked']:.1f} | {', '.join(row['features'])} |"
         )
-    for title, outcome in (("Families that are refused", "refused"), ("Families that were not tried", "not tried")):
-        lines += ["", f"## {title}", "", "| family | why |", "| --- | --- |"]
-        lines += [f"| {row['name']} | {row['reason'].replace('|', '/')} |" for row in by[outcome]]
+    for title, outcome in (("Families that are refused", "refused"), ("Families that were not tested", "not tried")):
+        lines += ["", f"## {title}", "", "| why | families |", "| --- | --- |"]
+        why: dict[str, list[str]] = {}
+        for row in by[outcome]:
+            why.setdefault(row["reason"].replace("|", "/"), []).append(row["name"])
+        lines += [
+            f"| {reason} | {', '.join(names)} |"
+            for reason, names in sorted(why.items(), key=lambda each: -len(each[1]))
+        ]
     return "\n".join(lines) + "\n"
 
 
