@@ -1,4 +1,4 @@
-"""Makes structured-results.md from what is saved of structured answers (`benchmarks/results/structured-*`):
+"""Makes structured-results.md from the saved measurements of structured output (`benchmarks/results/structured-*`):
 
     python pasta/docs/make_structured.py
 
@@ -59,10 +59,10 @@ def _decoded(name: str, found: dict[str, Any], closes: bool) -> Iterator[str]:
     yield table(["decoded", "schemas", *kinds], rows)
     if isinstance(parts := found["machine"].get("sampled"), list):
         told = [f"{count} on {where if isinstance(where, str) else on_cpu(where)}" for count, where in parts]
-        yield f"Greedy on {found['machine']['greedy']}; of those sampled {', '.join(told)}.\n"
+        yield f"Greedy on {found['machine']['greedy']}; sampled: {', '.join(told)}.\n"
     wrong = dict.fromkeys(line for own in found["decoded"].values() for line in own["wrong"])
     yield from (f"- {line.partition(':')[0]}: `{line.partition(': ')[2][:160]}`" for line in wrong)
-    yield "" if wrong else "No answer was invalid, and nothing raised.\n"
+    yield "" if wrong else "No answer was invalid, and no exception was raised.\n"
 
 
 def libraries() -> Iterator[str]:
@@ -88,7 +88,7 @@ def libraries() -> Iterator[str]:
                         str(figures["too_slow"] + figures["crashes"]),
                     ]
                 )
-    columns = ["library", "tokenizer", "taken", "valid accepted", "invalid refused", "build, ms", "p99", "mask, µs"]
+    columns = ["library", "tokenizer", "accepted", "valid accepted", "invalid refused", "build, ms", "p99", "mask, µs"]
     yield table([*columns, "p99", f"over {files[0]['time_limit_s']:g} s"], rows)
 
 

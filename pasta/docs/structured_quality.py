@@ -94,7 +94,7 @@ def toldways_of(rows: Rows, predicted: dict[str, Any]) -> Iterator[str]:
                 )
         if lines:
             yield f"{model}:\n"
-            columns = ["set", "fields", "way", "parallel, points", "way, points", "steps", "fewer", "predicted"]
+            columns = ["set", "fields", "rule", "parallel, points", "rule, points", "steps", "fewer", "predicted"]
             yield table(columns, lines)
 
 
@@ -113,7 +113,7 @@ def _worse(models: dict[str, Any], tried: dict[str, Any]) -> Iterator[str]:
             if (named := sets.get(f"{name}-named")) is not None:
                 mended += [("named by its question", named["modes"]["parallel"])]
                 mended += [("named, with `after`", named["modes"].get("after"))]
-                mended += [("named, looked at twice", ways_of(model, f"{name}-named").get("twice"))]
+                mended += [("named, decoded twice", ways_of(model, f"{name}-named").get("twice"))]
             told = [f"{how} {points(each['over_sequential'])}" for how, each in mended if each is not None]
             yield f"- {model}, `{name}`: {points(lost)}; {'; '.join(told) or 'nothing was tried'}."
 
@@ -150,10 +150,10 @@ def told_choices(rows: Rows) -> Iterator[str]:
         agreed=choice(sets, lambda trial: agreement(trial) < ALIKE),
     )  # fmt: skip
     lines = [
-        [f"`{name}`", *(f"{100 * agreement(each):.0f} %" for each in (own[:TRIAL], own)), f"{gained(own):+.1f}"]
+        [f"`{name}`", *(f"{100 * agreement(each):.0f}%" for each in (own[:TRIAL], own)), f"{gained(own):+.1f}"]
         for name, own in sets.items()
     ]
-    yield table(["set", f"the same in the first {TRIAL}", "in all", "points, parallel"], lines)
+    yield table(["set", f"agreement on the first {TRIAL}", "on all", "points, parallel"], lines)
     for other in others:
         found = choice(pairs_of(rows, other), lambda trial: agreement(trial) < ALIKE)
         yield WORDS["choosing_other"].format(model=other, **found)

@@ -40,7 +40,7 @@ def speed() -> Iterator[str]:
         columns = ["set", "fields", "", "one, ms", "32, objects/s", "steps", "tokens decoded", "tokens put"]
         yield table([*columns, "constraint, ms"], list(_speed_rows(ours, theirs)))
         columns = ["set", "over sequential, one", "32", "fewer steps", "`checked`, one", "32", "fewer steps"]
-        columns += ["alone, fixed, ms", "a step, ms"]
+        columns += ["one, fixed, ms", "per step, ms"]
         yield table([*columns, *(["over vLLM, one", "32"] if theirs else [])], list(_ratios(ours, theirs)))
         if theirs:
             yield WORDS["vllm_notes"].format(**_of_vllm(ours, theirs))
@@ -72,15 +72,15 @@ def _of_phases(ours: dict[str, Any], phases: dict[str, Any]) -> dict[str, Any]:
     parts = [own for name, own in phases["phases"].items() if name.endswith("parallel")]
     gains = {name: own["one_at_a_time"]["speedup"] for name, own in ours["sets"].items()}
     having = [f"`{name}` {_interval(gain)}" for name, gain in gains.items() if gain["value"] >= ASKED]
-    lacking = [f"`{name}` lacks it ({_interval(gain)})" for name, gain in gains.items() if gain["value"] < ASKED]
+    lacking = [f"`{name}` misses it ({_interval(gain)})" for name, gain in gains.items() if gain["value"] < ASKED]
     below = [f"`{name}`" for name, gain in gains.items() if gain["low"] < ASKED <= gain["value"]]
-    told = [f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it"] if having else []
+    told = [f"{', '.join(having)} {'meets' if len(having) == 1 else 'meet'} it"] if having else []
     told += [f"the interval of {' and '.join(below)} begins below"] if below else []
     return {
         "fixed": between(fixed, 0),
         "first": between([own["last"]["steps"][0] for own in parts], 1),
         "make": between([own["make_ms"] for own in parts], 1),
-        "has": ";\n".join([*told, *lacking]),
+        "has": "; ".join([*told, *lacking]),
     }
 
 
