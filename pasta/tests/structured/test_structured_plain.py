@@ -57,6 +57,23 @@ def test_maps_of_pydantic_are_taken_apart_where_their_keys_are_known() -> None:
     assert isinstance(extract(tiny_engine(tags=False), "Say it.", Stock, **asked), Stock)
 
 
+@pytest.mark.parametrize("names", [{"enum": ["x"]}, {"pattern": "^x$"}])
+def test_references_are_to_places_of_the_schema_that_was_written(names: Any) -> None:
+    """Libraries refer to the first place of what comes twice: zod's, to what a map holds."""
+    key, held = ({"$ref": f"#/properties/map/{place}"} for place in ("propertyNames", "additionalProperties"))
+    schema = {
+        "type": "object",
+        "properties": {
+            "map": {"type": "object", "propertyNames": names, "additionalProperties": NUMBER},
+            "other": {"type": "object", "propertyNames": key, "additionalProperties": held, "minProperties": 1},
+            "one": held,
+        },
+        "required": ["map", "other", "one"],
+    }
+    asked = {"temperature": 1.0, "seed": 1, "max_tokens": 60, "at_limit": "close"}
+    jsonschema.validate(extract(tiny_engine(tags=False), "Say it.", schema, **asked), schema)
+
+
 def test_what_stands_in_values_stays() -> None:
     odd = {"uniqueItems": False, "maxLength": 2.0, "propertyNames": 5}
     (value,) = compile_schema({"const": odd}).values

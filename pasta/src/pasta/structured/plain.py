@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pasta.structured.schema import BY_NAME, DEFINITIONS, LISTS, MAX_PROPERTIES, NOTES, SINGLE, Schema
+from pasta.structured.schema import BY_NAME, DEFINITIONS, LISTS, MAX_PROPERTIES, NOTES, SINGLE, Document, Schema
 
 LEAST = ("minLength", "minItems", "minProperties", "minContains")
 MOST = ("maxLength", "maxItems", "maxProperties", "maxContains")
@@ -18,8 +18,25 @@ ENDLESS = 1 << 31  # characters or elements: nothing that is decoded has as many
 Follow = Callable[[Schema], Schema]  # what a reference stands for
 
 
+class PlainDocument(Document):
+    """A whole schema in plainer words. Its references are to places of the one that was written, of the right form."""
+
+    def __init__(self, written: Document):
+        self._written = written
+        self._found: dict[str, Schema] = {}
+        super().__init__(self._plain(written.root))
+
+    def resolve(self, reference: str) -> Schema:
+        if reference not in self._found:
+            self._found[reference] = self._plain(self._written.resolve(reference))
+        return self._found[reference]
+
+    def _plain(self, schema: Schema) -> Schema:
+        return plain(schema, lambda part: self._written.follow(part)[0])
+
+
 def plain(schema: Any, follow: Follow) -> Any:
-    """The same schema, its parts at the same places; `schema` is of the right form."""
+    """The same schema; `schema` is of the right form."""
     if isinstance(schema, list):
         return [plain(each, follow) for each in schema]
     if not isinstance(schema, Mapping):

@@ -11,7 +11,7 @@ from pasta.structured.dependence import arrange
 from pasta.structured.errors import SchemaError
 from pasta.structured.form import check_form
 from pasta.structured.objects import QUIET, Shape, shape_of
-from pasta.structured.plain import plain
+from pasta.structured.plain import PlainDocument
 from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, Value
 from pasta.structured.schema import AFTER, Document, Schema, as_schema, check_numbers, escape
 from pasta.structured.ways import WAYS, Fields
@@ -43,7 +43,7 @@ def compile_schema(
     counted = mode != "sequential" and arrays == "parallel"
     written = Document(as_schema(schema))
     check_form(written.root)
-    document = Document(plain(written.root, lambda part: written.follow(part)[0]))
+    document = PlainDocument(written)
     for depth in range(MAX_DEPTH, -1, -1):
         planner = _Planner(document, depth, counted)
         root = planner.node(document.root, "", "")
