@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 from pathlib import Path
 
@@ -11,8 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from pasta.engine import pool as pools
 from pasta.engine.base import OutOfSlots
 from pasta.engine.block_table import BlockTable
+from pasta.engine.free_blocks import FreeBlocks
 from pasta.engine.pool import BLOCK_SIZE, KvPool
 
 STATM = Path("/proc/self/statm")
@@ -119,6 +123,22 @@ def test_a_pool_in_pieces_gives_its_last_block() -> None:
     assert slots_of(table) == table.slots.tolist()
 
 
+def test_a_pool_in_many_pieces_is_looked_through_once() -> None:
+    class Counted(dict[int, int]):
+        looks = 0
+
+        def __getitem__(self, key: int) -> int:
+            self.looks += 1
+            return super().__getitem__(key)
+
+    free = FreeBlocks(4000)
+    for block in free.take(4000)[::2]:
+        free.add(block)
+    free._ends = counted = Counted(free._ends)
+    assert len(set(free.take(500))) == 500 and len(free) == 1500
+    assert counted.looks < 4 * 2000
+
+
 def test_one_request_may_hold_so_many_blocks() -> None:
     pool = pool_of(8 * BLOCK_SIZE)
     pool.blocks_each = 2
@@ -172,3 +192,22 @@ def test_main_memory_is_taken_as_it_is_used(dtype: torch.dtype) -> None:
     keys[:, :BLOCK_SIZE] = 1
     assert keys[7, BLOCK_SIZE - 1, 63] == 1 and keys[7, BLOCK_SIZE, 0] == values[0, 0, 0] == 0
     assert resident() - before < 8
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="a system without large pages")
+def test_a_kernel_without_large_pages_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(mmap.mmap):
+        def madvise(self, *_: int) -> None:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(pools.mmap, "mmap", Refusing)
+    assert pools.zeros((2, 3), torch.float32, torch.device("cpu")).tolist() == [[0.0] * 3] * 2
+
+
+def test_a_system_without_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(pools.mmap, "mmap", full)
+    with pytest.raises(MemoryError, match="no 24 bytes for the KV pool: Cannot allocate memory"):
+        pools.zeros((2, 3), torch.float32, torch.device("cpu"))

@@ -7,6 +7,8 @@ before it.
 
 from __future__ import annotations
 
+import heapq
+
 
 class FreeBlocks:
     """The numbers of free blocks, of `count` in all."""
@@ -22,16 +24,15 @@ class FreeBlocks:
     def take(self, count: int, after: int | None = None) -> list[int]:
         """So many blocks, of which there must be enough, for whoever holds the block `after` last; None: nobody yet."""
         taken: list[int] = []
-        while len(taken) < count:
+        if count > 0 and after is not None and after + 1 in self._ends:
+            taken += self._cut(after + 1, 0, count)
+        left = count - len(taken)
+        for start in heapq.nlargest(left, self._ends, key=lambda start: self._ends[start] - start):
+            length = self._ends[start] - start
+            taken += self._cut(start, min(length // 2, max(0, length - left)) if start else 0, left)
             left = count - len(taken)
-            start = after + 1 if after is not None and after + 1 in self._ends else None
-            skipped = 0
-            if start is None:
-                start = max(self._ends, key=lambda start: self._ends[start] - start)
-                length = self._ends[start] - start
-                skipped = min(length // 2, max(0, length - left)) if start else 0
-            taken += self._cut(start, skipped, left)
-            after = taken[-1]
+            if not left:
+                break
         return taken
 
     def _cut(self, start: int, skipped: int, most: int) -> range:

@@ -9,6 +9,7 @@ it stays as it is until its room is needed, and the one that was released first 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 from collections.abc import Sequence
@@ -129,7 +130,12 @@ def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> tor
     """
     if device.type != "cpu":
         return torch.zeros(*shape, dtype=dtype, device=device)
-    pages = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"the system has no {size:,} bytes for the KV pool: {error.strerror}") from error
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        pages.madvise(mmap.MADV_NOHUGEPAGE)
+        with contextlib.suppress(OSError):  # of a kernel without large pages
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
     return torch.frombuffer(pages, dtype=torch.uint8).view(dtype).view(*shape)
