@@ -191,6 +191,7 @@ DEEP = b"[" * 40
     [
         (b"\x89PNG\r\n" + DEEP, "not valid JSON: it is not UTF-8: byte 0 is 0x89"),
         (b'{"prompt": "\xff", "stop": ' + DEEP, "not valid JSON: it is not UTF-8: byte 12 is 0xff"),
+        (b'\xef\xbb\xbf{"prompt": "\xff"}', "not valid JSON: it is not UTF-8: byte 15 is 0xff"),
         (b"\xff" + b"," * 100_000, "not valid JSON: it is not UTF-8: byte 0"),
         (b"int main() " + b"{" * 40, "not valid JSON: Expecting value: line 1 column 1"),
         (b"{" * 40, "not valid JSON: Expecting property name"),

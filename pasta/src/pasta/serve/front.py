@@ -142,7 +142,7 @@ class Front:
 
     def _parse(self, data: bytes, kind: type[BodyT]) -> BodyT:
         try:
-            text = data.decode("utf-8-sig")  # files of Windows begin with a mark
+            text = data.decode().removeprefix("\ufeff")  # files of Windows begin with a mark
             check_shape(data, self._max_values)
             value = json.loads(text)
         except UnicodeDecodeError as error:

@@ -107,10 +107,9 @@ def conversation(items: Sequence[SaidItem | CallItem | ResultItem]) -> list[dict
     for item in items:
         message = item.plain()
         if isinstance(item, CallItem) and told and told[-1]["role"] == "assistant":
-            before = told.pop()
-            message["content"] = before["content"]
-            message["tool_calls"] = [*before.get("tool_calls", ()), *message["tool_calls"]]
-        told.append(message)
+            told[-1].setdefault("tool_calls", []).extend(message["tool_calls"])
+        else:
+            told.append(message)
     return told
 
 
