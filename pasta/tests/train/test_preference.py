@@ -392,7 +392,7 @@ def test_the_answer_of_a_row_in_any_form_is_a_rival(tmp_path: Path) -> None:
     rows = [
         {"messages": [asked, answered, {"role": "user", "content": "c?"}, {"role": "assistant", "content": "d"}]},
         {"conversations": [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]},
-        {"prompt": "a?", "completion": "b"},
+        {"prompt": "a?", "response": "", "completion": "b"},
         {"prompt": [asked], "completion": [answered]},
         {"prompt": "a?", "messages": [asked]},
     ]

@@ -120,8 +120,8 @@ def prompt_of(row: Mapping[str, Any]) -> str | None:
 def reference_of(row: Mapping[str, Any]) -> str | None:
     """The answer to `prompt_of` that the row holds, if it holds one."""
     for name in ("response", "completion", "output", "answer", "reference"):
-        if isinstance(row.get(name), str):
-            return str(row[name])
+        if isinstance(answer := row.get(name), str) and answer.strip():
+            return answer
     after = dropwhile(lambda turn: turn["role"] != "user", _turns(row))
     return next((turn["content"] for turn in after if turn["role"] == "assistant"), None)
 
