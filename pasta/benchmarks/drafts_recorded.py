@@ -13,12 +13,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import geometric_mean
+from typing import Protocol
 
 from transformers import AutoTokenizer
 
 from pasta.core.vocabulary import Vocabulary
 from pasta.data.lines import read_lines, write_json
-from pasta.decoding.drafts import MAX_DRAFT, PRIOR, Drafter
+from pasta.decoding.drafts import MAX_DRAFT, PRIOR, Drafter, Guess
 from pasta.engine.cuda.costs import row_cost, wait_cost
 from pasta.eval.machine import describe_machine
 
@@ -27,10 +28,14 @@ STEP_S = 1.0e-3  # of 1.5 billion weights in 16 bits, by their bytes
 LEAST, MOST = 20, 600  # tokens of an answer
 
 
-def replayed(prompt: Sequence[int], answer: Sequence[int]) -> tuple[int, float]:
+class Guesses(Protocol):
+    def put(self, thread: int, token: int) -> None: ...
+
+    def draft(self, thread: int, most: int, least_odds: float) -> Guess: ...
+
+
+def replayed(drafter: Guesses, answer: Sequence[int], row: float, wait: float) -> tuple[int, float]:
     """In how many steps an answer comes, and what they cost together."""
-    drafter = Drafter(prompt, ())
-    row, wait = row_cost(STEP_S), wait_cost(STEP_S)
     place, steps, cost, ahead = 0, 0, 0.0, 1  # ahead: tokens that are decided already when a guess is made
 
     def step(guess: Sequence[int], extra: float) -> None:
@@ -67,7 +72,7 @@ def main(source: str, target: str, model: str, name: str = "baseline", answers: 
             ids = vocabulary.tokenizer.encode(row["text"], add_special_tokens=False)[:MOST]
             if len(ids) > LEAST:
                 prompt = vocabulary.encode_chat([{"role": "user", "content": row["prompt"]}])
-                steps, cost = replayed(prompt, ids)
+                steps, cost = replayed(Drafter(prompt, ()), ids, row_cost(STEP_S), wait_cost(STEP_S))
                 rows.append([path.parent.name, len(ids), round(len(ids) / steps, 3), round(len(ids) / cost, 3)])
     for kind in dict.fromkeys(row[0] for row in rows):
         speeds = [row[3] for row in rows if row[0] == kind]
