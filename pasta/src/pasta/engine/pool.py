@@ -132,7 +132,7 @@ def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> tor
         return torch.zeros(*shape, dtype=dtype, device=device)
     size = math.prod(shape) * dtype.itemsize
     try:
-        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON)
     except OSError as error:
         raise MemoryError(f"the system has no {size:,} bytes for the KV pool: {error.strerror}") from error
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
