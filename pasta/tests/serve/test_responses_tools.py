@@ -77,6 +77,12 @@ def test_a_call_that_is_cut_is_announced_all_the_same(tiny):
     assert told[-1]["response"]["output"][0]["status"] == "incomplete"
 
 
+def test_a_tool_is_told_back_with_all_its_fields(tiny):
+    body = {**ASK, "tools": [{"type": "function", "name": "stop"}], "tool_choice": "required"}
+    (told,) = tiny.http.post("/v1/responses", json=body).json()["tools"]
+    assert told == {"type": "function", "name": "stop", "description": None, "parameters": None, "strict": None}
+
+
 def test_where_no_tool_is_called_there_is_a_text(client):
     response = client.responses.create(**ASK, tools=TOOLS)
     assert response.output_text and response.output[0].type == "message" and response.tool_choice == "auto"

@@ -101,7 +101,7 @@ class Responses:
             "temperature": body.temperature or 0.0,
             "text": {"format": self._format()},
             "tool_choice": self._choice(),
-            "tools": [{"strict": None, **tool.model_dump(exclude_none=True)} for tool in body.tools or ()],
+            "tools": [tool.model_dump() for tool in body.tools or ()],
             "top_p": 1.0 if body.top_p is None else body.top_p,
             "truncation": "disabled",
             "usage": None,
