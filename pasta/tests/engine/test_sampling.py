@@ -241,3 +241,9 @@ def test_a_nucleus_is_that_of_a_sorted_vocabulary(size: int, highest: int, top_p
         -1, order, ordered.masked_fill(before >= top_p * ordered.sum(-1, keepdim=True), 0.0)
     )
     assert nucleus(weights, top_p).equal(expected)
+
+
+def test_a_row_that_is_no_numbers_fails_no_other() -> None:
+    logits = torch.zeros(2, 100)
+    logits[0], logits[1, 7] = math.nan, 50.0
+    assert choose(logits, [SamplingParams(temperature=1.0, top_p=0.9)] * 2, [0.5, 0.5])[1] == 7

@@ -75,7 +75,7 @@ def _edge(probabilities: torch.Tensor, enough: torch.Tensor, sizes: list[int]) -
     """
     likeliest = probabilities.topk(sizes[0], -1).values
     before = likeliest.cumsum(-1) - likeliest
-    count = ((before < enough) | (before <= 0)).sum(-1, keepdim=True)  # one at the least: P may underflow
+    count = (before < enough).sum(-1, keepdim=True).clamp(min=1)  # P may underflow
     least = likeliest.gather(-1, count - 1)
     if len(sizes) > 1 and len(rows := (count[:, 0] == sizes[0]).nonzero()[:, 0]):
         least[rows], count[rows] = _edge(probabilities[rows], enough[rows], sizes[1:])
