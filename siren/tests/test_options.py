@@ -42,6 +42,7 @@ def test_wrong_options_are_refused(options, message: str) -> None:
 def test_quantiles_go_by_probabilities() -> None:
     output = siren.run("let x <- gaussian(0, 1) in [x, x + 1]", seed=0)[0]
     both = output.quantile([0.5, 0.95])
+    assert output.quantile(np.array(0.95)).tolist() == both[1].tolist()
     assert both.shape == (2, 2) and both[1].tolist() == output.quantile(0.95).tolist()
     for q, hint in ((95, "write 0.95 for 95 %"), (-0.1, None), ("0.5", None), (float("nan"), None)):
         with pytest.raises(OptionError, match="a quantile goes by a probability, from 0 to 1, not") as caught:

@@ -76,6 +76,13 @@ def test_a_right_model_of_counts_passes_and_a_wrong_one_fails(observed: str, dra
     assert wrong.p_value() < 1e-4
 
 
+def test_what_is_certain_is_not_rejected() -> None:
+    program = "val step = fun (y, ()) -> observe(delta(3), y) in fold(step, ys, ())"
+    checks = siren.predictive(program, data={"ys": np.full(200, 3.0)}, particles=1, seed=0)
+    assert checks.p_value() > 0.001
+    assert repr(checks) == "<Checks of 200 observations>"
+
+
 def test_an_interval_is_given_by_a_probability() -> None:
     checks = siren.predictive(WALK.replace("VARIANCE", "1"), data={"ys": [1.0]}, particles=3, seed=0)
     with pytest.raises(SirenError, match=r"the interval has a probability, from 0 to 1, not 90") as caught:

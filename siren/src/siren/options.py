@@ -71,7 +71,8 @@ def whole(name: str, value: Any, at_least: int) -> int:
 
 def fraction(what: str, value: Any) -> None:
     """`what` says which number it is, and of what."""
-    number = float(value) if isinstance(value, Real) else math.nan
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value  # an array of one number
+    number = float(plain) if isinstance(plain, Real) else math.nan
     if not 0 <= number <= 1:
         hint = f"write {number / 100:g} for {number:g} %" if 2 <= number <= 100 else None
         raise OptionError(f"{what}, from 0 to 1, not {value!r}", hint=hint)

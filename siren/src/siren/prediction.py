@@ -55,6 +55,9 @@ class Checks:
     result: Result
     predictions: tuple[Prediction, ...]
 
+    def __repr__(self) -> str:
+        return f"<Checks of {len(self.predictions)} observations>"
+
     @property
     def values(self) -> Array:
         return np.array([p.value for p in self.predictions])
@@ -225,7 +228,5 @@ def _below(dist: Dist, value: Any, drawn: Array) -> tuple[Any, Any]:
     cdf, numbers = dist.family.cdf, dist.numbers()
     if cdf is None:
         return (drawn < value).mean(axis=0), (drawn == value).mean(axis=0)
-    if not dist.family.discrete:
-        return cdf(value, *numbers), 0.0
-    below = np.asarray(cdf(value - 1, *numbers), dtype=float)
+    below = np.asarray(cdf(np.nextafter(value, -np.inf), *numbers), dtype=float)
     return below, cdf(value, *numbers) - below

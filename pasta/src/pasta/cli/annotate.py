@@ -84,11 +84,11 @@ def command(
     check_names(source, target)
     chosen: Annotator
     if annotator is Name.llm:
-        chosen, count = _make_llm(model, base_url, concurrency, tokenizer)
+        chosen, count = _make_llm(model, base_url, concurrency, tokenizer, quiet)
     elif annotator is Name.independence:
-        chosen, count = _make_independence(model, device, dtype, budget, piece_limit)
+        chosen, count = _make_independence(model, device, dtype, budget, piece_limit, quiet)
     else:
-        count = _counter(model)
+        count = _counter(model, quiet)
         chosen = Structure(count)
     try:
         with progress_on_stderr(not quiet) as progress:
@@ -103,11 +103,11 @@ def command(
     print(json.dumps(report.as_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(report.lines()))
 
 
-def _counter(model: str | None) -> Count:
+def _counter(model: str | None, quiet: bool) -> Count:
     from pasta.models import bundled, resolve
 
     folder = resolve(model or bundled.NAME).whole  # fetching has a bar of its own
-    with patiently(f"loading the tokenizer of {folder.name}"):
+    with patiently(f"loading the tokenizer of {folder.name}", quiet=quiet):
         from pasta.core.vocabulary import Vocabulary
         from pasta.models.checkpoint import read_tokenizer
 
@@ -115,13 +115,13 @@ def _counter(model: str | None) -> Count:
 
 
 def _make_independence(
-    model: str | None, device: str | None, dtype: str | None, nats: float, limit: float
+    model: str | None, device: str | None, dtype: str | None, nats: float, limit: float, quiet: bool
 ) -> tuple[Annotator, Count]:
     from pasta.models import bundled, resolve
 
     name = model or bundled.NAME
     resolve(name)  # as above
-    with patiently(f"loading {name}"):
+    with patiently(f"loading {name}", quiet=quiet):
         from pasta.data.independence import Budget, Independence
         from pasta.models import load_model
 
@@ -130,13 +130,15 @@ def _make_independence(
     return chosen, counter(loaded.vocabulary)
 
 
-def _make_llm(model: str | None, base_url: str, concurrency: int, tokenizer: str | None) -> tuple[Annotator, Count]:
+def _make_llm(
+    model: str | None, base_url: str, concurrency: int, tokenizer: str | None, quiet: bool
+) -> tuple[Annotator, Count]:
     from pasta.data.llm import Llm
 
     if model is None:
         raise UsageError("the annotator llm needs --model", "pass the name that the server knows, and --base-url")
     key = os.environ.get("OPENAI_API_KEY", "")
-    return Llm(model, base_url, key=key, concurrency=concurrency), _counter(tokenizer)
+    return Llm(model, base_url, key=key, concurrency=concurrency), _counter(tokenizer, quiet)
 
 
 @contextmanager

@@ -130,8 +130,11 @@ def share_cores() -> None:
 
 
 @contextlib.contextmanager
-def patiently(label: str) -> Iterator[None]:
-    """Says on stderr what takes so long, once it does: a spinner on a terminal, else one line."""
+def patiently(label: str, *, quiet: bool = False) -> Iterator[None]:
+    """Says on stderr what takes so long, once it does: a spinner on a terminal, else one line. Unless it is `quiet`."""
+    if quiet:
+        yield
+        return
     console = Console(stderr=True, highlight=False)
     status = console.status(label)
 
