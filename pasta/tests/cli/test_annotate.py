@@ -6,13 +6,11 @@ import os
 import signal
 import socket
 import subprocess
-import time
 
 import pytest
 from cli_support import PASTA, refused
 
 from pasta.cli import annotate as cli_annotate
-from pasta.cli import running
 from pasta.data.report import Report
 
 ANSWER = (
@@ -137,11 +135,3 @@ def test_where_stderr_is_no_terminal_lines_say_how_far_it_is(monkeypatch, capsys
     assert capsys.readouterr().err == "412 of 1,000 rows, 30 annotated, about 588 s left\n"
     with cli_annotate.progress_on_stderr(False) as progress:
         assert progress is None
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-def test_quiet_is_said_nothing(quiet, monkeypatch, capfd):
-    monkeypatch.setattr(running, "PATIENCE_S", 0)
-    with running.patiently("loading it", quiet=quiet):
-        time.sleep(0.2)
-    assert capfd.readouterr().err == ("" if quiet else "loading it …\n")

@@ -25,3 +25,10 @@ def test_what_takes_no_time_goes_without_saying(monkeypatch, capfd):
         raise ZeroDivisionError
     assert threading.active_count() == threads, "nobody is left to say it later"
     assert tuple(capfd.readouterr()) == ("", "")
+
+
+def test_quiet_says_nothing(capfd, monkeypatch):
+    monkeypatch.setattr(running, "PATIENCE_S", 0)
+    with running.patiently("reading a book", quiet=True):
+        time.sleep(0.2)
+    assert capfd.readouterr().err == ""
