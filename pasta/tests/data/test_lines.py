@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pasta.data.lines import append_line, append_lines, read_json, read_lines, write_json, write_lines
+from pasta.errors import StorageError
 
 
 def test_long_rows_of_several_writers_stay_whole(tmp_path: Path) -> None:
@@ -33,9 +34,9 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        with pytest.raises(OSError, match="too large"):
+        with pytest.raises(StorageError, match="too large"):
             write_json(tmp_path / "run.json", {"models": "m" * 2000})
-        with pytest.raises(OSError, match="too large"):
+        with pytest.raises(StorageError, match="too large"):
             write_lines(tmp_path / "pairs.jsonl", [{"id": 2, "text": "t" * 2000}])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

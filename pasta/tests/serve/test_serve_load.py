@@ -64,5 +64,5 @@ def test_the_load_on_a_gpu_lost_nothing():
     docs = " ".join((ROOT / "docs" / "serve.md").read_text("utf-8").split())
     assert all(mode["wrong"] == mode["failed"] == mode["slots_lost"] == 0 for mode in modes)
     first, second = modes
-    for name, told in (("right", "Right"), ("left", "left"), ("malformed", "refused as malformed or too large")):
+    for name, told in (("right", "right"), ("left", "left"), ("malformed", "refused as malformed or too large")):
         assert f"{told} {first[name]:,} and {second[name]:,}" in docs
