@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import shutil
 import signal
@@ -32,7 +31,7 @@ from pasta.train.preference import Learner, PairTrainer, log_probs
 from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of, make_pair_batch, make_response_batch
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import summary
-from pasta.train.preference_round import read_parts, read_questions
+from pasta.train.preference_round import read_parts
 from pasta.train.preference_run import run
 from pasta.train.samples import describe, draw, nest, unnest
 
@@ -378,32 +377,6 @@ def test_samples_of_another_model_are_not_learned_from(tmp_path: Path, adapter: 
     run(settings(tmp_path / "out", adapter, **usual, steps="sample"))
 
 
-def test_an_annotated_row_is_a_rival_without_its_tags(tmp_path: Path) -> None:
-    rows = [{"prompt": "a?", "response": RESPONSES[0]}, {"prompt": "b?", "response": "a <promise is no tag"}]
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    questions = read_questions(settings(tmp_path, "x", prompts=str(tmp_path / "p.jsonl")))
-    assert [each.reference for each in questions] == [
-        "Two: red is red. blue, yes. Done.", "a <promise is no tag",
-    ]  # fmt: skip
-
-
-def test_the_answer_of_a_row_in_any_form_is_a_rival(tmp_path: Path) -> None:
-    asked, answered = {"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}
-    rows = [
-        {"messages": [asked, answered, {"role": "user", "content": "c?"}, {"role": "assistant", "content": "d"}]},
-        {"conversations": [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]},
-        {"prompt": "a?", "response": "", "completion": "b"},
-        {"prompt": [asked], "completion": [answered]},
-        {"prompt": "a?", "messages": [asked]},
-    ]
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    questions = read_questions(settings(tmp_path, "x", prompts=str(tmp_path / "p.jsonl")))
-    assert [(each.prompt, each.reference) for each in questions] == 4 * [("a?", "b")] + [("a?", None)]
-    (tmp_path / "p.jsonl").write_text('{"prompt": "a?"}\n{"query": "b?"}\n')
-    with pytest.raises(UsageError, match=r"p\.jsonl: row 1 has no prompt \(rows need prompt, instruction"):
-        read_questions(settings(tmp_path, "x", prompts=str(tmp_path / "p.jsonl")))
-
-
 def test_prompts_that_are_left_out_are_counted(
     tmp_path: Path, adapter: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -414,30 +387,3 @@ def test_prompts_that_are_left_out_are_counted(
     said = capsys.readouterr().err
     assert "left out 1 prompt: empty, or not valid Unicode\n" in said
     assert said.count("left out 1 prompt: longer than 100 tokens\n") == 1, "the baseline is asked what was sampled"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"lambdas": "1,x"}, "lambdas is '1,x'"),
-        ({"samples": 1}, "expected 2 or more"),
-        ({"temperature": 0.0}, "temperature is 0, expected more"),
-        ({"steps": "sample,cook"}, "unknown step 'cook'"),
-        ({"judge": ""}, "judge is missing"),
-        ({"prompts": ""}, "prompts is missing"),
-        ({"alpha": 1.0}, "alpha is 1.0"),
-        ({"epochs": -1.0}, "epochs is -1, expected more than 0"),
-        ({"epochs": math.inf}, "epochs is inf"),
-        ({"seed": -1}, "seed is -1, expected 0 or more, below 4294967296"),
-        ({"minutes": -1.0}, "minutes is -1.0, expected 0 or more"),
-        ({"learning_rate": math.inf}, "learning_rate is inf, expected 0 or more"),
-        ({"parallelism": "0,much"}, "parallelism is '0,much'"),
-        ({"shortest": 1.5}, "shortest is 1.5, expected 0 to 1"),
-        ({"longest": 0.9}, "longest is 0.9, expected 1 or more"),
-        ({"pairs": 3}, "pairs is 3, expected 1 or 2"),
-        ({"turns": -1}, "turns is -1"),
-    ],
-)
-def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        settings(tmp_path, "x", **changes)
