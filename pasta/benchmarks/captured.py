@@ -138,6 +138,20 @@ def prepared(engine: Any, name: str) -> Step:
     return Step(engine, *map(int, re.findall(r"\d+", name)))
 
 
+def device_ms(step: Step) -> float:
+    import torch
+
+    torch.cuda.synchronize()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    step.replay()
+    start.record()
+    for _ in range(REPLAYS):
+        step.replay()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / REPLAYS
+
+
 def serve(constants: list[str]) -> None:
     import torch
 
@@ -161,16 +175,8 @@ def serve(constants: list[str]) -> None:
             print(json.dumps(torch.cuda.get_device_name()), flush=True)
             continue
         step = prepared(engine, name)
-        torch.cuda.synchronize()
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        step.replay()
-        start.record()
-        for _ in range(REPLAYS):
-            step.replay()
-        end.record()
-        end.synchronize()
+        print(json.dumps(device_ms(step)), flush=True)
         step.close()
-        print(json.dumps(start.elapsed_time(end) / REPLAYS), flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from captured import device_ms, prepared
 from pasta.bench import gpu, long
 from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import SHAPES
@@ -57,6 +58,19 @@ def answers(engine: CudaEngine, params: SamplingParams, numbers: Sequence[int], 
     row: dict[str, Any] = {str(number): min(own[str(number)] for own in told) for number in numbers}
     row["of one"] = {str(number): round(row[str(number)] / row[str(numbers[0])], 3) for number in numbers[1:]}
     row["runs"] = told
+    return row
+
+
+def on_the_device(engine: CudaEngine, runs: int = 5) -> dict[str, Any]:
+    """Milliseconds of captured steps over so many slots, by turns: without the host, and what threads wrote."""
+    times: dict[str, list[float]] = {str(number): [] for number in NUMBERS}
+    for _ in range(runs):
+        for number, own in times.items():
+            step = prepared(engine, f"1x{number}")
+            own.append(device_ms(step))
+            step.close()
+    row: dict[str, Any] = {number: round(statistics.median(own), 4) for number, own in times.items()}
+    row["of one"] = {number: round(row[number] / row["1"], 3) for number in list(times)[1:]}
     return row
 
 
@@ -151,6 +165,7 @@ def main(limit: float, file: Path) -> None:
         engine = gpu.make_engine(name)
         greedy = answers(engine, gpu.GREEDY, NUMBERS)
         save(f"{shape} answer", greedy)
+        save(f"{shape} device", on_the_device(engine))
         save(f"{shape} 32 answers", many(engine, limit))
         sampled = answers(engine, gpu.SAMPLED, FEW)
         sampled["of greedy"] = {str(number): round(sampled[str(number)] / greedy[str(number)], 3) for number in FEW}

@@ -251,7 +251,7 @@ def quality(name: str, summary: dict[str, Any], judge: str, first: bool) -> Iter
         "win rate, %",
         "realised speedup",
         "theoretical speedup",
-        "length factor",
+        "length ratio",
         "parallelism",
         "dominated by",
     ]

@@ -51,7 +51,7 @@ def equally_treated(summary: dict[str, Any]) -> Iterator[str]:
         for model, told in found.items()
     ]
     judges = (f"win rate, {judge}" for judge in summary["judges"])
-    yield table(["model", "against", "theoretical speedup", "length factor", *judges], rows)
+    yield table(["model", "against", "theoretical speedup", "length ratio", *judges], rows)
 
 
 def speed(summary: dict[str, Any]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def speed(summary: dict[str, Any]) -> Iterator[str]:
         for model, figures in summary["models"].items()
     ]
     columns = [
-        "model", "realised speedup", "theoretical speedup, timed prompts", "length factor, timed prompts",
+        "model", "realised speedup", "theoretical speedup, timed prompts", "length ratio, timed prompts",
         "realised, arithmetic mean", "theoretical, arithmetic mean", "tokens", "critical path", "answers that fork",
         "… of lists and paragraphs", "parallelism of forking answers", "threads of forking answers",
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def timed_otherwise(
         )
         if model != against and realised and tokens:
             cells.append([f"`{model}`", interval(realised.to_dict()), interval(tokens.to_dict()), str(len(ids))])
-    yield table(["model", "realised speedup", "length factor", "prompts"], cells)
+    yield table(["model", "realised speedup", "length ratio", "prompts"], cells)
 
 
 def clocks(summary: dict[str, Any]) -> Iterator[str]:
@@ -128,7 +128,7 @@ def clocks(summary: dict[str, Any]) -> Iterator[str]:
             for task, models in found.items()
             for model, clock in models.items()
         ]
-        yield table(["task", "model", "realised speedup", "theoretical speedup", "length factor", "prompts"], rows)
+        yield table(["task", "model", "realised speedup", "theoretical speedup", "length ratio", "prompts"], rows)
 
 
 def redundancy(summary: dict[str, Any]) -> Iterator[str]:

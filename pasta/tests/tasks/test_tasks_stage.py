@@ -55,7 +55,7 @@ def test_one_command_answers_marks_and_goes_on(tmp_path: Path, models: dict[str,
     who = ("--model", f"baseline={models['plain']}", "--model", f"apart={models['plain']}@separate")
     out = tmp_path / "run"
     printed = stage("task", "several", out, *who, "--data", data, *SMALL, "--limit", "1")
-    assert "baseline" in printed and "length factor" in printed
+    assert "baseline" in printed and "length ratio" in printed
     folder = RunFolder(out)
     first = folder.marks_path("several-problems", "baseline").read_text()
     stage("task", "several", out, *who, "--data", data, *SMALL)

@@ -12,7 +12,7 @@ LEARNED, TREATED = ("pasta", "new"), "-pasta-"  # something is asked of names th
 TODAY, UNTAGGED = "today", "untagged"  # the model that a new one replaces, and the new one without tags
 WITHIN = 2  # points
 SPEEDS = {"several4": (2.0, 3.0), "gather": (1.7,)}  # by the beginning of a task's name: asked for, hoped for
-FACTOR = 0.05  # by which a length factor may be off one
+FACTOR = 0.05  # by which a length ratio may be off one
 CORRELATION = 0.7
 SYNCING = 90  # per cent of the answers
 CHAT_SPEED, CHAT_WINS = 1.3, 50
@@ -72,7 +72,7 @@ def of_task(task: str, told: Figures) -> Iterator[Goal]:
     yield from of_clock(task, clock)
     if factor and task.startswith(tuple(SPEEDS)):
         near = abs(factor["value"] - 1) <= FACTOR
-        yield Goal.of(f"a length factor near 1 (within {FACTOR})", factor, near)
+        yield Goal.of(f"a length ratio near 1 (within {FACTOR})", factor, near)
     if end := told.get("end_over_reference"):
         asked = "what needs all as right as the reference's: the interval reaches 0"
         yield Goal.of(asked, end, end["high"] >= 0, scale=100, digits=1)

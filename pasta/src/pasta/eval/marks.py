@@ -85,7 +85,7 @@ def task_rows(summary: dict[str, Any], task: str) -> list[dict[str, Any]]:
                 "with syncs": percent(found["syncing"]),
                 "speedup": interval(found["theoretical_speedup"]),
                 "realised": interval(found["realised_speedup"]),
-                "length factor": interval(found["length_factor"]),
+                "length ratio": interval(found["length_factor"]),
             }
         )
     return lines

@@ -52,7 +52,7 @@ def table_rows(summary: dict[str, Any], judge: str | None) -> list[dict[str, Any
             "win rate": "50" if reference else interval(judged.get("win_rate"), 1),
             "realised": interval(figures["realised_speedup"]),
             "theoretical": interval(figures["theoretical_speedup"]),
-            "length factor": interval(figures["length_factor"]),
+            "length ratio": interval(figures["length_factor"]),
             "parallelism": interval(figures["theoretical_parallelism"]),
             "forking": percent(figures["forking"]),
             "tokens": whole(figures["content_tokens"]),

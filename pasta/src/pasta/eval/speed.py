@@ -13,7 +13,7 @@ from pasta.eval.intervals import Figure, mean_of
 def theoretical(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, Figure | None]:
     """Ratios on the prompts that both have answered, over the tokens that each decodes one after another.
 
-    The length factor is the rival's tokens of text over the model's: the part of a speedup that is a shorter answer.
+    The length ratio is the rival's tokens of text over the model's: the part of a speedup that is a shorter answer.
     """
     both = [id for id in rows if id in rival]
     speedup = [content(rival[id]) / max(1, rows[id]["critical_path"]) for id in both]

@@ -49,7 +49,7 @@ def tasks(summary: dict[str, Any]) -> Iterator[str]:
         ]
         columns = [
             "model", "parts (prompts)", "right, %", "over the reference, points", "… at worst", "what needs all, %",
-            "… over the reference", "forking", "with syncs", "realised", "theoretical", "length factor",
+            "… over the reference", "forking", "with syncs", "realised", "theoretical", "length ratio",
         ]  # fmt: skip
         yield table(columns, rows)
         yield from promises({model: told["promises"] for model, told in found.items()})

@@ -24,6 +24,7 @@ BLOCK = tl.constexpr(4096)  # tokens that a program takes
 CHUNK = tl.constexpr(512)  # of them at once
 WAYS = tl.constexpr(16)  # into which a pass splits an interval
 PASSES = 7
+WARPS = 8  # of such a program
 ZERO = tl.constexpr(0x34000000)  # the bits of 2**-23: smaller differences are none
 KEYS = tl.constexpr(1 << 28)  # WAYS ** PASSES: beyond x = 104, where exp(-x) is 0
 
@@ -327,7 +328,7 @@ class Sampler:
             self.parameters.bias_tokens, self.parameters.bias_values,
             rows.allowed if rows.allowed is not None else rows.seen, size, stride, forbidden.stride(0), words_of(size),
             BIASES=MAX_BIASES, CONSTRAIN=self.forbidden is not None, PENALISE=penalise,
-            MASK=rows.allowed is not None, num_warps=8, **launch,
+            MASK=rows.allowed is not None, num_warps=WARPS, **launch,
         )  # fmt: skip
         top_k, top_p = level >= Level.TOP_K, level >= Level.TOP_P
         limits: list[torch.Tensor] = []
@@ -340,7 +341,7 @@ class Sampler:
                 _search[grid](
                     scores, best_values, rows.requests, numbers, partial, low, below, target, limited, count, number,
                     stride, FIRST=number == 0, SECOND=number == 1, BY_COUNT=by_count, LIMITED=bool(limits), WIDTH=width,
-                    num_warps=8, **launch,
+                    num_warps=WARPS, **launch,
                 )  # fmt: skip
             _settle[(count,)](
                 rows.requests, numbers, partial, low, below, target, limit, count,
@@ -350,7 +351,7 @@ class Sampler:
             targets.append(target)
         count_limit = limits[0] if top_k else out
         sum_limit, target = (limits[-1], targets[-1]) if top_p else (out, out)
-        kinds = {"TOP_K": top_k, "TOP_P": top_p, "WIDTH": width, "num_warps": 8}
+        kinds = {"TOP_K": top_k, "TOP_P": top_p, "WIDTH": width, "num_warps": WARPS}
         _weigh[grid](
             scores, best_values, rows.requests, numbers, count_limit, sum_limit, masses, ties, stride, **kinds, **launch
         )
