@@ -130,6 +130,14 @@ class Detokenizer:
             return text
         return self.push_octets(self._octets[token])
 
+    def push_all(self, tokens: Sequence[int]) -> str:
+        """The same for several tokens, one after another."""
+        if self._whole:
+            texts = [self._texts[token] for token in tokens]
+            if all(texts):
+                return "".join(texts)
+        return self.push_octets(b"".join([self._octets[token] for token in tokens]))
+
     def push_octets(self, octets: bytes) -> str:
         """The same of bytes that stand for no token."""
         text = self._give(self._utf8.decode(octets))

@@ -54,8 +54,8 @@ class Interpreter:
         self._depth = grammar.depth if promises and grammar is not None else 0  # of the threads that may be promised
         self._ends = ends
         self._special = eos | ends | (self.tags.all if self.tags is not None else frozenset())
-        self._budget, self._context = limits.max_tokens, limits.context
-        self._capped = limits.max_thread_tokens is not None
+        most = 1 << 60 if limits.max_thread_tokens is None else limits.max_thread_tokens
+        self._last = (limits.context - 1, most - 1)  # a token before these meets no limit of its thread's
         self._width = limits.max_threads  # that may decode at once now
         self._segments = 1
         self._in_order: list[Thread] = []  # all threads, as they are read
@@ -78,33 +78,37 @@ class Interpreter:
 
     def feed(self, thread_id: int, token: int) -> list[Command]:
         """Takes a token that the thread decoded; one after another where a step decoded several."""
-        thread = self.threads[thread_id]
-        out: list[Command]
-        if thread.status is RUNNING:
-            if thread.promise is None and token not in self._special:  # most are: what `_take` does, in short
-                position = thread.position
+        out: list[Command] = []
+        self.feed_all(((thread_id, token),), out)
+        return out
+
+    def feed_all(self, tokens: Sequence[tuple[int, int]], out: list[Command]) -> None:
+        """`feed` for the tokens of a step, up to the one that ends the answer."""
+        threads, special = self.threads, self._special
+        last_position, last_in_thread = self._last
+        quiet = self._stays_quiet(len(tokens))
+        for thread_id, token in tokens:
+            thread = threads[thread_id]
+            position, sampled = thread.position, thread.sampled
+            if (
+                quiet
+                and token not in special
+                and thread.status is RUNNING
+                and thread.promise is None
+                and position < last_position
+                and sampled < last_in_thread
+            ):  # most are so: what `_feed` does, in short
                 thread.tokens.append(token)
                 thread.positions.append(position)
                 thread.position = position + 1
-                thread.sampled += 1
+                thread.sampled = sampled + 1
                 self.sampled += 1
-                out = [new(Put, (thread_id, token, position, thread.text, False))]
-                if (self._capped or position + 1 >= self._context) and self._is_full(thread):
-                    self._halt(thread, "length")
+                out.append(new(Put, (thread_id, token, position, thread.text, False)))
             else:
-                out = []
-                self._take(thread, token, out)
-            if self._turns_change or self._cut is not None or self.sampled >= self._budget:
-                self._settle(out)
-            return out
-        if self.finish_reason is not None or thread.status not in DECODES:
-            raise ValueError(f"thread {thread_id} decodes nothing now, but was fed token {token}")
-        out = []
-        if thread.status is Status.SUSPENDED:
-            if not thread.held:
-                out.append(Suspend(thread_id))
-            thread.held.append(token)
-        return out  # of a halted thread, the token that was under way is dropped
+                self._feed(thread, token, out)
+                if self.finish_reason is not None:
+                    return
+                quiet = self._stays_quiet(len(tokens))
 
     def cut(self, reason: str) -> list[Command]:
         """Ends the answer with what is certain now, in reading order: a limit outside was reached."""
@@ -139,6 +143,10 @@ class Interpreter:
         """Whether nothing is under way but what comes with the next tokens: no turn changes, no limit was reached."""
         return self.finish_reason is None and self._cut is None and not self._turns_change
 
+    def _stays_quiet(self, tokens: int) -> bool:
+        """Whether nothing but these comes with so many tokens of text, as far as the limits of a thread allow."""
+        return self._cut is None and not self._turns_change and self.sampled + tokens < self.limits.max_tokens
+
     @property
     def special(self) -> frozenset[int]:
         """The tokens that are more than text."""
@@ -166,6 +174,18 @@ class Interpreter:
         return written_anew(self.threads, thread_id) if self.positions.stitched else None
 
     # -- what a token does ----------------------------------------------------------------------------
+
+    def _feed(self, thread: Thread, token: int, out: list[Command]) -> None:
+        if thread.status is RUNNING:
+            self._take(thread, token, out)
+            self._settle(out)
+        elif self.finish_reason is not None or thread.status not in DECODES:
+            raise ValueError(f"thread {thread.id} decodes nothing now, but was fed token {token}")
+        elif thread.status is Status.SUSPENDED:
+            if not thread.held:
+                out.append(Suspend(thread.id))
+            thread.held.append(token)
+        # else it was halted: the token that was under way is dropped
 
     def _take(self, thread: Thread, token: int, out: list[Command]) -> None:
         if not thread.may_take(token, self.tags, self.eos):

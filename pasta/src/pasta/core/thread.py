@@ -32,8 +32,8 @@ class Status(Enum):
     DONE = "done"
 
 
-WANTS_TURN = frozenset({Status.QUEUED, Status.SUSPENDED, Status.READY})
-DECODES = frozenset({Status.RUNNING, Status.SUSPENDED, Status.HALTED})  # the engine may have a token of it under way
+WANTS_TURN = (Status.QUEUED, Status.SUSPENDED, Status.READY)  # a set would ask each member for its hash, slowly
+DECODES = (Status.RUNNING, Status.SUSPENDED, Status.HALTED)  # the engine may have a token of it under way
 
 
 @dataclass(slots=True, eq=False)

@@ -85,18 +85,19 @@ Events = tuple[Event, ...]
 class StepOutput:
     """What one step of the engine did for one request."""
 
-    __slots__ = ("_events", "seconds", "step", "text")
+    __slots__ = ("_events", "_number", "seconds", "step", "text")
 
-    def __init__(self, step: int, seconds: float, events: Events | Callable[[], Events], text: str):
+    def __init__(self, step: int, seconds: float, events: Events | Callable[[int], Events], text: str, number: int = 0):
         self.step = step
         self.seconds = seconds  # since the request began
         self._events = events  # or what makes them when somebody asks: most who watch an answer want its text alone
+        self._number = number  # by which that knows this output
         self.text = text  # the answer's text that became ready, in reading order
 
     @property
     def events(self) -> Events:
         if not isinstance(self._events, tuple):
-            self._events = self._events()
+            self._events = self._events(self._number)
         return self._events
 
     def __eq__(self, other: object) -> bool:

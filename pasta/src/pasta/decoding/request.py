@@ -19,8 +19,10 @@ from pasta.decoding.events import StepOutput
 from pasta.decoding.program import Conductor, Program, Teller
 from pasta.decoding.results import Record, Result, build_result, spans
 from pasta.decoding.telling import TextTeller
-from pasta.engine.base import Decoded, Engine, NoRoom
+from pasta.engine.base import Engine, NoRoom
 from pasta.errors import PastaError, UsageError
+
+Plays = dict[tuple[int, ...], tuple[int, ...]]  # by a thread's path: what it decodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class RequestState:
         self.engine = engine
         self.handles: dict[int, Any] = {}  # by thread; empty while the request has no place in the engine
         self.error: PastaError | None = None
+        self.refused: PastaError | None = None  # in place of a token: why none could be chosen
         self.done = threading.Event()  # set once, when it has ended and the engine holds nothing of it
         self.begun = time.perf_counter()
         self.watched = watched or bool(request.params.stop)
@@ -79,12 +82,12 @@ class RequestState:
         self.interpreter: Conductor = _interpreter(request, engine)
         self.record = Record(logprobs=None if request.params.logprobs is None else {})
         self._first = self.interpreter.begin(len(request.prompt))
-        self._journal: list[Command] = self.interpreter.opening()
-        self.record.marks = [len(self._journal)]
+        self.journal: list[Command] = self.interpreter.opening()
+        self.record.marks = [len(self.journal)]
         self._carried_out = 0  # commands of the journal that the engine knows
         self._reported = 0  # commands of the journal that were told of
         self._held = len(request.prompt)  # slots that what was carried out takes
-        self.growth = _slots(self._journal)  # that the engine must have for what is not carried out yet
+        self.growth = _slots(self.journal)  # that the engine must have for what is not carried out yet
         self._told: Teller = TextTeller(self) if request.program is None else request.program.teller(self)
         self._drafter = _drafter(request, engine)
         self._deciding: list[Put] = []  # after which the next step decides
@@ -119,7 +122,7 @@ class RequestState:
     def open(self) -> None:
         """Takes a place in the engine: the prompt, and whatever was decoded before the place was lost."""
         request, engine = self.request, self.engine
-        last = {command.thread: i for i, command in enumerate(self._journal) if isinstance(command, Put)}
+        last = {command.thread: i for i, command in enumerate(self.journal) if isinstance(command, Put)}
         decoding = {thread.id: thread.awaits for thread in self.interpreter.threads if thread.decodes}
         first = self._first if MAIN in decoding and MAIN not in last else None
         self.handles[MAIN] = engine.open(request.prompt, first, request.params, request.cache_salt)
@@ -129,13 +132,13 @@ class RequestState:
             self.record.queued_s = time.perf_counter() - self.begun
             self.record.cached_tokens = engine.cached_tokens(self.handles[MAIN])
         awaited = {last[thread] for thread in decoding if thread in last}
-        for index in range(len(self._journal) - 1, -1, -1) if max(decoding.values(), default=1) > 1 else ():
-            command = self._journal[index]
+        for index in range(len(self.journal) - 1, -1, -1) if max(decoding.values(), default=1) > 1 else ():
+            command = self.journal[index]
             if isinstance(command, Put) and command.expect is not None and decoding.get(command.thread, 0) > 0:
                 awaited.add(index)
                 decoding[command.thread] -= 1
         feed, handles = engine.feed, self.handles
-        for index, command in enumerate(self._journal):
+        for index, command in enumerate(self.journal):
             if type(command) is Put:  # most are
                 thread, token, position, expect, _ = command
                 feed(handles[thread], token, position, expect if index in awaited else None)
@@ -143,41 +146,42 @@ class RequestState:
                 self._carry_out(command)
         self._settle()
 
-    def advance(self, decoded: Iterable[tuple[int, Decoded]]) -> None:
-        """Takes what one step decoded, a token for each running thread."""
+    def advance(self, tokens: Sequence[tuple[int, int]]) -> None:
+        """Takes what one step decoded, by thread: a token for each that runs."""
         record, interpreter = self.record, self.interpreter
-        feed = interpreter.feed if self._script is None else self._feed_script
         fresh: list[Command] = []
-        for thread, (_, token, logprobs) in decoded:
-            if self.error is not None or interpreter.finish_reason is not None:
-                break
-            if type(token) is not int and isinstance(token, PastaError):
-                if isinstance(token, NoRoom):
-                    fresh += interpreter.cut("length")
-                else:
-                    self.error = token
-                break
-            if logprobs is not None and record.logprobs is not None:
-                record.logprobs.setdefault(thread, []).append(logprobs)
-            try:
-                fresh += feed(thread, token)
-            except PastaError as error:  # of this request alone
-                self.error = error
-        fresh += interpreter.after_step()
-        self._journal += fresh
+        try:
+            if self._script is not None:
+                tokens = self._scripted(self._script, tokens)
+            if type(interpreter) is Interpreter:  # most are
+                interpreter.feed_all(tokens, fresh)
+            else:
+                _feed_each(interpreter, tokens, fresh)
+            if self.refused is not None and interpreter.finish_reason is None:
+                refused, self.refused = self.refused, None
+                if not isinstance(refused, NoRoom):
+                    raise refused
+                fresh += interpreter.cut("length")
+        except PastaError as error:  # of this request alone
+            self.error = error
+        except ValueError as error:
+            if self._script is None:
+                raise
+            self.error = _unplayable(error)
+        self.journal += fresh
         self.growth += _slots(fresh)
         if self._drafter is not None:
             _teach(self._drafter, fresh)
-        record.marks.append(len(self._journal))
+        record.marks.append(len(self.journal))
         record.seconds = time.perf_counter() - self.begun
 
     def cut(self) -> None:
         """The engine has no room for more of it, though nobody else is there."""
-        self._journal += self.interpreter.cut("length")
+        self.journal += self.interpreter.cut("length")
 
     def carry_out(self) -> None:
         """Feeds the engine for the next step."""
-        commands, feed, handles = self._journal[self._carried_out :], self.engine.feed, self.handles
+        commands, feed, handles = self.journal[self._carried_out :], self.engine.feed, self.handles
         if self._drafter is None:
             for command in commands:
                 if type(command) is Put:  # most are
@@ -232,7 +236,7 @@ class RequestState:
 
     def _settle(self) -> None:
         """The engine knows all of the journal."""
-        self._carried_out = len(self._journal)
+        self._carried_out = len(self.journal)
         self._held, self.growth = self._held + self.growth, 0
 
     def _prefetch(self, commands: Sequence[Command]) -> None:
@@ -245,39 +249,39 @@ class RequestState:
             if parent is not None and anew is not None:
                 self.engine.prefetch(self.handles[parent], anew.position, anew.tokens)
 
-    def _left_to_play(self, script: Tree) -> dict[tuple[int, ...], tuple[int, ...]]:
+    def _left_to_play(self, script: Tree) -> Plays:
         played = {thread.path: thread.sampled + len(thread.held) for thread in self.interpreter.threads}
         plays = _plays(script, min(self.engine.vocabulary.eos))
         return {path: ids[played.get(path, 0) :] for path, ids in plays.items()}
 
-    def _feed_script(self, thread: int, _: int) -> list[Command]:
-        assert self._script is not None
+    def _scripted(self, script: Plays, tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What the script says in place of what was decoded."""
+        playing = self._playing
+        playing += [iter(script.get(thread.path, ())) for thread in self.interpreter.threads[len(playing) :]]
         try:
-            while thread >= len(self._playing):
-                self._playing.append(iter(self._script[self.interpreter.threads[len(self._playing)].path]))
-            return self.interpreter.feed(thread, next(self._playing[thread]))
-        except (KeyError, StopIteration, ValueError) as error:
-            raise UsageError(f"the script cannot be played: {error}", "pass a merged, well-formed response") from None
+            return [(thread, next(playing[thread])) for thread, _ in tokens]
+        except StopIteration:
+            raise _unplayable("a thread goes on after its end") from None
 
     # -- for people -----------------------------------------------------------------------------------------
 
     def report(self) -> StepOutput:
         """What the last step did. Nothing here holds the next step up."""
-        output = self._told.report(self, self._journal[self._reported :])
-        self._reported = len(self._journal)
+        output = self._told.report(self, self.journal[self._reported :])
+        self._reported = len(self.journal)
         self.record.outputs.append(output)
         return output
 
     def stop(self, reason: str) -> Sequence[Command]:
         commands = self.interpreter.stop(reason)
-        self._journal += commands
-        self._reported = len(self._journal)
+        self.journal += commands
+        self._reported = len(self.journal)
         return commands
 
     def result(self) -> Result:
         if self.error is not None:
             raise self.error
-        self.record.spans = spans(self._journal, self.record.marks)
+        self.record.spans = spans(self.journal, self.record.marks)
         if self.request.program is not None:
             return self.request.program.result(self)
         assert isinstance(self.interpreter, Interpreter)
@@ -295,6 +299,15 @@ def _interpreter(request: Request, engine: Engine) -> Conductor:
         promises=not request.params.plain,
         ends=frozenset(request.params.stop_token_ids) - engine.vocabulary.eos,
     )
+
+
+def _feed_each(interpreter: Conductor, tokens: Iterable[tuple[int, int]], out: list[Command]) -> None:
+    """Feeds what one step decoded, up to the token that ends the answer."""
+    for thread, token in tokens:
+        if interpreter.finish_reason is not None:
+            break
+        out += interpreter.feed(thread, token)
+    out += interpreter.after_step()
 
 
 def _drafter(request: Request, engine: Engine) -> Drafter | None:
@@ -319,15 +332,16 @@ def _teach(drafter: Drafter, commands: Sequence[Command]) -> None:
 
 def _slots(commands: Sequence[Command]) -> int:
     """How many slots these take."""
-    slots = 0
-    for command in commands:
-        if type(command) is Put:
-            slots += 1
-        elif isinstance(command, Join) and command.anew is not None:
-            slots += len(command.anew.tokens)
+    slots = list(map(type, commands)).count(Put)
+    if slots < len(commands):  # most often all are tokens
+        slots += sum(len(each.anew.tokens) for each in commands if isinstance(each, Join) and each.anew is not None)
     return slots
 
 
-def _plays(script: Tree, end: int) -> dict[tuple[int, ...], tuple[int, ...]]:
+def _unplayable(why: object) -> UsageError:
+    return UsageError(f"the script cannot be played: {why}", "pass a merged, well-formed response")
+
+
+def _plays(script: Tree, end: int) -> Plays:
     """What each thread of a script decodes: all of it, but a child's `<async>`, which the interpreter puts."""
     return {path: tuple(ids[1:]) if path else (*ids, end) for path, ids in threads_of(script).items()}

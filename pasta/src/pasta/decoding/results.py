@@ -107,6 +107,10 @@ class Record:
     def steps(self) -> int:
         return len(self.marks) - 1
 
+    def note(self, thread: int, logprobs: TokenLogprobs) -> None:
+        if self.logprobs is not None:
+            self.logprobs.setdefault(thread, []).append(logprobs)
+
 
 def spans(commands: Sequence[Command], marks: Sequence[int]) -> dict[int, tuple[int, int]]:
     """By thread: the steps of its first and its last token."""

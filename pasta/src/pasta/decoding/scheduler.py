@@ -28,6 +28,8 @@ MAX_THREADS = 1 << 30  # no limit but the request's own
 STEPS_A_TURN = 8  # before turns are given anew, where several requests share the steps
 HEADROOM = 64  # slots kept free for each request that runs, when another is taken in
 
+Tokens = dict[RequestState, list[tuple[int, int]]]  # of a step: what the threads of each request decoded
+
 
 class Scheduler:
     """Runs requests over one engine, all in the same steps. Requests come and go between steps."""
@@ -109,7 +111,7 @@ class Scheduler:
             state.interpreter.allot(width)
         self.threads_waiting = sum(max(0, want - width) for want, width in zip(wanted, given, strict=True))
 
-    def _learn(self, rows: int, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
+    def _learn(self, rows: int, decoded: Tokens) -> None:
         """What a step costs, where that decides: the time from step to step. About turns, prompts left out."""
         if self.slowdown is None:
             return
@@ -134,7 +136,7 @@ class Scheduler:
         users = min(self.max_running, len(self.waiting) + len(self.running))
         return self.worth.decide(users, min(users, len(self._forking)))
 
-    def _draft(self, decoded: dict[RequestState, list[tuple[int, Decoded]]]) -> None:
+    def _draft(self, decoded: Tokens) -> None:
         """Lets requests guess ahead: a guess must be likelier than what its row costs, in tokens of the step.
 
         And all of them together must bring more than is lost where the next step waits for their outcome.
@@ -238,16 +240,23 @@ class Scheduler:
                 break
             self._threads[handle] = (state, thread)
 
-    def _by_request(self, decoded: list[Decoded]) -> dict[RequestState, list[tuple[int, Decoded]]]:
-        out: dict[RequestState, list[tuple[int, Decoded]]] = {}
+    def _by_request(self, decoded: list[Decoded]) -> Tokens:
+        out: Tokens = {}
         threads = self._threads
-        for one in decoded:
-            if (known := threads.get(one[0])) is not None:  # else it ended while the step was under way
-                state, thread = known
-                if state in out:
-                    out[state].append((thread, one))
-                else:
-                    out[state] = [(thread, one)]
+        for handle, token, logprobs in decoded:
+            known = threads.get(handle)
+            if known is None:  # it ended while the step was under way
+                continue
+            state, thread = known
+            tokens = out.get(state)
+            if tokens is None:
+                tokens = out[state] = []
+            if type(token) is not int and isinstance(token, PastaError):
+                state.refused = token
+                continue
+            tokens.append((thread, token))
+            if logprobs is not None:
+                state.record.note(thread, logprobs)
         return out
 
     def _report(self, state: RequestState) -> StepOutput | None:

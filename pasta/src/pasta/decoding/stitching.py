@@ -89,14 +89,16 @@ class Stitcher:
             thread = self._threads[number]
             tokens, tags, child = thread.tokens, self._tag_ids, None
             while child is None and index < len(tokens):
-                token = tokens[index]
-                if token in tags:
+                start = index
+                while index < len(tokens) and tokens[index] not in tags:
+                    index += 1
+                if start < index and not self._in_topic:
+                    out.append(self._run.push_all(tokens[start:index]))
+                if index < len(tokens):
                     out.append(self._end_run())
-                    self._in_topic = token == self._promise
+                    self._in_topic = tokens[index] == self._promise
                     child = thread.blocks.get(index)
-                elif not self._in_topic:
-                    out.append(self._run.push(token))
-                index += 1
+                    index += 1
             self._reading[-1] = (number, index)
             if child is not None:
                 self._reading.append((child, 0))

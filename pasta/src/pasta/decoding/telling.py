@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from pasta.core.commands import Command, End, Finish, Fork, Join, Put, Suspend, Wait, new
@@ -37,7 +36,8 @@ class TextTeller:
             state.request.params.stop,
             lead=self._vocabulary.lead(state.request.prompt),
         )
-        self._events = EventTeller(self._vocabulary, state.request.prompt)
+        self._events = EventTeller(self._vocabulary, state.request.prompt, state.journal)
+        self._tell = self._events.of_output  # one for all outputs
 
     @property
     def stopped_text(self) -> str | None:
@@ -48,8 +48,9 @@ class TextTeller:
         reason = state.interpreter.finish_reason
         text = self._stitcher.take() if reason is None else self._last(state, reason)
         if self._stitcher.stopped and not state.finished:
-            commands = [*commands, *state.stop("stop")]
-        return StepOutput(state.record.steps - 1, state.record.seconds, self._events.add(commands), text)
+            state.stop("stop")
+        number = self._events.add(len(state.journal))
+        return StepOutput(state.record.steps - 1, state.record.seconds, self._tell, text, number)
 
     def _last(self, state: Any, reason: str) -> str:
         """All that is left; where a limit cut the answer, threads may have written more than is read."""
@@ -65,9 +66,10 @@ class EventTeller:
     It does not know the outputs that ask it: an answer is let go with whoever held it, and no collector looks for it.
     """
 
-    def __init__(self, vocabulary: Vocabulary, prompt: Sequence[int]):
-        self._commands: list[Sequence[Command]] = []  # by step
-        self._events: list[Events] = []  # of the first steps
+    def __init__(self, vocabulary: Vocabulary, prompt: Sequence[int], journal: Sequence[Command]):
+        self._journal = journal  # of the answer, which grows
+        self._ends: list[int] = []  # of each output's commands in it
+        self._events: list[Events] = []  # of the first outputs
         self._vocabulary = vocabulary
         self._tags = vocabulary.tags
         self._lead = vocabulary.lead(prompt)  # until the first token has come
@@ -76,18 +78,19 @@ class EventTeller:
         self._in_topic: set[int] = set()
         self._lock = threading.Lock()
 
-    def add(self, commands: Sequence[Command]) -> Callable[[], Events]:
-        """Takes what one step did; returns what tells of it."""
-        self._commands.append(commands)
-        return partial(self._of_step, len(self._commands) - 1)
+    def add(self, end: int) -> int:
+        """Takes in what one step did, up to here in the journal; returns the number of its output."""
+        self._ends.append(end)
+        return len(self._ends) - 1
 
-    def _of_step(self, step: int) -> Events:
+    def of_output(self, number: int) -> Events:
         with self._lock:
-            while len(self._events) <= step:
+            while len(self._events) <= number:
                 events: list[Event] = []
-                self._tell(self._commands[len(self._events)], events)
+                begin = self._ends[len(self._events) - 1] if self._events else 0
+                self._tell(self._journal[begin : self._ends[len(self._events)]], events)
                 self._events.append(tuple(events))
-        return self._events[step]
+        return self._events[number]
 
     def _tell(self, commands: Sequence[Command], events: list[Event]) -> None:
         for command in commands:

@@ -17,6 +17,8 @@ from pasta.core.segments import SegmentTable, Thread
 from pasta.engine.block_table import BlockTable
 from pasta.engine.pool import KvPool
 
+OVER = -1  # in place of an `Expect`: nobody wants to know any more what comes after a token
+
 
 @dataclass(slots=True, eq=False)
 class Handle:
@@ -28,6 +30,7 @@ class Handle:
     forks: int = 0
     first_fork: int | None = None  # the segment that ends with its first open promise
     decided: int = 0  # tokens that were chosen in it, where a response is replayed
+    plays: Sequence[int] | None = None  # what that says of it, once somebody has looked
     constraint: Constraint | None = None  # on what it decodes, beside the grammar of tags
 
 
@@ -36,7 +39,7 @@ class Row:
     """A token after which a thread decides."""
 
     handle: Handle
-    expect: int  # an `Expect`, or how an engine of its own tells it
+    expect: int  # an `Expect`, or how an engine of its own tells it; or `OVER`
     place: int  # in the request
     token: int
     position: int

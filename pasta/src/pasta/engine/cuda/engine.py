@@ -39,7 +39,7 @@ from pasta.engine.cuda.request import LEAST_BACKLOG, NOBODY, SPARE, CudaRequest,
 from pasta.engine.fusing import is_other_family
 from pasta.engine.native import NativeEngine
 from pasta.engine.pool import BLOCK_SIZE
-from pasta.engine.request import Chunk, Handle, Request, Row
+from pasta.engine.request import OVER, Chunk, Handle, Request, Row
 from pasta.engine.rounding import EightBits
 from pasta.engine.sampling import token_logprobs
 from pasta.engine.support import common_window
@@ -161,13 +161,24 @@ class CudaEngine(NativeEngine):
 
     def feed(self, thread: Handle, token: int, position: int, expect: Expect | None) -> None:
         request: CudaRequest = thread.request  # type: ignore[assignment]
+        follower = request.followers.pop(thread, None)
+        if (
+            follower is not None
+            and follower.expect is expect
+            and follower.token == token
+            and follower.position == position
+            and follower.segment == thread.thread.segment
+            and not self._board.kinds[token]
+        ):  # it simply goes on: most do
+            request.tokens[follower.place] = token
+            return
         if expect is not None and (request.topics or expect >= TOPIC_START):
             request.note(thread, expect, position, self._unit * self._lengths.get(token, 0))
         elif expect is None and token == self._closing:
             request.joins.close(thread, position + 1)
-        follower = request.followers.pop(thread, None)
         if follower is not None:
             if follower.confirm(token, position, thread.thread.segment, expect, self._board.kinds):
+                request.tokens[follower.place] = token
                 return
             self._wrong.append(follower)
         super().feed(thread, token, position, expect)
@@ -191,7 +202,7 @@ class CudaEngine(NativeEngine):
 
     def close(self, thread: Handle) -> None:
         request = cuda_request(thread)
-        request.followers.clear()
+        request.let_followers_go()
         if request.index >= 0:
             self._free_indices.append(request.index)
             request.index = -1
@@ -223,9 +234,7 @@ class CudaEngine(NativeEngine):
             return []
         flight = self._flights.popleft()
         self._hidden = False
-        out: list[Decoded] = []
-        for prefill in flight.prefills:
-            out += played(self._decide(prefill.logits, prefill.rows))
+        out = [one for prefill in flight.prefills for one in played(self._decide(prefill.logits, prefill.rows))]
         if flight.launched is not None and flight.batch is not None:
             out += self._read(flight, flight.launched, flight.batch.rows)
         self._checking = flight.checking
@@ -278,14 +287,12 @@ class CudaEngine(NativeEngine):
             counts = [row.handle.request.params.logprobs for row in rows]
             told = token_logprobs(logits[places], tokens, counts)
             return [Decoded(row.handle, token, own) for row, token, own in zip(rows, tokens, told, strict=True)]
-        for follower, token in zip(flight.followers, tokens, strict=False):
-            if follower is not None:
-                follower.token = token
-                follower.handle.request.tokens[follower.place] = token
+        if self._flights:
+            self._flights[0].learn(every)
         return [
             new(Decoded, (row.handle, token, None))
             for row, token in zip(rows, tokens, strict=True)
-            if type(row) is Row or row.wanted is not None  # type: ignore[attr-defined]
+            if row.expect != OVER
         ]
 
     # -- going ahead -----------------------------------------------------------------------------------
@@ -303,8 +310,7 @@ class CudaEngine(NativeEngine):
         lengths, context, depth = self._lengths, self.context, self.grammar.depth if self.grammar is not None else 0
         expects_forks = len(flight.batch.rows) < costs.EXPECTING_ROWS
         expects_joins = expects_forks and (self._cheap_rows or step_size(flight.live) > flight.live)
-        places, following = flight.launched.places, list[Follower | None]([None]) * len(flight.batch.rows)
-        number = -1  # of a row
+        places, number = flight.launched.places, -1  # of a row
         for request, chunk in zip(flight.requests, flight.chunks, strict=True):
             if request.index < 0:
                 number += len(chunk.rows)
@@ -315,8 +321,8 @@ class CudaEngine(NativeEngine):
             room = len(request.blocks.slots)
             for row in chunk.rows:
                 number += 1
-                expect: int | None = row.expect if type(row) is Row else row.wanted  # type: ignore[attr-defined]
-                if expect is None:
+                expect = row.expect
+                if expect == OVER:
                     continue
                 handle, position, source = row.handle, row.position + 1, -1 - places[number]
                 if row.token in lengths:
@@ -334,7 +340,7 @@ class CudaEngine(NativeEngine):
                     topic = request.topics.get(handle, 0)
                     expect = packed(expect, child=level > 0, promise=level < depth, topic=topic)
                 segment = handle.thread.segment
-                following[number] = followers[handle] = own = Follower(handle, expect, place, source, position, segment)
+                followers[handle] = own = Follower(handle, expect, place, source, position, segment)
                 rows.append(own)
                 tokens.append(source)
                 positions.append(position)
@@ -347,7 +353,6 @@ class CudaEngine(NativeEngine):
                 request.expect_joins(self._sync, depth, context)
             if len(tokens) > first:
                 self._waiting[request] = None
-        flight.followers = following
 
     def _forget(self) -> None:
         """Steps that nobody waits for."""
@@ -368,6 +373,7 @@ class CudaEngine(NativeEngine):
                     if follower.token == self._sync:
                         request.joins.waiting.setdefault(follower.handle, follower.position)
         for follower in wrong:
+            follower.expect = OVER
             request = cuda_request(follower.handle)
             if request.index < 0:
                 continue

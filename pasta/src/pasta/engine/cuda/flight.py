@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pasta.engine.base import Decoded
 from pasta.engine.batch import Batch
 from pasta.engine.cuda.captures import Launched
-from pasta.engine.cuda.following import Follower
 from pasta.engine.cuda.prefill import Prefill
 from pasta.engine.cuda.request import CudaRequest, cuda_request
 from pasta.engine.pool import BLOCK_SIZE
-from pasta.engine.request import Chunk, Request
+from pasta.engine.request import OVER, Chunk, Request
 
 
 @dataclass(slots=True, eq=False)
@@ -26,13 +25,18 @@ class Flight:
     launched: Launched | None  # that graph
     logprobs: bool  # whether some row asks for them
     checking: list[Request]  # those with drafts in it
-    followers: list[Follower | None] = field(default_factory=list)  # by row: the one after it, in the next step
 
     @property
     def live(self) -> int:
         """How many of its rows are of threads that go on, as far as that is known."""
         rows = self.batch.rows if self.batch is not None else []
-        return sum(type(row) is not Follower or row.wanted is not None for row in rows)
+        return sum(row.expect != OVER for row in rows)
+
+    def learn(self, chosen: Sequence[int]) -> None:
+        """Takes what the rows of the step before chose, for the rows that follow them."""
+        for row in self.batch.rows if self.batch is not None else ():
+            if row.token < 0:
+                row.token = chosen[-1 - row.token]
 
     @property
     def awaited(self) -> bool:

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 from pasta.core.grammar import MAX_TOPIC_TOKENS, Expect, Grammar
-from pasta.engine.request import Row
+from pasta.engine.request import OVER, Row
 
 ROWS = 1 << 16  # of a step
 PROMISE, LENGTH, SPACE = 1, 2, 4  # bits of a token's kind: the tags, and that it ends with a space
@@ -102,19 +102,15 @@ def _follow(tokens, states, forced, chosen, kinds, all_states, all_forced, rows,
 class Follower(Row):
     """A row that follows, until the interpreter says whether it was right.
 
-    `expect` is packed: what its token was chosen under. The token is -1 - r, of row r of the step before, until it is
-    read.
+    `expect` is packed until then: what its token was chosen under. Until that is read, the token is -1 - r, of row r of
+    the step before.
     """
 
-    wanted: Expect | None = None  # once confirmed: what may come next; None: nothing is decided after it
     expected: bool = False  # of a thread that forks or joins, if another's token says so
 
     def confirm(self, token: int, position: int, segment: int, expect: Expect | None, kinds: Sequence[int]) -> bool:
-        """Whether it is this token that was put."""
-        if self.token != token or self.position != position or self.segment != segment:
-            return False
-        # A token of no kind leaves a text's state as it was: most need no more.
-        if (kinds[token] or expect != self.expect) and expect not in (None, state_after(self.expect, token, kinds)):
-            return False
-        self.wanted = expect
-        return True
+        """Whether it is this token that was put. From then on it is a row like any other."""
+        right = self.token == token and self.position == position and self.segment == segment
+        right = right and (expect is None or expect == state_after(self.expect, token, kinds))
+        self.expect = expect if right and expect is not None else OVER
+        return right

@@ -16,7 +16,7 @@ from pasta.engine.cuda.following import Follower
 from pasta.engine.cuda.joins import Joins, after_sync
 from pasta.engine.cuda.parameters import Level, level_of
 from pasta.engine.pool import KvPool
-from pasta.engine.request import Chunk, Handle, Request, Row
+from pasta.engine.request import OVER, Chunk, Handle, Request, Row
 
 LEAST_BACKLOG = 64  # of a step's rows, for tokens that decide nothing
 WORDS = 16  # of 32 bits: the segments that an answer may have
@@ -107,6 +107,12 @@ class CudaRequest(Request):
         self.followers[handle] = row = Follower(handle, expect, place, token, position, segment, expected=True)
         self.deciding.append(row)
 
+    def let_followers_go(self) -> None:
+        """Nobody waits for them any more."""
+        for follower in self.followers.values():
+            follower.expect = OVER
+        self.followers.clear()
+
     @property
     def unconfirmed(self) -> int:
         """What is only expected may come to nothing, and its place is lost then."""
@@ -132,10 +138,11 @@ class CudaRequest(Request):
     def play_all(self, rows: Sequence[Row], forced: array[int], shift: int) -> None:
         """`play` for each of its rows, into `forced` at the row's place and so many more."""
         assert self.script is not None
-        get = self.script.get
         for row in rows:
             handle = row.handle
-            ids, index = get(handle.path, ()), handle.decided
+            index, ids = handle.decided, handle.plays
+            if ids is None:
+                ids = handle.plays = self.script.get(handle.path, ())
             handle.decided = index + 1
             if index < len(ids):
                 forced[row.place + shift] = ids[index]
