@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pasta.core.commands import Command
 from pasta.core.grammar import Grammar
 from pasta.core.interpreter import Interpreter
 from pasta.core.positions import Positions
@@ -35,11 +36,20 @@ def make(limits: Limits, *, short: bool) -> Interpreter:
     return interpreter
 
 
-@pytest.mark.parametrize(
+every_limit = pytest.mark.parametrize(
     "limits",
     [Limits(), Limits(max_tokens=25), Limits(max_thread_tokens=3), Limits(max_threads=2), Limits(context=30)],
     ids=str,
 )
+
+
+def legal_token(interpreter: Interpreter, thread: int, data: st.DataObject) -> int:
+    expect = interpreter._expect(interpreter.threads[thread])
+    tags = [TAGS.promise, TAGS.sync, TAGS.close, TAGS.of_tens(1), *VOCABULARY.eos]
+    return data.draw(st.sampled_from([each for each in [*LETTERS, *tags, *tags] if GRAMMAR.allowed[expect, each]]))
+
+
+@every_limit
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_both_ways_do_the_same(limits: Limits, data: st.DataObject) -> None:
@@ -49,11 +59,32 @@ def test_both_ways_do_the_same(limits: Limits, data: st.DataObject) -> None:
         if short.finish_reason is not None:
             break
         thread = data.draw(st.sampled_from(short.running))
-        expect = short._expect(short.threads[thread])
-        tags = [TAGS.promise, TAGS.sync, TAGS.close, TAGS.of_tens(1), *VOCABULARY.eos]
-        choices = [token for token in [*LETTERS, *tags, *tags] if GRAMMAR.allowed[expect, token]]
-        token = data.draw(st.sampled_from(choices))
+        token = legal_token(short, thread, data)
         assert short.feed(thread, token) == long.feed(thread, token)
         assert list(map(astuple, short.threads)) == list(map(astuple, long.threads))
     assert (short.sampled, short.finish_reason) == (long.sampled, long.finish_reason)
     assert short.tree() == long.tree()
+
+
+@every_limit
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_step_is_its_tokens_one_by_one(limits: Limits, data: st.DataObject) -> None:
+    """Whatever turns are given meanwhile, a token for each running thread does the same at once."""
+    together, apart = make(limits, short=True), make(limits, short=False)
+    for _ in range(25):
+        width = data.draw(st.integers(1, 4))
+        together.allot(width)
+        apart.allot(width)
+        tokens = [(thread, legal_token(together, thread, data)) for thread in together.running]
+        out: list[Command] = []
+        together.feed_all(tokens, out)
+        expected: list[Command] = []
+        for thread, token in tokens:
+            if apart.finish_reason is None:
+                expected += apart.feed(thread, token)
+        assert out == expected
+        assert list(map(astuple, together.threads)) == list(map(astuple, apart.threads))
+        assert (together.sampled, together.finish_reason) == (apart.sampled, apart.finish_reason)
+        if together.finish_reason is not None:
+            break

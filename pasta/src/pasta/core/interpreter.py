@@ -58,6 +58,7 @@ class Interpreter:
         self._last = (limits.context - 1, most - 1)  # a token before these meets no limit of its thread's
         self._width = limits.max_threads  # that may decode at once now
         self._segments = 1
+        self._promised = 0  # what all promises' lengths come to
         self._in_order: list[Thread] = []  # all threads, as they are read
         self._turns_change = False  # whether a thread wants a turn, or has one to give
         self._cut: Thread | None = None  # the first thread, in reading order, that a limit halted
@@ -238,6 +239,7 @@ class Interpreter:
         self._segments += 2
         topic = tuple(thread.tokens[thread.promise + 1 :])
         length = self.tags.length_of[token]
+        self._promised += length
         thread.promise = None
         child = Thread(
             len(self.threads),
@@ -324,8 +326,10 @@ class Interpreter:
         self._turns_change = False
         able = [each for each in self._in_order if each.status is Status.RUNNING or each.status in WANTS_TURN]
         unit = self.tags.unit if self.tags is not None else 1
-        reached = expected_to_be_read(able, self._in_order, self.threads, self.limits.max_tokens, unit)
-        width = min(self._width, reached)
+        width = min(self._width, len(able))
+        if 2 * self.sampled + unit * self._promised >= self.limits.max_tokens:  # else they are all read
+            reached = expected_to_be_read(able, self._in_order, self.threads, self.limits.max_tokens, unit)
+            width = min(width, reached)
         for thread in able[width:]:
             if thread.status is Status.RUNNING:
                 thread.status = Status.SUSPENDED
