@@ -61,7 +61,8 @@ def serve(way: str) -> None:
     from pasta.engine.cuda.parameters import Parameters, level_of
 
     block, chunk, warps = map(int, way.split(","))
-    sampling.BLOCK, sampling.CHUNK, sampling.WARPS = tl.constexpr(block), tl.constexpr(chunk), warps
+    sampling.CHUNK = tl.constexpr(chunk)
+    sampling.FINE = sampling.COARSE = sampling.Cut(block, warps)
     device = torch.device("cuda")
     graphs = []
     memory = torch.cuda.graph_pool_handle()

@@ -103,15 +103,19 @@ def test_a_layer_of_a_larger_model(request: pytest.FixtureRequest, compiled: Any
         data = bf16(columns, width)
         return Weight(data) if eight_bits is None else Weight.rounded(data, eight_bits)
 
-    in_parts = parts.cut(weight(1536, 8960), rows) is not None
-    assert in_parts == (eight_bits is None and rows in (4, 8, 32))
-    beside = beside_of(request, rows, small=False, eight_bits=eight_bits is not None, in_parts=in_parts)
+    comes_in_parts = parts.cut(weight(1536, 8960), rows) is not None
+    assert comes_in_parts == (eight_bits is None and rows in (4, 8, 32))
+    beside = beside_of(request, rows, small=False, eight_bits=eight_bits is not None, in_parts=comes_in_parts)
     x, residual, norm = bf16(rows, 1536), bf16(rows, 1536), bf16(1536)
     kernels.add_norm(x, residual, norm, 1e-6, x, beside=beside)
     qkv = product(x, weight(2048, 1536), bf16(2048), beside=beside)
     query, keys, values = bf16(rows, 12, 128), bf16(64, 2, 128), bf16(64, 2, 128)
     rotation = (bf16(512, 64), bf16(512, 64))
-    kernels.rotate_store(qkv, query, keys, values, rotation, numbers(rows), numbers(rows), None, 1e-6, beside=beside)
+    turned = (query, keys, values, rotation, numbers(rows), numbers(rows), None, 1e-6)
+    kernels.rotate_store(qkv, *turned, beside=beside)
+    if (how := parts.cut(weight(2048, 1536), rows)) is not None:
+        in_parts = parts.product(x, weight(2048, 1536), how, beside=beside)
+        kernels.rotate_store(in_parts, *turned, bias=bf16(2048), beside=beside)
     hidden = gated(x, weight(17_920, 1536), beside=beside)
     for given, layer in ((query.view(rows, -1), weight(1536, 1536)), (hidden, weight(1536, 8960))):
         product(given, layer, beside=beside)
@@ -137,6 +141,8 @@ def test_a_layer_of_a_small_model(request: pytest.FixtureRequest, compiled: Any,
     )  # fmt: skip
     small.gate_up(x, bf16(3072, 576), beside=beside)
     small.linear(bf16(rows, 1536), bf16(576, 1536), beside=beside)
+    for width in (576, 1536):
+        small.linear_in_parts(bf16(rows, width), bf16(576, width), beside=beside)
     if rows == 1:
         small.linear_norm(x, bf16(576, 576), x, bf16(576), 1e-6, x, numbers(1), beside=beside)
 

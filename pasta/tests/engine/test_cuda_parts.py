@@ -1,4 +1,4 @@
-"""Products in parts that the norm adds up, against float64; and which weights are cut so."""
+"""Products in parts that the norm or the rotation adds up, against float64; and which weights are cut so."""
 
 from __future__ import annotations
 
@@ -41,6 +41,55 @@ def test_the_sum_of_the_parts(rows: int, columns: int, width: int, number: int) 
     out = torch.full_like(residual, torch.nan)
     parts.add_product_norm(x, layer, how, residual, norm, 1e-6, out)
     assert error(residual, added) < 1e-2 and error(out, normed) < 1e-2
+
+
+@pytest.mark.parametrize("rows", [2, 5, 20, 64])
+@pytest.mark.parametrize("width", [576, 1536])
+def test_products_of_a_small_model_in_parts(rows: int, width: int) -> None:
+    from pasta.engine.cuda import parts, reference, small
+
+    torch.manual_seed(rows)
+    columns = 72
+    x, residual = (torch.randn(rows, size).to(DEVICE, DTYPE) for size in (width, columns))
+    layer, norm = (torch.randn(columns, width) / width**0.5).to(DEVICE, DTYPE), torch.randn(columns).to(DEVICE, DTYPE)
+    in_parts = small.linear_in_parts(x, layer)
+    assert in_parts.shape == (2, rows, columns)
+    product = x.double() @ layer.double().T
+    assert error(in_parts.sum(0), product) < 1e-5
+    added, normed = reference.add_norm(product, residual.double(), norm.double(), 1e-6)
+    out = torch.full_like(residual, torch.nan)
+    parts.add_parts_norm(in_parts, residual, norm, 1e-6, out)
+    assert error(residual, added) < 1e-2 and error(out, normed) < 1e-2
+
+
+@pytest.mark.parametrize("biased", [False, True], ids=["", "biased"])
+@pytest.mark.parametrize("normed", [False, True], ids=["", "normed"])
+def test_what_is_rotated_comes_in_parts(biased: bool, normed: bool) -> None:
+    """The same as of the whole product, to whose sum the bias was added before it was rounded."""
+    from pasta.engine.cuda import kernels, parts
+    from pasta.engine.cuda.weight import Weight
+
+    torch.manual_seed(0)
+    rows, heads, kv_heads, size, width, slots = 5, 4, 2, 32, 384, 40
+    x, layer = torch.randn(rows, width).to(DEVICE, DTYPE), torch.randn((heads + 2 * kv_heads) * size, width) / 20
+    weight = Weight(layer.to(DEVICE, DTYPE))
+    bias = torch.randn(layer.shape[0]).to(DEVICE, DTYPE) if biased else None
+    norms = (torch.randn(size).to(DEVICE, DTYPE), torch.randn(size).to(DEVICE, DTYPE)) if normed else None
+    angles = torch.rand(100, size // 2) * 6
+    rotation = (angles.cos().to(DEVICE, DTYPE), angles.sin().to(DEVICE, DTYPE))
+    positions = torch.randint(0, 100, (rows,)).int().to(DEVICE)
+    places = torch.randperm(slots)[:rows].int().to(DEVICE)
+    whole = x.double() @ weight.data.double().T + (0 if bias is None else bias.double())
+    in_parts = parts.product(x, weight, parts.Cut(3, parts.COLUMNS, parts.WIDTH, 1))
+    assert in_parts.shape == (3, rows, layer.shape[0])
+    found = []
+    for qkv, added in ((whole.to(DTYPE), None), (in_parts, bias)):
+        query = torch.full((rows, heads, size), torch.nan).to(DEVICE, DTYPE)
+        keys, values = (torch.zeros(slots, kv_heads, size).to(DEVICE, DTYPE) for _ in range(2))
+        kernels.rotate_store(qkv, query, keys, values, rotation, positions, places, norms, 1e-6, bias=added)
+        found.append((query, keys, values))
+    for one, two in zip(*found, strict=True):
+        assert error(two, one.double()) < 1e-2
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,16 @@ def pack(flags: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("size", [4_128, 4_095] if INTERPRETED else [96, 49_152, 49_539, 128_256, 152_039])
-def test_tokens_are_those_of_the_slow_sampler(dtype: torch.dtype, size: int) -> None:
+@pytest.mark.parametrize("cut", ["FINE", "COARSE"])
+def test_tokens_are_those_of_the_slow_sampler(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, size: int, cut: str
+) -> None:
     """Every way at once, a row of each, with ties (bfloat16 has many), a grammar, masks and tokens that were seen."""
-    from pasta.engine.cuda import reference
+    from pasta.engine.cuda import reference, sampling
     from pasta.engine.cuda.parameters import Level, Parameters
     from pasta.engine.cuda.sampling import Rows, Sampler
 
+    monkeypatch.setattr(sampling, "MANY", 0 if cut == "COARSE" else 1 << 62)
     random = torch.Generator().manual_seed(size)
     repeats = 2 if INTERPRETED else 10
     ways = WAYS * repeats

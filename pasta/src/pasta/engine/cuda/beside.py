@@ -56,6 +56,19 @@ def fetch(start, most, COUNT: tl.constexpr, BESIDE: tl.constexpr):
         )  # fmt: skip
 
 
+@triton.jit
+def fetch_rows(start, most, ROWS: tl.constexpr, APART: tl.constexpr, COUNT: tl.constexpr, BESIDE: tl.constexpr):
+    """`fetch` of so many numbers in each of so many rows, which are so far apart."""
+    if BESIDE:
+        line: tl.constexpr = 1024 // start.dtype.element_ty.primitive_bitwidth
+        number: tl.constexpr = triton.next_power_of_2((COUNT + line - 1) // line)
+        place = tl.minimum(tl.arange(0, number) * line, COUNT - 1)[None, :] + tl.arange(0, ROWS)[:, None] * APART
+        tl.inline_asm_elementwise(
+            "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [(start + tl.minimum(place, most)).to(tl.int64)],
+            dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip
+
+
 def launched(beside: int) -> dict[str, Any]:
     """The options of a kernel that takes BESIDE."""
     return {"BESIDE": beside, "launch_pdl": True} if beside else {"BESIDE": 0}

@@ -105,10 +105,10 @@ class FusedDecoder:
             if small_step and layer.qkv_bias is None and layer.head_norms is None and self.size % 16 == 0:
                 small.qkv(normed, layer.qkv.data, query, *store[index], self.rotation, positions, slots, beside=beside)
             else:
-                qkv = product(normed, layer.qkv, layer.qkv_bias, beside=beside)
+                qkv, bias = self._qkv(normed, layer, beside)
                 kernels.rotate_store(
                     qkv, query, *store[index], self.rotation, positions, slots, layer.head_norms, self.eps,
-                    beside=beside,
+                    bias=bias, beside=beside,
                 )  # fmt: skip
             self._add(attend(index, query), layer.out, layer.out_bias, residual, layer.mlp_norm, normed, small_step)
             x = (
@@ -118,6 +118,13 @@ class FusedDecoder:
             )
             self._add(x, layer.down, None, residual, next_norm, normed, small_step)
         return normed
+
+    def _qkv(self, x: torch.Tensor, layer: Layer, beside: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Queries, keys and values as `rotate_store` takes them: in parts, or whole; and a bias still to be added."""
+        how = parts.cut(layer.qkv, x.shape[0])
+        if how is None:
+            return product(x, layer.qkv, layer.qkv_bias, beside=beside), None
+        return parts.product(x, layer.qkv, how, beside=beside), layer.qkv_bias
 
     def _add(
         self,
@@ -133,6 +140,10 @@ class FusedDecoder:
         beside = self.beside(x.shape[0])
         if small_step and bias is None and x.shape[0] == 1:
             small.linear_norm(x, weight.data, residual, norm, self.eps, normed, self.done, beside=beside)
+            return
+        if small_step and bias is None and x.shape[0] <= small.MAX_PART_ROWS:
+            in_parts = small.linear_in_parts(x, weight.data, beside=beside)
+            parts.add_parts_norm(in_parts, residual, norm, self.eps, normed, beside=beside)
             return
         if small_step and bias is None:
             added = small.linear(x, weight.data, beside=beside)

@@ -72,10 +72,21 @@ def silu_mul(gate_up: torch.Tensor, out: torch.Tensor, *, beside: int = 0) -> No
 
 
 @triton.jit
+def _sum_of_parts(start, apart, bias, place, inside, PARTS: tl.constexpr, BIASED: tl.constexpr):
+    """Of numbers that come in parts, so far from each other."""
+    total = tl.load(start + place, mask=inside, other=0.0)
+    for part in tl.static_range(1, PARTS):
+        total += tl.load(start + part * apart + place, mask=inside, other=0.0)
+    if BIASED:
+        total += tl.load(bias + place, mask=inside, other=0.0).to(tl.float32)
+    return total
+
+
+@triton.jit(do_not_specialize=["rows"])
 def _rotate_store(
-    qkv, query, keys, values, cosines, sines, positions, slots, q_weight, k_weight, eps,
+    qkv, bias, query, keys, values, cosines, sines, positions, slots, q_weight, k_weight, eps, rows,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, TURNED: tl.constexpr, HALF: tl.constexpr,
-    NORM: tl.constexpr, EXACT: tl.constexpr, BESIDE: tl.constexpr,
+    NORM: tl.constexpr, EXACT: tl.constexpr, PARTS: tl.constexpr, BIASED: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     wait_for_the_last(BESIDE)
     row = tl.program_id(0)
@@ -85,9 +96,11 @@ def _rotate_store(
     # A lane's two columns turn together. Of those that do not turn, which come last, any two may share a lane.
     first = tl.where(lane < TURNED // 2, lane, lane + TURNED // 2)
     second = tl.where(lane < TURNED // 2, lane + TURNED // 2, lane + SIZE // 2)
-    base = qkv + row * (HEADS + 2 * KV_HEADS) * SIZE + head * SIZE
-    low = tl.load(base + first, mask=inside, other=0.0)
-    high = tl.load(base + second, mask=inside, other=0.0)
+    columns: tl.constexpr = (HEADS + 2 * KV_HEADS) * SIZE
+    base = qkv + row * columns + head * SIZE
+    low = _sum_of_parts(base, rows * columns, bias + head * SIZE, first, inside, PARTS, BIASED)
+    high = _sum_of_parts(base, rows * columns, bias + head * SIZE, second, inside, PARTS, BIASED)
+    low, high = low.to(query.dtype.element_ty), high.to(query.dtype.element_ty)
     slot = tl.load(slots + row).to(tl.int64)
     let_the_next_come(BESIDE)
     if head < HEADS + KV_HEADS:
@@ -132,21 +145,24 @@ def rotate_store(
     eps: float,
     turned: int | None = None,
     *,
+    bias: torch.Tensor | None = None,
     beside: int = 0,
 ) -> None:
     """Rotates queries into `query` and keys into their slots of the pool, and stores the values.
 
-    qkv (rows, (heads + 2 kv heads) * size), query (rows, heads, size), keys and values (slots, kv heads, size),
-    rotation: cosines and sines (positions, size / 2). Where only the first columns turn, `turned` says how many; the
-    rest of the table is then 1 and 0. Norms in float32 are applied before anything is rounded, as Gemma does.
+    qkv (rows, (heads + 2 kv heads) * size), or in parts before that, float32, to whose sum the bias is added. query
+    (rows, heads, size), keys and values (slots, kv heads, size), rotation: cosines and sines (positions, size / 2).
+    Where only the first columns turn, `turned` says how many; the rest of the table is then 1 and 0. Norms in float32
+    are applied before anything is rounded, as Gemma does.
     """
     rows, heads, size = query.shape
     kv_heads = keys.shape[1]
-    q_weight, k_weight = norms if norms is not None else (qkv, qkv)
+    q_weight, k_weight = norms if norms is not None else (query, query)
     _rotate_store[(rows, heads + 2 * kv_heads)](
-        qkv, query, keys, values, *rotation, positions, slots, q_weight, k_weight, eps,
-        HEADS=heads, KV_HEADS=kv_heads, SIZE=size, TURNED=turned or size, HALF=triton.next_power_of_2(size // 2),
-        NORM=norms is not None, EXACT=q_weight.dtype == torch.float32, num_warps=1, **launched(beside),
+        qkv, qkv if bias is None else bias, query, keys, values, *rotation, positions, slots, q_weight, k_weight, eps,
+        rows, HEADS=heads, KV_HEADS=kv_heads, SIZE=size, TURNED=turned or size, HALF=triton.next_power_of_2(size // 2),
+        NORM=norms is not None, EXACT=q_weight.dtype == torch.float32, PARTS=qkv.shape[0] if qkv.dim() == 3 else 1,
+        BIASED=bias is not None, num_warps=1, **launched(beside),
     )  # fmt: skip
 
 

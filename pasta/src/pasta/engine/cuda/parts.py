@@ -1,4 +1,4 @@
-"""A product that is added to the residual, of few rows, in parts along its inputs, which the norm behind it adds up.
+"""A product of few rows in parts along its inputs, which the kernel behind it adds up: a norm, or a rotation.
 
 cuBLAS splits such products, too, since their outputs alone would leave processors idle; but it adds the parts up in a
 kernel of its own, and begins when the kernel before it has ended.
@@ -103,6 +103,18 @@ def processors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 1
 
 
+def product(x: torch.Tensor, weight: Weight, how: Cut, *, beside: int = 0) -> torch.Tensor:
+    """x @ weight.T in its parts: (parts, rows, columns), float32."""
+    rows, width = x.shape
+    columns = weight.data.shape[0]
+    parts = torch.empty(how.parts, rows, columns, dtype=torch.float32, device=x.device)
+    _product_in_parts[(columns // how.columns, how.parts)](
+        x, weight.data, parts, rows, columns, width, PARTS=how.parts, ROWS=max(16, triton.next_power_of_2(rows)),
+        COLUMNS=how.columns, WIDTH=how.width, num_warps=4, num_stages=how.stages, **launched(beside),
+    )  # fmt: skip
+    return parts
+
+
 def add_product_norm(
     x: torch.Tensor,
     weight: Weight,
@@ -115,15 +127,16 @@ def add_product_norm(
     beside: int = 0,
 ) -> None:
     """residual += x @ weight.T; out = rms_norm(residual) * norm."""
-    rows, width = x.shape
-    columns = weight.data.shape[0]
-    parts = torch.empty(how.parts, rows, columns, dtype=torch.float32, device=x.device)
-    _product_in_parts[(columns // how.columns, how.parts)](
-        x, weight.data, parts, rows, columns, width, PARTS=how.parts, ROWS=max(16, triton.next_power_of_2(rows)),
-        COLUMNS=how.columns, WIDTH=how.width, num_warps=4, num_stages=how.stages, **launched(beside),
-    )  # fmt: skip
+    add_parts_norm(product(x, weight, how, beside=beside), residual, norm, eps, out, beside=beside)
+
+
+def add_parts_norm(
+    parts: torch.Tensor, residual: torch.Tensor, norm: torch.Tensor, eps: float, out: torch.Tensor, *, beside: int = 0
+) -> None:
+    """residual += the sum of the parts; out = rms_norm(residual) * norm."""
+    number, rows, columns = parts.shape
     block = triton.next_power_of_2(columns)
     _add_parts_norm[(rows,)](
-        parts, residual, norm, out, rows, columns, eps, PARTS=how.parts, BLOCK=block,
+        parts, residual, norm, out, rows, columns, eps, PARTS=number, BLOCK=block,
         num_warps=min(16, max(4, block // 512)), **launched(beside),
     )  # fmt: skip

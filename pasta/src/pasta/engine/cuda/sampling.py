@@ -20,13 +20,23 @@ import triton.language as tl
 from pasta.engine.cuda.beside import AT_ONCE, can_launch_beside, launched, wait_for_the_last
 from pasta.engine.cuda.parameters import FIELDS, MAX_BIASES, Level, Parameters, words_of
 
-BLOCK = tl.constexpr(4096)  # tokens that a program takes
-CHUNK = tl.constexpr(512)  # of them at once
+CHUNK = tl.constexpr(512)  # tokens that a program takes at once
 WAYS = tl.constexpr(16)  # into which a pass splits an interval
 PASSES = 7
-WARPS = 8  # of such a program
 ZERO = tl.constexpr(0x34000000)  # the bits of 2**-23: smaller differences are none
 KEYS = tl.constexpr(1 << 28)  # WAYS ** PASSES: beyond x = 104, where exp(-x) is 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How many tokens of a row a program takes, and its warps."""
+
+    tokens: int
+    warps: int
+
+
+FINE, COARSE = Cut(1024, 4), Cut(4096, 8)
+MANY = 1 << 21  # logits of a step, from which on there are programs enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +56,8 @@ class Rows:
 def _adjust(
     logits, scores, best_values, best_tokens, tokens, states, requests, numbers, forbidden, promise,
     seen_rows, seen, spared, bias_tokens, bias_values, allowed, size, stride, shut_stride, words,
-    BLOCKS: tl.constexpr, BIASES: tl.constexpr, CONSTRAIN: tl.constexpr, PENALISE: tl.constexpr, MASK: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, BIASES: tl.constexpr,
+    CONSTRAIN: tl.constexpr, PENALISE: tl.constexpr, MASK: tl.constexpr,
     BESIDE: tl.constexpr,
 ):  # fmt: skip
     """Penalty, biases, grammar and mask; and the best token of the block."""
@@ -143,7 +154,7 @@ def _narrow(
 def _search(
     scores, best_values, requests, numbers, partial, low, below, target, limits, rows, passes, stride,
     FIRST: tl.constexpr, SECOND: tl.constexpr, BY_COUNT: tl.constexpr, LIMITED: tl.constexpr,
-    BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """A pass: sums (or counts) this block's tokens of the interval so far, up to each of its sixteen splits."""
     wait_for_the_last(BESIDE)
@@ -206,7 +217,8 @@ def _settle(
 @triton.jit
 def _weigh(
     scores, best_values, requests, numbers, count_limits, sum_limits, masses, ties, stride,
-    TOP_K: tl.constexpr, TOP_P: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
+    TOP_K: tl.constexpr, TOP_P: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BESIDE: tl.constexpr,
 ):  # fmt: skip
     """What a block keeps before the threshold of top-p, and how many tokens stand at it."""
     wait_for_the_last(BESIDE)
@@ -233,7 +245,8 @@ def _weigh(
 def _draw(
     scores, best_values, best_tokens, requests, numbers, draws,
     count_limits, sum_limits, target, masses, ties, forced, out, stride,
-    TOP_K: tl.constexpr, TOP_P: tl.constexpr, FORCE: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
+    TOP_K: tl.constexpr, TOP_P: tl.constexpr, FORCE: tl.constexpr,
+    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr,
     BESIDE: tl.constexpr,
 ):  # fmt: skip
     """One program for each row: the block that its number falls into, and the token in it."""
@@ -308,8 +321,10 @@ class Sampler:
         """The tokens, (rows), int64."""
         (count, size), stride = logits.shape, logits.stride(0)
         device, numbers = logits.device, self.parameters.numbers
-        blocks = triton.cdiv(size, BLOCK.value)
+        cut = FINE if count * size < MANY else COARSE
+        blocks = triton.cdiv(size, cut.tokens)
         grid, width = (count, blocks), triton.next_power_of_2(blocks)
+        wide = {"BLOCK": cut.tokens, "num_warps": cut.warps}
         launch = {"BLOCKS": blocks, **launched(AT_ONCE.value if can_launch_beside(device) else 0)}
 
         def space(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -328,7 +343,7 @@ class Sampler:
             self.parameters.bias_tokens, self.parameters.bias_values,
             rows.allowed if rows.allowed is not None else rows.seen, size, stride, forbidden.stride(0), words_of(size),
             BIASES=MAX_BIASES, CONSTRAIN=self.forbidden is not None, PENALISE=penalise,
-            MASK=rows.allowed is not None, num_warps=WARPS, **launch,
+            MASK=rows.allowed is not None, **wide, **launch,
         )  # fmt: skip
         top_k, top_p = level >= Level.TOP_K, level >= Level.TOP_P
         limits: list[torch.Tensor] = []
@@ -341,7 +356,7 @@ class Sampler:
                 _search[grid](
                     scores, best_values, rows.requests, numbers, partial, low, below, target, limited, count, number,
                     stride, FIRST=number == 0, SECOND=number == 1, BY_COUNT=by_count, LIMITED=bool(limits), WIDTH=width,
-                    num_warps=WARPS, **launch,
+                    **wide, **launch,
                 )  # fmt: skip
             _settle[(count,)](
                 rows.requests, numbers, partial, low, below, target, limit, count,
@@ -351,7 +366,7 @@ class Sampler:
             targets.append(target)
         count_limit = limits[0] if top_k else out
         sum_limit, target = (limits[-1], targets[-1]) if top_p else (out, out)
-        kinds = {"TOP_K": top_k, "TOP_P": top_p, "WIDTH": width, "num_warps": WARPS}
+        kinds = {"TOP_K": top_k, "TOP_P": top_p, "WIDTH": width, **wide}
         _weigh[grid](
             scores, best_values, rows.requests, numbers, count_limit, sum_limit, masses, ties, stride, **kinds, **launch
         )

@@ -11,49 +11,59 @@ import torch
 import triton
 import triton.language as tl
 
-from pasta.engine.cuda.beside import fetch, launched, wait_for_the_last
+from pasta.engine.cuda.beside import fetch, fetch_rows, launched, wait_for_the_last
 
 MAX_WIDTH = 2048  # of the input
 MAX_ROWS = 192  # of a step
 MAX_BLOCK_ROWS = 64  # of a program
+WIDE = 1024  # inputs from which on more are read at once
+PART, PART_WIDE = 384, 768  # inputs of a part of a narrow and of a wide weight
+MAX_PART_ROWS = 64  # of a step whose products come in parts: with more, there are programs enough
 
 
 @triton.jit(do_not_specialize=["rows"])
 def _linear(
     x, weight, out, residual, norm, normed, done, rows, eps,
-    NORM: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+    NORM: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, SHARE: tl.constexpr,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BESIDE: tl.constexpr,
 ):  # fmt: skip
     """out = x @ weight.T; with NORM, not 0, and one row, the last program to be done also does `kernels.add_norm`.
 
-    NORM: a power of two that holds all columns. `done` counts programs, from 0 and back to 0; nobody waits.
+    NORM: a power of two that holds all columns. `done` counts programs, from 0 and back to 0; nobody waits. With a
+    SHARE below WIDTH, a multiple of BLOCK_WIDTH, out (parts, rows, columns) has the product over so many inputs each.
     """
     begin = tl.program_id(0) * BLOCK_COLUMNS * WIDTH
-    fetch(weight + begin, COLUMNS * WIDTH - 1 - begin, BLOCK_COLUMNS * WIDTH, BESIDE)
+    own = tl.program_id(2) * SHARE
+    if SHARE == WIDTH:
+        fetch(weight + begin, COLUMNS * WIDTH - 1 - begin, BLOCK_COLUMNS * WIDTH, BESIDE)
+    else:
+        fetch_rows(weight + begin + own, COLUMNS * WIDTH - 1 - begin - own, BLOCK_COLUMNS, WIDTH, SHARE, BESIDE)
     wait_for_the_last(BESIDE)
     row = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     column = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     real_row, real_column = (row < rows)[:, None], (column < COLUMNS)[None, :]
     result = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
-    for start in tl.range(0, WIDTH, BLOCK_WIDTH):
-        k = start + tl.arange(0, BLOCK_WIDTH)
+    for start in tl.range(0, SHARE, BLOCK_WIDTH):
+        k = own + start + tl.arange(0, BLOCK_WIDTH)
         inside = k < WIDTH
         w = tl.load(weight + column[None, :] * WIDTH + k[:, None], mask=inside[:, None] & real_column, other=0.0)
         value = tl.load(x + row[:, None] * WIDTH + k[None, :], mask=real_row & inside[None, :], other=0.0)
         result = tl.dot(value, w, result, input_precision=PRECISION)
-    tl.store(
-        out + row[:, None] * COLUMNS + column[None, :], result.to(out.dtype.element_ty), mask=real_row & real_column
-    )
+    target = out + (tl.program_id(2) * rows + row)[:, None] * COLUMNS + column[None, :]
+    tl.store(target, result.to(out.dtype.element_ty), mask=real_row & real_column)
     if NORM > 0:
         every = tl.arange(0, NORM)
         inside = every < COLUMNS
         value = tl.load(residual + every, mask=inside, other=0.0).to(tl.float32)
         scale = tl.load(norm + every, mask=inside, other=0.0)
         tl.debug_barrier()  # all warps have read and stored; the atomic releases that, and acquires what others did
-        if tl.atomic_add(done, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) - 1:
+        if tl.atomic_add(done, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) * tl.num_programs(2) - 1:
             tl.store(done, 0)  # for the next launch
-            value += tl.load(out + every, mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
+            added = tl.zeros([NORM], tl.float32)
+            for part in tl.static_range((WIDTH + SHARE - 1) // SHARE):
+                added += tl.load(out + part * COLUMNS + every, mask=inside, other=0.0, cache_modifier=".cg")
+            value += added.to(residual.dtype.element_ty).to(tl.float32)
             value = value.to(residual.dtype.element_ty)
             tl.store(residual + every, value, mask=inside)
             value = value.to(tl.float32)
@@ -78,20 +88,34 @@ def linear_norm(
     beside: int = 0,
 ) -> None:
     """Of one row: residual += x @ weight.T; out = rms_norm(residual) * norm. `done`: one number, 0 between launches."""
-    _launch_linear(x, weight, (residual, norm, out, done), eps, beside=beside)
+    share = PART_WIDE if x.shape[1] >= WIDE else 0
+    _launch_linear(x, weight, (residual, norm, out, done), eps, share=share, beside=beside)
+
+
+def linear_in_parts(x: torch.Tensor, weight: torch.Tensor, *, beside: int = 0) -> torch.Tensor:
+    """x @ weight.T in parts along the inputs, that `parts.add_parts_norm` adds up: (parts, rows, columns), float32."""
+    return _launch_linear(x, weight, share=PART_WIDE if x.shape[1] >= WIDE else PART, beside=beside)
 
 
 def _launch_linear(
-    x: torch.Tensor, weight: torch.Tensor, after: tuple[torch.Tensor, ...] = (), eps: float = 0.0, *, beside: int
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    after: tuple[torch.Tensor, ...] = (),
+    eps: float = 0.0,
+    *,
+    share: int = 0,
+    beside: int,
 ) -> torch.Tensor:
     rows, width = x.shape
     columns = weight.shape[0]
-    out = torch.empty(rows, columns, dtype=x.dtype, device=x.device)
+    parts = triton.cdiv(width, share) if share else 1
+    shape, dtype = ((parts, rows, columns), torch.float32) if share else ((rows, columns), x.dtype)
+    out = torch.empty(shape, dtype=dtype, device=x.device)
     block_rows = _block_rows(rows)
-    wide = width >= 1024
-    _linear[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows))](
+    wide = width >= WIDE
+    _linear[(triton.cdiv(columns, 16), triton.cdiv(rows, block_rows), parts)](
         x, weight, out, *(after or (x, x, x, x)), rows, eps,
-        NORM=triton.next_power_of_2(columns) if after else 0, WIDTH=width, COLUMNS=columns,
+        NORM=triton.next_power_of_2(columns) if after else 0, WIDTH=width, COLUMNS=columns, SHARE=share or width,
         BLOCK_ROWS=block_rows, BLOCK_COLUMNS=16, BLOCK_WIDTH=256 if wide else 128,
         PRECISION=_precision(x), num_warps=4, num_stages=3 if wide else 4, **launched(beside),
     )  # fmt: skip
