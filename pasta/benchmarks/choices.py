@@ -1,10 +1,11 @@
 """Device time of a choice from a step's logits, by several cuts of the vocabulary, in turns.
 
 python benchmarks/choices.py FILE BLOCK,CHUNK,WARPS …     (a CUDA device)
-python benchmarks/choices.py choices.json 4096,512,8 1024,1024,4
+python benchmarks/choices.py choices.json 4096,512,8 1024,512,4
 
-Each way is a process of its own: so many tokens to a program, so many of them at once, and its warps. Told are medians
-of ROUNDS turns, in microseconds, over logits like those of random weights. That a way is right is for the tests to say.
+Each way is a process of its own: so many tokens to a program, so many of them at once, and its warps. It stands for
+both cuts of the sampler, so that steps of few and of many logits are cut alike. Told are medians of ROUNDS turns, in
+microseconds, over logits like those of random weights. That a way is right is for the tests to say.
 """
 
 from __future__ import annotations

@@ -20,6 +20,9 @@ TRIED = PAGE.partition("## What was tried after the table")[2].partition("\n## "
 PARTS = PAGE.partition("## Parts that the norm adds up")[2].partition("\n## ")[0]
 EXPECTED = HISTORY.partition("## Forks and joins that are expected")[2].partition("\n## ")[0]
 BESIDE = HISTORY.partition("## What attention might do beside")[2].partition("\n## ")[0]
+TWO = HISTORY.partition("## Parts for small models, too")[2].partition("\n## ")[0]
+CHOICE = TWO.partition("### A choice cut finer")[2].partition("\n### ")[0]
+NEWEST = TWO.partition("### The table, with both")[2]
 WIDTHS = ("1", "4", "16", "32")
 SHAPES = {"135M": "smollm2-135m", "1.5B": "qwen2.5-1.5b", "8B": "llama-3-8b"}
 
