@@ -90,10 +90,12 @@ def trained(folder: RunFolder) -> dict[str, dict[str, Any]]:
 def save_seeds(name: str, folders: dict[str, str]) -> None:
     """Of each run its rows, each with its seed, and what its models were trained for. Seed 0 is `eval-NAME` itself."""
     runs = {seed: RunFolder(place) for seed, place in folders.items()}
-    steps = {"0": steps_of(json.loads((RESULTS / f"eval-{name}.json").read_text("utf-8"))["trained"])}
-    steps |= {seed: steps_of(trained(folder)) for seed, folder in runs.items()}
+    trainings = {"0": json.loads((RESULTS / f"eval-{name}.json").read_text("utf-8"))["trained"]}
+    trainings |= {seed: trained(folder) for seed, folder in runs.items()}
+    steps = {seed: steps_of(found) for seed, found in trainings.items()}
+    examples = {seed: found["pasta"]["examples"] for seed, found in trainings.items()}
     commands = [command for folder in runs.values() for command in folder.require().get("commands", [])]
-    about = {"steps": steps, "judge": "features", "commands": list(dict.fromkeys(commands))}
+    about = {"steps": steps, "examples": examples, "judge": "features", "commands": list(dict.fromkeys(commands))}
     write_json(RESULTS / f"seeds-{name}.json", about)
     rows = ({"seed": seed, **row} for seed, folder in runs.items() for row in listed(collect(folder)))
     write_rows(str(seeds_path(name)), rows)
@@ -106,17 +108,18 @@ def steps_of(found: dict[str, dict[str, Any]]) -> dict[str, int]:
 def seeds(name: str) -> Iterator[str]:
     """Headline rows with other seeds, where they were saved."""
     if seeds_path(name).exists():
-        yield from seed_page(*over_seeds(name))
+        found, about = over_seeds(name)
+        yield from seed_page(found, about["steps"], about.get("examples", {}))
 
 
-def over_seeds(name: str) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-    """Figures over all seeds, and the steps that each had."""
+def over_seeds(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Figures over all seeds, and what was written down of their trainings."""
     about = json.loads((RESULTS / f"seeds-{name}.json").read_text("utf-8"))
     runs = {"0": read(str(rows_path(name)))}
     for row in read_rows(str(seeds_path(name))):
         keys = [row.pop(key) for key in ("seed", "prompts", "model", "id")]
         runs.setdefault(keys[0], {}).setdefault(keys[1], {}).setdefault(keys[2], {})[keys[3]] = row
-    return of_seeds(runs, "pasta", "baseline", about["judge"]), about["steps"]
+    return of_seeds(runs, "pasta", "baseline", about["judge"]), about
 
 
 def seeds_path(name: str) -> Path:
@@ -150,7 +153,7 @@ def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def page(found: dict[str, dict[str, Any]]) -> str:
     lengths_known = json.loads((RESULTS / f"promised-lengths-{WORDS['before']}.json").read_text("utf-8"))
-    seeds = {kind: over_seeds(WORDS[kind])[0] for kind in ("seeds", "before")}
+    seeds = {kind: over_seeds(WORDS[kind])[0] for kind in ("again", "seeds", "before")}
     return summary_page(found, seeds, lengths_known, TOLD)
 
 

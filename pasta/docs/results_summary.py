@@ -49,7 +49,7 @@ class Told(dict[str, Any]):
 def summary_page(
     found: dict[str, Figures], seeds: dict[str, Figures], lengths_known: Figures, told: dict[str, Figures]
 ) -> str:
-    """found: figures by evaluation; seeds: of `seeds` and of `before`; told: title and words of each evaluation."""
+    """found: figures by evaluation; seeds: of `again`, `seeds`, `before`; told: title and words of each evaluation."""
     known = Told({**{name.replace("-", "_"): figures for name, figures in found.items()}, "seeds": seeds})
     for name, place in WORDS["figures"].items():
         whole = known
@@ -62,6 +62,7 @@ def summary_page(
         "tasks_table": tasks(first["tasks"] | first["together"]),
         "timed_table": timed({when: found[name] for when, name in WORDS["timed"].items()}),
         "rivals_table": rivals(before),
+        "seeds_again_table": over_seeds(seeds["again"]),
         "seeds_table": over_seeds(seeds["seeds"]),
         "seeds_before_table": over_seeds(seeds["before"]),
         "chats_table": chats(found, WORDS["chats"]),
@@ -137,14 +138,16 @@ def over_seeds(seeds: Figures) -> str:
         ("over_reference", "accuracy vs. baseline (points)", 100),
         ("end_over_reference", "final part vs. baseline (points)", 100),
         ("wins", "win rate (%)", 1),
+        ("realised_speedup", "realised speedup", 1),
     )
     rows = []
     for task, figures in seeds.items():
         for key, words, scale in kinds:
             if kind := figures.get(key):
-                each = " / ".join(f"{scale * value:.1f}" for value in kind["each"])
-                pooled = points(kind["pooled"]) if scale == 100 else interval(kind["pooled"], 1)
-                rows.append([TASKS.get(task, CHAT), words, each, pooled, str(figures["prompts"])])
+                digits = 2 if key == "realised_speedup" else 1
+                each = " / ".join(f"{scale * value:.{digits}f}" for value in kind["each"])
+                pooled = points(kind["pooled"]) if scale == 100 else interval(kind["pooled"], digits)
+                rows.append([TASKS.get(task, CHAT), words, each, pooled, str(kind.get("prompts", figures["prompts"]))])
     return table([HEAD, "measure", "each seed", "all seeds [95% interval]", "prompts"], rows)
 
 

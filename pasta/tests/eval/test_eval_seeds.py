@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pasta.eval import seeds
 from pasta.eval.seeds import of_seeds, seed_page
 
 
@@ -47,9 +48,31 @@ def test_a_run_that_answered_less_than_half_leaves_the_others_their_prompts() ->
 def test_the_table_tells_each_seed_and_its_steps() -> None:
     runs = {"0": run([[1, 1], [1, 0]], 50), "2": run([[1, 0], [1, 0]], 50)}
     steps = {"0": {"pasta": 184, "baseline": 237}, "2": {"pasta": 184, "baseline": 184}}
-    page = "\n".join(seed_page(of_seeds(runs, "pasta", "baseline"), steps))
+    page = "\n".join(seed_page(of_seeds(runs, "pasta", "baseline"), steps, {}))
     assert "seed 0: `pasta` 184 steps, `baseline` 237 steps; seed 2: `pasta` 184 steps" in page
     assert "| asked | measured | seed 0 | seed 2 | mean | spread | all, 95 % | prompts |" in page
     assert "| four sums | right parts over the reference, points | 25.0 | 0.0 | 12.5 | 17.7 | 12.5 [" in page
     assert "| four sums | theoretical speedup | 2.00 | 2.00 | 2.00 | 0.00 | 2.00 | 2 |" in page
-    assert not list(seed_page({}, {}))
+    assert not list(seed_page({}, {}, {}))
+
+
+def test_the_clock_counts_where_all_runs_were_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seeds, "FEWEST_TIMED", 1)
+    runs = {"0": run([[1, 1]] * 3, 50), "1": run([[1, 1]] * 3, 50)}
+    for own, seconds in (("0", (4.0, 2.0)), ("1", (9.0, 1.0))):
+        for model, took in zip(("baseline", "pasta"), seconds, strict=True):
+            for id in ("0", "1") if own == "0" else ("1", "2"):
+                runs[own]["several4-gsm8k_dev"][model][id]["timed"] = {"seconds": took}
+    clock = of_seeds(runs, "pasta", "baseline")["several4-gsm8k_dev"]["realised_speedup"]
+    assert clock["prompts"] == 1 and clock["each"] == pytest.approx([2, 9])
+    assert clock["pooled"]["value"] == pytest.approx(18**0.5)
+    monkeypatch.setattr(seeds, "FEWEST_TIMED", 2)
+    assert "realised_speedup" not in of_seeds(runs, "pasta", "baseline")["several4-gsm8k_dev"]
+
+
+def test_the_page_says_whether_the_data_was_the_same() -> None:
+    found = of_seeds({"0": run([[1, 1]] * 2, 50), "1": run([[1, 0]] * 2, 50)}, "pasta", "baseline")
+    steps = {"0": {"pasta": 184}, "1": {"pasta": 180}}
+    assert "The same recipe and data, seed 0" in "\n".join(seed_page(found, steps, {"0": 90, "1": 90}))
+    anew = "\n".join(seed_page(found, steps, {"0": 90, "1": 80}))
+    assert "The same recipe, its data drawn anew (90 and 80 examples), seed 0" in anew

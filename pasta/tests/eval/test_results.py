@@ -249,13 +249,15 @@ def test_other_seeds_are_saved_as_rows_and_stand_beside_the_first(
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.setattr(results, "RunFolder", Folder)
     monkeypatch.setattr(results, "collect", lambda folder: run(0))
-    monkeypatch.setattr(results, "trained", lambda folder: {"pasta": {"steps": 184}, "apar": {"steps": 7}})
-    (tmp_path / "eval-x.json").write_text(json.dumps({"trained": {"pasta": {"steps": 190}}}), "utf-8")
+    trained = {"pasta": {"steps": 184, "examples": 9}, "apar": {"steps": 7}}
+    monkeypatch.setattr(results, "trained", lambda folder: trained)
+    first = {"trained": {"pasta": {"steps": 190, "examples": 9}}}
+    (tmp_path / "eval-x.json").write_text(json.dumps(first), "utf-8")
     results.write(run(1), str(results.rows_path("x")))
     assert not list(results.seeds("x"))
     results.save_seeds("x", {"1": "some/folder"})
     page = "\n".join(results.seeds("x"))
-    assert "seed 0: `pasta` 190 steps; seed 1: `pasta` 184 steps." in page
+    assert "The same recipe and data, seed 0: `pasta` 190 steps; seed 1: `pasta` 184 steps." in page
     assert "| four sums | right parts over the reference, points | 50.0 | 0.0 | 25.0 | 35.4 | 25.0 | 1 |" in page
 
 

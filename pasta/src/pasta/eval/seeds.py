@@ -19,6 +19,8 @@ from pasta.eval.speed import content
 from pasta.eval.summary import end_of, right_of
 from pasta.eval.task_page import ASKED, table
 
+FEWEST_TIMED = 20  # prompts that all runs were timed on: fewer tell nothing
+
 Answers = Mapping[str, Row]
 Pair = tuple[Answers, Answers]  # of one run: the model's answers, and the reference's
 
@@ -65,6 +67,12 @@ def of_set(pairs: Mapping[str, Pair], judge: str | None) -> dict[str, Any]:
         ratios = ([content(other[id]) / max(1, own[id]["critical_path"]) for own, other in some] for id in ids)
         return mean_of([geometric_mean(each) for each in ratios], "geometric")
 
+    timed = [id for id in ids if all("timed" in answers[id] for pair in runs for answers in pair)]
+
+    def clock(some: Sequence[Pair]) -> Figure | None:
+        ratios = ([other[id]["timed"]["seconds"] / own[id]["timed"]["seconds"] for own, other in some] for id in timed)
+        return mean_of([geometric_mean(each) for each in ratios], "geometric")
+
     found: dict[str, Any] = {"prompts": len(ids), "seeds": list(pairs), "theoretical_speedup": over_runs(speed, runs)}
     if all(map(right_of, every)):
         found["over_reference"] = over_runs(parts, runs)
@@ -72,6 +80,8 @@ def of_set(pairs: Mapping[str, Pair], judge: str | None) -> dict[str, Any]:
         found["end_over_reference"] = over_runs(ends, runs)
     if judge and all(judge in own[id].get("wins", {}) for own, _ in runs for id in ids):
         found["wins"] = over_runs(wins, runs)
+    if len(timed) >= FEWEST_TIMED:
+        found["realised_speedup"] = {**over_runs(clock, runs), "prompts": len(timed)}
     return found
 
 
@@ -86,12 +96,18 @@ KINDS = (
     ("over_reference", "right parts over the reference, points", 100, 1),
     ("end_over_reference", "what needs all, over the reference, points", 100, 1),
     ("wins", "wins against the reference, % (judge)", 1, 1),
+    ("realised_speedup", "realised speedup", 1, 2),
     ("theoretical_speedup", "theoretical speedup", 1, 2),
 )
 
 
-def seed_page(found: Mapping[str, Any], steps: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """A row for each set and kind of figure; `steps`: of each seed, those of the model and of its reference."""
+def seed_page(
+    found: Mapping[str, Any], steps: Mapping[str, Mapping[str, int]], examples: Mapping[str, int]
+) -> Iterator[str]:
+    """A row for each set and kind of figure; of each seed, the steps of the model and of its reference, and examples.
+
+    Where they learned different numbers of examples, the data was drawn anew as well.
+    """
     if not found:
         return
     seeds = list(dict.fromkeys(seed for figures in found.values() for seed in figures["seeds"]))
@@ -102,7 +118,9 @@ def seed_page(found: Mapping[str, Any], steps: Mapping[str, Mapping[str, int]]) 
         if steps.get(seed)
     )
     if told:
-        yield f"The same recipe and data, {told}. The interval is over prompts, each with its answers in all runs.\n"
+        anew = len(set(examples.values())) > 1
+        data = f", its data drawn anew ({' and '.join(map(str, examples.values()))} examples)" if anew else " and data"
+        yield f"The same recipe{data}, {told}. The interval is over prompts, each with its answers in all runs.\n"
     rows = []
     for name, figures in found.items():
         for kind, words, scale, digits in KINDS:
@@ -119,7 +137,7 @@ def seed_page(found: Mapping[str, Any], steps: Mapping[str, Mapping[str, int]]) 
                     f"{scale * told_of['mean']:.{digits}f}",
                     f"{scale * told_of['spread']:.{digits}f}",
                     points(pooled) if scale == 100 else interval(pooled, digits),
-                    str(figures["prompts"]),
+                    str(told_of.get("prompts", figures["prompts"])),
                 ]
             )
     columns = ["asked", "measured", *(f"seed {seed}" for seed in seeds), "mean", "spread", "all, 95 %", "prompts"]
