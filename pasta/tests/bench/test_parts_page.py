@@ -50,7 +50,7 @@ def test_what_came() -> None:
     one = BEFORE[middle, "1x1"]
     assert f"Four threads of the 1.5B shape now take {four / one:.2f} of one." in told
     then = (BEFORE[middle, step] / one for step in ("1x4", "1x5"))
-    assert "where it took {:.2f} and {:.2f} when they were timed".format(*then) in words(NOW)
+    assert "where it once took {:.2f} and {:.2f}".format(*then) in words(NOW)
 
 
 def test_the_table_beside_the_one_before() -> None:
