@@ -49,6 +49,11 @@ def legal_token(interpreter: Interpreter, thread: int, data: st.DataObject) -> i
     return data.draw(st.sampled_from([each for each in [*LETTERS, *tags, *tags] if GRAMMAR.allowed[expect, each]]))
 
 
+def assert_same(one: Interpreter, other: Interpreter) -> None:
+    assert list(map(astuple, one.threads)) == list(map(astuple, other.threads))
+    assert (one.sampled, one.finish_reason) == (other.sampled, other.finish_reason)
+
+
 @every_limit
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
@@ -61,8 +66,7 @@ def test_both_ways_do_the_same(limits: Limits, data: st.DataObject) -> None:
         thread = data.draw(st.sampled_from(short.running))
         token = legal_token(short, thread, data)
         assert short.feed(thread, token) == long.feed(thread, token)
-        assert list(map(astuple, short.threads)) == list(map(astuple, long.threads))
-    assert (short.sampled, short.finish_reason) == (long.sampled, long.finish_reason)
+        assert_same(short, long)
     assert short.tree() == long.tree()
 
 
@@ -84,7 +88,6 @@ def test_a_step_is_its_tokens_one_by_one(limits: Limits, data: st.DataObject) ->
             if apart.finish_reason is None:
                 expected += apart.feed(thread, token)
         assert out == expected
-        assert list(map(astuple, together.threads)) == list(map(astuple, apart.threads))
-        assert (together.sampled, together.finish_reason) == (apart.sampled, apart.finish_reason)
+        assert_same(together, apart)
         if together.finish_reason is not None:
             break

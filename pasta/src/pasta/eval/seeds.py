@@ -15,7 +15,7 @@ from pasta.data.lines import Row
 from pasta.eval.intervals import Figure, mean_of, ratio_of
 from pasta.eval.report import interval, points
 from pasta.eval.rows import Rows, answered
-from pasta.eval.speed import content
+from pasta.eval.speed import by_the_clock, content
 from pasta.eval.summary import end_of, right_of
 from pasta.eval.task_page import ASKED, table
 
@@ -67,11 +67,11 @@ def of_set(pairs: Mapping[str, Pair], judge: str | None) -> dict[str, Any]:
         ratios = ([content(other[id]) / max(1, own[id]["critical_path"]) for own, other in some] for id in ids)
         return mean_of([geometric_mean(each) for each in ratios], "geometric")
 
-    timed = [id for id in ids if all("timed" in answers[id] for pair in runs for answers in pair)]
+    timed = sorted(set(ids).intersection(*(by_the_clock(*pair) for pair in runs)))
 
     def clock(some: Sequence[Pair]) -> Figure | None:
-        ratios = ([other[id]["timed"]["seconds"] / own[id]["timed"]["seconds"] for own, other in some] for id in timed)
-        return mean_of([geometric_mean(each) for each in ratios], "geometric")
+        ratios = [by_the_clock(*pair) for pair in some]
+        return mean_of([geometric_mean([each[id] for each in ratios]) for id in timed], "geometric")
 
     found: dict[str, Any] = {"prompts": len(ids), "seeds": list(pairs), "theoretical_speedup": over_runs(speed, runs)}
     if all(map(right_of, every)):

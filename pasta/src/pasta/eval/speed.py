@@ -28,10 +28,10 @@ def theoretical(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, 
 
 
 def realised(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, Figure | None]:
-    """Ratios of the clock on the prompts that were timed with both on the same kind of machine."""
-    own, other = ({id: row["timed"] for id, row in every.items() if "timed" in row} for every in (rows, rival))
-    both = [id for id in own if id in other and own[id].get("machine") == other[id].get("machine")]
-    ratios = [other[id]["seconds"] / own[id]["seconds"] for id in both]
+    """Means over the prompts that were timed with both."""
+    clock = by_the_clock(rows, rival)
+    both, ratios = list(clock), list(clock.values())
+    own, other = ({id: every[id]["timed"] for id in both} for every in (rows, rival))
     steps = [content(other[id]) / max(1, own[id]["critical_path"]) for id in both]
     return {
         "realised_speedup": mean_of(ratios, "geometric"),
@@ -39,6 +39,13 @@ def realised(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, Fig
         "theoretical_speedup_of_timed": mean_of(steps, "geometric"),  # what the realised one can be held against
         "length_factor_of_timed": mean_of([content(other[id]) / content(own[id]) for id in both], "geometric"),
     }
+
+
+def by_the_clock(rows: Mapping[str, Row], rival: Mapping[str, Row]) -> dict[str, float]:
+    """Prompt by prompt, how many times as fast, where both were timed on the same kind of machine."""
+    own, other = ({id: row["timed"] for id, row in every.items() if "timed" in row} for every in (rows, rival))
+    both = [id for id in own if id in other and own[id].get("machine") == other[id].get("machine")]
+    return {id: other[id]["seconds"] / own[id]["seconds"] for id in both}
 
 
 def content(row: Row) -> int:
