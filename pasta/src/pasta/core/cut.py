@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pasta.core.commands import MAIN
+from pasta.core.commands import MAIN, End
 from pasta.core.thread import Status, Thread
 from pasta.core.vocabulary import Tags
 
 
-def trim(threads: Sequence[Thread], tags: Tags | None, budget: int) -> None:
-    """Drops what is read after the first halted thread, or after so many decoded tokens, whichever comes first."""
+def end_at_cut(threads: Sequence[Thread], tags: Tags | None, budget: int, reason: str) -> list[End]:
+    """Drops what is read after the first halted thread, or after so many decoded tokens, and ends what was not done."""
     _trim(threads[MAIN], threads, tags, budget)
+    ended: list[End] = []
+    for thread in reversed(threads):  # children before their parents
+        if thread.status is not Status.DONE:
+            _drop_from(thread, len(thread.tokens), tags)
+            thread.status, thread.reason = Status.DONE, thread.reason or reason
+            ended.append(End(thread.id, thread.reason))
+        if thread.parent is not None and tags is not None:
+            _close(thread, tags)
+    return ended
 
 
 def _trim(thread: Thread, threads: Sequence[Thread], tags: Tags | None, budget: int) -> tuple[int, bool]:
@@ -19,18 +28,18 @@ def _trim(thread: Thread, threads: Sequence[Thread], tags: Tags | None, budget: 
     for index in range(len(thread.tokens)):
         if index > 0 or thread.parent is None:  # `<async>` is inserted, not decoded
             if budget == 0:
-                drop_from(thread, index, tags)
+                _drop_from(thread, index, tags)
                 return 0, True
             budget -= 1
         if index in thread.blocks:
             budget, met = _trim(threads[thread.blocks[index]], threads, tags, budget)
             if met:
-                drop_from(thread, index + 1, tags)
+                _drop_from(thread, index + 1, tags)
                 return budget, True
     return budget, thread.status is Status.HALTED
 
 
-def drop_from(thread: Thread, index: int, tags: Tags | None) -> None:
+def _drop_from(thread: Thread, index: int, tags: Tags | None) -> None:
     """Drops a thread's tokens from an index on, and a promise that is not whole then."""
     for last in range(index - 1, -1, -1):
         if tags is None or thread.tokens[last] in tags.length_of:
@@ -45,7 +54,7 @@ def drop_from(thread: Thread, index: int, tags: Tags | None) -> None:
         thread.reason = "length"
 
 
-def close(thread: Thread, tags: Tags) -> None:
+def _close(thread: Thread, tags: Tags) -> None:
     """Gives a block that was cut the tags that it lacks; no engine hears of them."""
     missing = [tags.open] if not thread.tokens else []
     if thread.tokens[-1:] != [tags.close]:

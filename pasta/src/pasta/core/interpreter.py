@@ -11,16 +11,15 @@ the answer at one place in reading order.
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pasta.core.commands import MAIN, Anew, Command, End, Finish, Fork, Join, Put, Suspend, Wait, new
-from pasta.core.cut import close, drop_from, trim
+from pasta.core.cut import end_at_cut
 from pasta.core.grammar import Expect, Grammar
-from pasta.core.merged import merged, written_anew
+from pasta.core.merged import behind, merged, written_anew
 from pasta.core.positions import Positions
-from pasta.core.reading import above, expected_to_be_read
-from pasta.core.thread import DECODES, WANTS_TURN, Limits, Status, Thread
+from pasta.core.reading import Reading
+from pasta.core.thread import DECODES, Limits, Status, Thread
 from pasta.core.tree import Tree
 
 RUNNING = Status.RUNNING  # each token asks, and a member of an enumeration is looked up slowly
@@ -56,21 +55,15 @@ class Interpreter:
         self._special = eos | ends | (self.tags.all if self.tags is not None else frozenset())
         most = 1 << 60 if limits.max_thread_tokens is None else limits.max_thread_tokens
         self._last = (limits.context - 1, most - 1)  # a token before these meets no limit of its thread's
-        self._width = limits.max_threads  # that may decode at once now
         self._segments = 1
-        self._promised = 0  # what all promises' lengths come to
-        self._in_order: list[Thread] = []  # all threads, as they are read
-        self._turns_change = False  # whether a thread wants a turn, or has one to give
-        self._cut: Thread | None = None  # the first thread, in reading order, that a limit halted
+        self._reading = Reading(self.threads, limits, self.tags.unit if self.tags is not None else 1)
 
     # -- what the driver calls ----------------------------------------------------------------------
 
     def begin(self, prompt_length: int) -> Expect:
         """Opens the main thread after its prompt; returns what may come first."""
         main = Thread(MAIN, None, (), prompt_length, status=Status.RUNNING)
-        main.text = self._text(main)
-        self.threads.append(main)
-        self._in_order.append(main)
+        self._add(main)
         return self._expect(main)
 
     def opening(self) -> list[Command]:
@@ -115,7 +108,7 @@ class Interpreter:
         """Ends the answer with what is certain now, in reading order: a limit outside was reached."""
         out: list[Command] = []
         if self.finish_reason is None:
-            self._halt(next(thread for thread in self._in_order if thread.status is not Status.DONE), reason)
+            self._reading.halt_first(reason)
             self._settle(out)
         return out
 
@@ -129,24 +122,21 @@ class Interpreter:
     @property
     def wanted(self) -> int:
         """How many threads could decode at once, if they all had a turn."""
-        able = sum(each.status is Status.RUNNING or each.status in WANTS_TURN for each in self.threads)
-        return max(1, min(able, self.limits.max_threads))
+        return self._reading.wanted
 
     def allot(self, width: int) -> None:
         """From the next token on, so many threads decode at once, the first in reading order; one at the least."""
-        before, self._width = self._width, min(max(1, width), self.limits.max_threads)
-        if before != self._width:
-            wanted = self.wanted
-            self._turns_change |= min(before, wanted) != min(self._width, wanted)
+        self._reading.allot(width)
 
     @property
     def quiet(self) -> bool:
         """Whether nothing is under way but what comes with the next tokens: no turn changes, no limit was reached."""
-        return self.finish_reason is None and self._cut is None and not self._turns_change
+        return self.finish_reason is None and self._reading.cut is None and not self._reading.turns_change
 
     def _stays_quiet(self, tokens: int) -> bool:
         """Whether nothing but these comes with so many tokens of text, as far as the limits of a thread allow."""
-        return self._cut is None and not self._turns_change and self.sampled + tokens < self.limits.max_tokens
+        reading = self._reading
+        return reading.cut is None and not reading.turns_change and self.sampled + tokens < self.limits.max_tokens
 
     @property
     def special(self) -> frozenset[int]:
@@ -156,7 +146,7 @@ class Interpreter:
     @property
     def whole(self) -> bool:
         """Whether the answer ended by itself: no limit cut it."""
-        return self._cut is None and bool(self.threads) and self.threads[MAIN].ended
+        return self._reading.cut is None and bool(self.threads) and self.threads[MAIN].ended
 
     @property
     def running(self) -> list[int]:
@@ -197,7 +187,7 @@ class Interpreter:
         if token in self.eos and thread.parent is None:
             self._end(thread, "stop", out)
         elif token in self._ends:
-            self._halt(thread, "stop")
+            self._reading.halt(thread, "stop")
         elif tags is None or token not in tags:
             self._put(thread, token, out)
         elif token == tags.promise:
@@ -228,42 +218,35 @@ class Interpreter:
         thread.positions.append(position)
         thread.position += 1 + reserve
         out.append(Put(thread.id, token, position, self._expect(thread) if decode else None, inserted))
-        if decode and self._is_full(thread):
-            self._halt(thread, "length")
+        if decode and thread.is_full(self.limits):
+            self._reading.halt(thread, "length")
 
     def _promise(self, thread: Thread, token: int, out: list[Command]) -> None:
         assert self.tags is not None and thread.promise is not None
         if self._segments + 2 > self.limits.max_segments:
-            self._halt(thread, "length")
+            self._reading.halt(thread, "length")
             return
         self._segments += 2
         topic = tuple(thread.tokens[thread.promise + 1 :])
         length = self.tags.length_of[token]
-        self._promised += length
         thread.promise = None
-        child = Thread(
-            len(self.threads),
-            thread.id,
-            (*thread.path, len(thread.blocks)),
-            thread.position + 1,
-            offset=thread.sampled,
-            topic=topic,
-            length=length,
-        )
-        child.text = self._text(child)
-        self.threads.append(child)
-        insort(self._in_order, child, key=lambda each: each.order)
+        child = thread.child(len(self.threads), topic, length)
+        self._add(child)
         thread.blocks[len(thread.tokens)] = child.id
         thread.open.append(child.id)
         thread.text = self._text(thread)
         self._put(thread, token, out, reserve=self.positions.reserve(length))
         out.append(Fork(thread.id, child.id, topic, length))
         if child.position >= self.limits.context:
-            self._halt(child, "length")
-        self._turns_change = True
+            self._reading.halt(child, "length")
+
+    def _add(self, thread: Thread) -> None:
+        thread.text = self._text(thread)
+        self.threads.append(thread)
+        self._reading.add(thread)
 
     def _pause(self, thread: Thread, out: list[Command]) -> None:
-        self._yield_turn(thread, Status.WAITING)
+        self._reading.yield_turn(thread, Status.WAITING)
         if self._all_done(thread.open):
             thread.status = Status.READY
         else:
@@ -272,7 +255,7 @@ class Interpreter:
     def _end(self, thread: Thread, reason: str, out: list[Command]) -> None:
         thread.ended = True
         thread.reason = reason
-        self._yield_turn(thread, Status.WAITING)
+        self._reading.yield_turn(thread, Status.WAITING)
         if self._all_done(thread.open):
             self._done(thread, out)
         else:
@@ -292,6 +275,11 @@ class Interpreter:
             else:
                 parent.status = Status.READY
 
+    def _finish(self, reason: str, out: list[Command]) -> None:
+        out += end_at_cut(self.threads, self.tags, self.limits.max_tokens, reason)
+        self.finish_reason = reason
+        out.append(Finish(reason))
+
     def _all_done(self, children: Sequence[int]) -> bool:
         return all(self.threads[child].status is Status.DONE for child in children)
 
@@ -308,34 +296,17 @@ class Interpreter:
 
     # -- turns ------------------------------------------------------------------------------------------
 
-    def _yield_turn(self, thread: Thread, status: Status) -> None:
-        thread.status = status
-        self._turns_change = True
-
     def _settle(self, out: list[Command]) -> None:
         """Halts what will not be read and gives turns, until nothing changes or the answer is whole."""
         while self.finish_reason is None:
-            if self._cut is not None or self.sampled >= self.limits.max_tokens:
-                self._enforce(out)
-            if not self._turns_change:
+            reason = self._reading.enforce(self.sampled)
+            if reason is not None:
+                self._finish(reason, out)
+            elif self._reading.turns_change:
+                for thread in self._reading.turns(self.sampled):
+                    self._start(thread, out)
+            else:
                 return
-            self._give_turns(out)
-
-    def _give_turns(self, out: list[Command]) -> None:
-        """Turns go to the threads that are read first, as many as may run; whoever loses its turn is suspended."""
-        self._turns_change = False
-        able = [each for each in self._in_order if each.status is Status.RUNNING or each.status in WANTS_TURN]
-        unit = self.tags.unit if self.tags is not None else 1
-        width = min(self._width, len(able))
-        if 2 * self.sampled + unit * self._promised >= self.limits.max_tokens:  # else they are all read
-            reached = expected_to_be_read(able, self._in_order, self.threads, self.limits.max_tokens, unit)
-            width = min(width, reached)
-        for thread in able[width:]:
-            if thread.status is Status.RUNNING:
-                thread.status = Status.SUSPENDED
-        for thread in able[:width]:
-            if thread.status in WANTS_TURN:
-                self._start(thread, out)
 
     def _start(self, thread: Thread, out: list[Command]) -> None:
         assert self.tags is not None
@@ -356,69 +327,12 @@ class Interpreter:
         if anew is not None:
             thread.position = anew.position + len(anew.tokens)
         else:
-            thread.position = max(thread.position, self._behind(thread.open))
+            thread.position = max(thread.position, behind(self.threads, thread.open))
         if thread.position >= self.limits.context or self._segments + 1 > self.limits.max_segments:
-            self._halt(thread, "length")
+            self._reading.halt(thread, "length")
             return
         self._segments += 1
         out.append(Join(thread.id, tuple(thread.open), anew))
         thread.open.clear()
         thread.text = self._text(thread)
         self._put(thread, self.tags.sync, out)
-
-    def _behind(self, ids: Iterable[int]) -> int:
-        """The first place behind all that these threads wrote, and those below them."""
-        threads = [self.threads[id] for id in ids]
-        return max((max(each.position, self._behind(each.blocks.values())) for each in threads), default=0)
-
-    # -- limits -----------------------------------------------------------------------------------------
-
-    def _is_full(self, thread: Thread) -> bool:
-        most = self.limits.max_thread_tokens
-        own = most is not None and thread.parent is not None and thread.sampled >= most
-        return own or thread.position >= self.limits.context
-
-    def _halt(self, thread: Thread, reason: str) -> None:
-        """Nothing more of this thread is read; `_enforce` sees to what comes after it."""
-        self._yield_turn(thread, Status.HALTED)
-        thread.reason = reason
-        if self._cut is None or thread.order < self._cut.order:
-            self._cut = thread
-
-    def _enforce(self, out: list[Command]) -> None:
-        """Halts all that will not be read, and finishes once all that will be is there."""
-        if self.sampled >= self.limits.max_tokens:
-            self._halt_beyond_budget()
-        if self._cut is None:
-            return
-        whole = True
-        for thread in self._in_order:
-            if thread.order < self._cut.order:
-                whole &= thread.status is Status.DONE
-            elif thread.status is not Status.DONE and thread.status is not Status.HALTED:
-                self._yield_turn(thread, Status.HALTED)
-        if whole:
-            self._finish(self._cut.reason, out)
-
-    def _halt_beyond_budget(self) -> None:
-        """Halts the first thread whose next token would be read after the last one that may be."""
-        read = 0  # tokens of the threads that are read before
-        for thread in self._in_order:
-            read += thread.sampled
-            if thread.status is Status.DONE or thread.status is Status.HALTED:
-                continue
-            if read + above(thread, self.threads) - thread.ended >= self.limits.max_tokens:
-                self._halt(thread, "length")
-                return
-
-    def _finish(self, reason: str, out: list[Command]) -> None:
-        trim(self.threads, self.tags, self.limits.max_tokens)
-        for thread in reversed(self.threads):  # children before their parents
-            if thread.status is not Status.DONE:
-                drop_from(thread, len(thread.tokens), self.tags)
-                thread.status, thread.reason = Status.DONE, thread.reason or reason
-                out.append(End(thread.id, thread.reason))
-            if thread.parent is not None and self.tags is not None:
-                close(thread, self.tags)
-        self.finish_reason = reason
-        out.append(Finish(reason))

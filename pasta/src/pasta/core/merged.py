@@ -1,8 +1,8 @@
-"""The merged response, as threads have written it: each block right after its promise."""
+"""What threads have written: merged, each block right after its promise; and where a sync goes on behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pasta.core.commands import Anew
 from pasta.core.thread import Status, Thread
@@ -37,3 +37,9 @@ def written_anew(threads: Sequence[Thread], thread_id: int) -> Anew | None:
             break
         tokens += flatten(merged(threads, child))
     return Anew(thread.positions[first] + 1, tuple(tokens))
+
+
+def behind(threads: Sequence[Thread], ids: Iterable[int]) -> int:
+    """The first position behind all that these threads wrote, and those below them."""
+    found = [threads[id] for id in ids]
+    return max((max(each.position, behind(threads, each.blocks.values())) for each in found), default=0)

@@ -86,3 +86,14 @@ class Thread:
         if tags is not None and is_tag:
             return token in (tags.promise, tags.sync) or (token == tags.close and self.parent is not None)
         return True
+
+    def is_full(self, limits: Limits) -> bool:
+        """Whether a limit leaves it no place for another token."""
+        most = limits.max_thread_tokens
+        own = most is not None and self.parent is not None and self.sampled >= most
+        return own or self.position >= limits.context
+
+    def child(self, id: int, topic: tuple[int, ...], length: int) -> Thread:
+        """The thread that writes the block of a promise whose last token comes next here."""
+        path = (*self.path, len(self.blocks))
+        return Thread(id, self.id, path, self.position + 1, offset=self.sampled, topic=topic, length=length)
