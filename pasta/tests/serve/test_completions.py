@@ -250,6 +250,18 @@ def test_the_other_pages(tiny):
     json.dumps(get("/openapi.json").json())
 
 
+def test_a_slash_at_the_end_says_nothing(tiny):
+    """A base URL and a path are easily joined with one too many."""
+    get, body = tiny.http.get, {"messages": ASK, "max_tokens": 1}
+    assert get("/v1/models/").json() == get("/v1/models").json()
+    assert get("/health/").json() == {"status": "ok"}
+    answer = tiny.http.post(f"{CHAT}/", json=body, follow_redirects=False)
+    assert answer.status_code == 200 and answer.json()["choices"]
+    told = get("/v1/models//")
+    assert told.status_code == 404 and told.json()["error"]["code"] == "model_not_found"
+    assert 'path="/v1/models/"' not in get("/metrics").text
+
+
 def test_the_request_keeps_its_name(tiny):
     response = tiny.http.post(CHAT, json={"messages": ASK, "max_tokens": 1}, headers={"X-Request-Id": "abc-1"})
     assert response.headers["x-request-id"] == "abc-1"

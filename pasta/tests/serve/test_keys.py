@@ -141,8 +141,9 @@ def test_each_key_has_its_limits_and_scopes(tmp_path):
         assert ask("pasta-wrong").status_code == 401
         assert ask(graphs).status_code == 403
         assert running.http.get("/metrics", headers=bearer(graphs)).status_code == 200
-        refused = running.http.get("/metrics", headers=bearer(ann))
-        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "missing_scope")
+        for path in ("/metrics", "/metrics/"):
+            refused = running.http.get(path, headers=bearer(ann))
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "missing_scope")
         assert running.http.get("/v1/models", headers=bearer(bob)).status_code == 200  # makes no work: not counted
 
 

@@ -40,12 +40,12 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        headers, path = Headers(scope=scope), self._path(scope["path"])
         given = headers.get("x-request-id", "")
         visit = Visit(
             given if REQUEST_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}",
             scope["method"],
-            self._route(scope["path"]),
+            self._route(path),
         )
 
         async def answer(message: Message) -> None:
@@ -55,7 +55,7 @@ class Guard:
             await send(message)
 
         # What is asked of a page may be asked of its head; uvicorn, which has the scope itself, leaves the body out.
-        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else dict(scope)
+        inner = {**scope, "path": path, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         inner["state"] = {**scope.get("state", {}), "visit": visit}
         try:
             await self._enter(inner, headers, receive, answer, visit)
@@ -64,6 +64,10 @@ class Guard:
             self._metrics.requests.labels(visit.route, visit.status).inc()
             if self.settings.access_log and (visit.route not in PROBES or visit.status >= 400):
                 visit.log()
+
+    def _path(self, path: str) -> str:
+        """What is asked for: a slash behind a path that there is says nothing."""
+        return path[:-1] if path.endswith("/") and path[:-1] in self._paths else path
 
     def _route(self, path: str) -> str:
         """What a path counts as: only a known one may become a label."""
