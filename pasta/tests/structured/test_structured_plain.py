@@ -12,6 +12,8 @@ from pydantic import BaseModel, Field
 
 from pasta import extract
 from pasta.structured import SchemaError, compile_schema, make_structured_request
+from pasta.structured.errors import ConstraintError
+from pasta.structured.matcher import Grammars
 from support import tiny_engine
 
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 9}
@@ -32,6 +34,10 @@ def holding(schema: Any) -> dict[str, Any]:
         {"type": "object", "propertyNames": True, "additionalProperties": NUMBER, "maxProperties": 2},
         {"type": "object", "propertyNames": {"enum": ["x", "y"]}, "additionalProperties": NUMBER, "required": ["x"]},
         {"type": "object", "propertyNames": {"pattern": "^x[0-9]$"}, "additionalProperties": NUMBER},
+        {"type": "object", "propertyNames": {"type": "string", "minLength": 1}, "additionalProperties": NUMBER},
+        {"type": "object", "propertyNames": {"minLength": 2.0, "maxLength": 3}, "additionalProperties": NUMBER},
+        {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": NUMBER, "required": ["é"]},
+        {"type": "object", "propertyNames": {"type": "string", "const": "x"}, "additionalProperties": NUMBER},
         {"anyOf": [{"type": "null"}, {"type": "array", "items": {"type": "null"}, "uniqueItems": False}]},
     ],
 )
@@ -40,6 +46,32 @@ def test_what_forbids_nothing_is_followed(schema: Any) -> None:
     for seed in range(3):
         asked = {"temperature": 1.0, "seed": seed, "max_tokens": 60, "at_limit": "close"}
         jsonschema.validate(extract(engine, "Say it.", holding(schema), **asked), holding(schema))
+
+
+@pytest.mark.parametrize(
+    ("names", "right", "wrong"),
+    [
+        ({"type": "string", "minLength": 1}, ["a", "é", "😀", "\n", '"', "a b"], [""]),
+        ({"minLength": 2, "maxLength": 3}, ["ab", "éé", "😀\n\\", '""'], ["", "a", "😀", "abcd", "\\\\\\\\"]),
+        ({"maxLength": 1}, ["", "é", "\t"], ["ab", "éé"]),
+    ],
+)
+def test_the_length_of_a_key_counts_characters(names: Any, right: list[str], wrong: list[str]) -> None:
+    """What zod writes of `z.record(z.string().min(1), …)`: by the library's grammar, the keys of that length alone."""
+    vocabulary = tiny_engine(tags=False).vocabulary
+    (value,) = compile_schema({"type": "object", "propertyNames": names, "additionalProperties": NUMBER}).values
+    begun = Grammars.of(vocabulary).compile(value.schema, "")
+
+    def fits(key: str) -> bool:
+        matcher = begun.copy()
+        try:
+            for token in vocabulary.encode(json.dumps({key: 1}, ensure_ascii=False)):
+                matcher.consume(token)
+        except ConstraintError:
+            return False
+        return matcher.accepts
+
+    assert [key for key in (*right, *wrong) if fits(key)] == right
 
 
 def test_maps_of_pydantic_are_taken_apart_where_their_keys_are_known() -> None:
@@ -57,7 +89,7 @@ def test_maps_of_pydantic_are_taken_apart_where_their_keys_are_known() -> None:
     assert isinstance(extract(tiny_engine(tags=False), "Say it.", Stock, **asked), Stock)
 
 
-@pytest.mark.parametrize("names", [{"enum": ["x"]}, {"pattern": "^x$"}])
+@pytest.mark.parametrize("names", [{"enum": ["x"]}, {"pattern": "^x$"}, {"maxLength": 1.0, "minLength": 1}])
 def test_references_are_to_places_of_the_schema_that_was_written(names: Any) -> None:
     """Libraries refer to the first place of what comes twice: zod's, to what a map holds."""
     key, held = ({"$ref": f"#/properties/map/{place}"} for place in ("propertyNames", "additionalProperties"))
@@ -91,11 +123,23 @@ def test_what_stands_in_values_stays() -> None:
         ),
         ({"$ref": "#/$defs/t"}, "at /a/b: circular references with sibling keys are not supported$"),
         ({"type": "array", "items": NUMBER, "uniqueItems": True}, "at /a: uniqueItems cannot be enforced"),
-        ({"type": "object", "propertyNames": {"minLength": 2}}, "at /a: propertyNames cannot be enforced"),
-        ({"type": "object", "propertyNames": False}, "at /a: propertyNames cannot be enforced"),
+        (
+            {"type": "object", "propertyNames": {"minLength": 2, "pattern": "^x"}},
+            "/a: propertyNames cannot be enforced",
+        ),
+        ({"type": "object", "propertyNames": {"minLength": 2, "maxLength": 1}}, "/a: propertyNames cannot be enforced"),
+        ({"type": "object", "propertyNames": {"$ref": "#"}}, "/a: propertyNames cannot be enforced"),
+        ({"type": "object", "propertyNames": False}, "/a: propertyNames cannot be enforced"),
     ],
 )
 def test_what_is_refused_is_named_in_the_words_of_the_schema(schema: Any, says: str) -> None:
     node = {"type": "object", "properties": {"b": {"$ref": "#/$defs/t", "minProperties": 0}}}
     with pytest.raises(SchemaError, match=says):
         make_structured_request(tiny_engine(tags=False), "Say it.", {**holding(schema), "$defs": {"t": node}})
+
+
+def test_keys_of_which_too_much_is_said_are_refused_with_what_to_do() -> None:
+    schema = {"type": "object", "propertyNames": {"type": "string", "format": "uuid", "pattern": "^[0-9a-f-]{36}$"}}
+    with pytest.raises(SchemaError) as refused:
+        make_structured_request(tiny_engine(tags=False), "Say it.", schema)
+    assert refused.value.keyword == "propertyNames" and "one of them alone" in (refused.value.hint or "")

@@ -62,22 +62,33 @@ def _within(keyword: str, value: Any, follow: Follow) -> Any:
 
 
 def _name_keys(schema: dict[str, Any], names: Schema) -> None:
-    """Keys of any name need no word; those of a list, or of a pattern, are properties that may be left out."""
+    """Keys of any name need no word; those of a list, a pattern or a length are properties that may be left out."""
     said = {key: names[key] for key in set(names) - NOTES} if isinstance(names, Mapping) else {}
     if names is False or said.pop("type", "string") != "string":
         return
     if not said:
         del schema["propertyNames"]
         return
-    [(keyword, told), *more] = said.items()
-    if more or {"properties", "patternProperties"} & set(schema):
+    if {"properties", "patternProperties"} & set(schema):
         return
     others = schema.get("additionalProperties", True)
-    if keyword == "enum" and len(told) <= MAX_PROPERTIES:
-        schema["properties"] = {name: others for name in told if isinstance(name, str)}
-    elif keyword == "pattern":
-        schema["patternProperties"] = {told: others}
+    listed = [said["const"]] if set(said) == {"const"} else said["enum"] if set(said) == {"enum"} else None
+    if listed is not None and len(listed) <= MAX_PROPERTIES:
+        schema["properties"] = {name: others for name in listed if isinstance(name, str)}
+    elif (pattern := _pattern(said)) is not None:
+        schema["patternProperties"] = {pattern: others}
     else:
         return
     schema["additionalProperties"] = False
     del schema["propertyNames"]
+
+
+def _pattern(said: Mapping[str, Any]) -> str | None:
+    """One pattern that says the same of a text; None where none is known."""
+    if set(said) == {"pattern"}:
+        return str(said["pattern"])
+    if set(said) <= {"minLength", "maxLength"}:
+        least, most = int(said.get("minLength", 0)), int(said.get("maxLength", ENDLESS))
+        if least <= most:
+            return rf"^[\s\S]{{{least},{most if most < ENDLESS else ''}}}$"
+    return None

@@ -29,6 +29,7 @@ from pasta.structured.threads import AT_LIMIT, CUT, PlanInterpreter
 
 _LOCK = threading.Lock()
 MAX_KEPT = 64  # schemas that are kept compiled, for each vocabulary
+KEYS = "say of keys a length, a pattern or an enum, one of them alone; or leave it out, and check it afterwards"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,7 +177,8 @@ def _refusal(error: str, pointer: str) -> SchemaError:
     if reason.startswith("oneOf"):
         return SchemaError("oneOf whose branches may overlap cannot be enforced", pointer, "oneOf", "say anyOf")
     if named := re.search(r'Unimplemented keys: \["([^"]+)"', reason):
-        return SchemaError(f"{named[1]} cannot be enforced", pointer, named[1], "leave it out, and check it afterwards")
+        hint = KEYS if named[1] == "propertyNames" else "leave it out, and check it afterwards"
+        return SchemaError(f"{named[1]} cannot be enforced", pointer, named[1], hint)
     if re.search(r"Failed to generate regex for (integer|float) range", reason):
         why = "minimum and maximum cannot be enforced so far from 0"
         return SchemaError(why, pointer, "minimum", "leave them out, and check them afterwards")
