@@ -16,11 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 
 @pytest.fixture
-def usual(tmp_path: Path, base: str, data: str) -> SftConfig:
-    return SftConfig(
-        data=data, output=str(tmp_path / "out"), model=base, method="lora", lora_rank=4, max_steps=2, save_steps=2,
-        cpu=True, batch_size=2, max_length=512, logging_steps=1,
-    )  # fmt: skip
+def usual(usual: SftConfig) -> SftConfig:
+    return replace(usual, save_steps=2, logging_steps=1)
 
 
 def files_of(config: SftConfig) -> dict[Path, bytes]:

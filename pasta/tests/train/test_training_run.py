@@ -1,14 +1,8 @@
-"""What happens around a training: what it says first, refuses, measures, saves when it is interrupted."""
+"""What happens around a training: what it says first and refuses, which weights it takes, what it measures."""
 
 from __future__ import annotations
 
 import json
-import os
-import resource
-import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,37 +12,23 @@ import torch
 import transformers
 
 from pasta.core.vocabulary import Vocabulary
-from pasta.data.rows import read_rows
 from pasta.decoding.api import generate
-from pasta.decoding.runner import runner_of
 from pasta.engine.load import load_engine
-from pasta.engine.native import IMPLEMENTATION
-from pasta.errors import PastaError, StorageError, UsageError
+from pasta.errors import PastaError, UsageError
 from pasta.models import load_model
 from pasta.models.tags import add_tags
 from pasta.train import sft
-from pasta.train.answers import WatchfulEngine
 from pasta.train.config import SftConfig
 from pasta.train.model import load_trainable
-from pasta.train.trainer import SegmentTrainer
-from support import byte_tokenizer, toy_rows, until
+from support import byte_tokenizer, toy_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-PASTA = [sys.executable, "-c", "from pasta.cli import main; main()"]
 IDS = torch.arange(40)[None]
 
 
 def logits(model: Any) -> torch.Tensor:
     with torch.inference_mode():
         return model.eval()(input_ids=IDS, use_cache=False).logits
-
-
-@pytest.fixture
-def usual(tmp_path: Path, base: str, data: str) -> SftConfig:
-    return SftConfig(
-        data=data, output=str(tmp_path / "out"), model=base, method="lora", lora_rank=4, max_steps=2, cpu=True,
-        batch_size=2, max_length=512,
-    )  # fmt: skip
 
 
 # -- what is said first -----------------------------------------------------------------------------------
@@ -200,7 +180,7 @@ def test_a_name_that_only_pasta_knows_is_a_path_to_peft(tmp_path: Path, default_
     assert (base.name, base.place) == ("smollm2-135m-instruct", str(default_folder.path))
 
 
-# -- evaluation, interruption, full disks ------------------------------------------------------------------
+# -- evaluation -------------------------------------------------------------------------------------------
 
 
 def test_evaluation_while_it_trains(usual: SftConfig) -> None:
@@ -234,179 +214,3 @@ def test_what_the_grammar_must_correct_is_counted(base: str) -> None:
         model.model.norm.weight.copy_(torch.ones(32))
         model.get_input_embeddings().weight.copy_(model.get_input_embeddings().weight.abs() + 5)
     assert measure_answers(model, vocabulary, layouts, 8)["well_formed"] < 1.0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_saves_and_resume_goes_on(
-    usual: SftConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals
-) -> None:
-    """A real signal, in the middle of a step; what comes of it is what an undisturbed run gives."""
-    config = replace(usual, max_steps=4, learning_rate=1e-3, schedule="constant", warmup=0.0)
-    sft.train(replace(config, output=usual.output + "-whole"))
-    real, calls = SegmentTrainer.compute_loss, iter(range(100))
-
-    def interrupted(self: SegmentTrainer, *args: Any, **kwargs: Any) -> Any:
-        if next(calls) == 2:  # the trial, the first step, the second
-            os.kill(os.getpid(), number)
-        return real(self, *args, **kwargs)
-
-    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    monkeypatch.setattr(SegmentTrainer, "compute_loss", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        sft.train(config)
-    saved = Path(config.output) / "checkpoint-2"
-    assert f"interrupted at step 2 of 4: {saved} is saved" in capsys.readouterr().err
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
-    assert load_model(str(saved), device="cpu").vocabulary.tags is not None
-    monkeypatch.setattr(SegmentTrainer, "compute_loss", real)
-    assert sft.train(replace(config, resume=True)).steps == 4
-    one, other = (load_model(folder, device="cpu").model for folder in (config.output, usual.output + "-whole"))
-    torch.testing.assert_close(logits(one), logits(other), rtol=1e-3, atol=1e-3)
-
-
-def test_ctrl_c_in_the_last_evaluation_costs_only_that(usual: SftConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real signal, while held-out prompts are answered; no step runs after the model is the training's again."""
-    real, calls, attention = WatchfulEngine._choose, iter(range(100)), []
-
-    def interrupted(self: WatchfulEngine, *args: Any) -> Any:
-        if next(calls) == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-            until(lambda: runner_of(self)._stopped)  # by the main thread
-        attention.append(self.model.config._attn_implementation)
-        return real(self, *args)
-
-    monkeypatch.setattr(WatchfulEngine, "_choose", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        sft.train(replace(usual, eval_data=usual.data))
-    assert attention == [IMPLEMENTATION] * 2
-    assert load_model(usual.output, device="cpu").vocabulary.tags is not None
-    assert json.loads((Path(usual.output) / "training.json").read_text())["steps"] == 2
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_a_terminal(usual: SftConfig) -> None:
-    flags = ["--data", usual.data, "--output", usual.output, "--model", usual.model, "--method", "lora", "--cpu"]
-    command = [*PASTA, "train", "sft", *flags, "--max-steps", "100000", "--logging-steps", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("step 3/"):
-                break
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert out == "" and "Traceback" not in err
-    assert "is saved, and loads as a model; --resume goes on from it" in err
-    (checkpoint,) = Path(usual.output).glob("checkpoint-*")
-    assert load_model(str(checkpoint), device="cpu").vocabulary.tags is not None
-
-
-@pytest.mark.parametrize("save_steps", [0, 1])
-def test_a_full_disk_is_one_line(usual: SftConfig, save_steps: int) -> None:
-    """No file may grow beyond 20 kB: to safetensors and torch that is a disk without room."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
-        with pytest.raises(StorageError, match=rf"cannot write {usual.output}: .*--resume"):
-            sft.train(replace(usual, save_steps=save_steps, method="full"))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    if save_steps:  # there is room now: what was cut short is no checkpoint
-        assert sft.train(replace(usual, save_steps=save_steps, method="full", resume=True)).steps == 2
-
-
-def test_it_goes_on_from_the_newest_checkpoint_that_is_whole(
-    usual: SftConfig, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run that was killed while it wrote a checkpoint, and one that was killed while it wrote the last file of it."""
-    sft.train(replace(usual, save_steps=1))
-    torn, whole = (Path(usual.output) / f"checkpoint-{step}" for step in (2, 1))
-    (torn / "trainer_state.json").unlink()
-    unfinished = shutil.copytree(whole, whole.with_name("checkpoint-3"))
-    (unfinished / "trainer_state.json").write_text('{"epoch": ')
-    assert sft.train(replace(usual, save_steps=1, resume=True)).steps == 2
-    assert f"going on from {whole}\n" in capsys.readouterr().err
-
-
-def test_a_disk_without_room_is_refused_first(usual: SftConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    from collections import namedtuple
-
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr("pasta.train.model.shutil.disk_usage", lambda path: usage(10, 10, 1000))
-    with pytest.raises(StorageError, match=r"no room for the model in .*0 MB free"):
-        sft.train(usual)
-    assert not Path(usual.output).exists()
-
-
-# -- several processes ------------------------------------------------------------------------------------
-
-
-def launched(processes: int, *arguments: str) -> str:
-    """What the command printed, under torchrun and gloo."""
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    program = ["--no-python", sys.executable, "-c", "from pasta.cli import main; main()", "train", *arguments]
-    done = subprocess.run(
-        [*launch, *program], capture_output=True, text=True, timeout=400,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert arguments[0] != "sft" or f"{processes} processes, cpu" in done.stderr
-    return done.stdout
-
-
-TWO_STEPS = "--max-steps 2 --no-packing --cpu --learning-rate 1e-3 --warmup 0 --logging-steps 1 --json".split()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["lora", "full"])
-def test_two_processes_train_as_one(usual: SftConfig, method: str) -> None:
-    """Losses and weights are those of one process with batches of twice the size."""
-    one = replace(
-        usual, method=method, batch_size=4, packing=False, learning_rate=1e-3, warmup=0.0, logging_steps=1,  # type: ignore[arg-type]
-        output=usual.output + "-one",
-    )  # fmt: skip
-    expected = sft.train(one)
-    flags = ["--model", usual.model, "--data", usual.data, "--output", usual.output, "--method", method]
-    held = ["--eval-data", usual.data, "--eval-answers", "2", "--max-tokens", "8"]
-    printed = launched(2, "sft", *flags, *held, "--lora-rank", "4", "--batch-size", "2", *TWO_STEPS)
-    log = json.loads(printed)["log"]  # one speaks for all
-    losses = [entry["loss"] for entry in expected.log if "loss" in entry]
-    assert [entry["loss"] for entry in log if "loss" in entry] == pytest.approx(losses, rel=1e-4)
-    (evaluated,) = [entry for entry in log if "eval_loss" in entry]
-    assert {"eval_forks", "eval_speedup"} <= set(evaluated)
-    found, wanted = (load_model(folder, device="cpu").model for folder in (usual.output, one.output))
-    for name, weight in wanted.state_dict().items():
-        torch.testing.assert_close(found.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_sharded_weights_have_the_losses_and_gradients_of_whole_ones(base: str) -> None:
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    script = Path(__file__).with_name("sharded.py")
-    paths = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [*launch, str(script), base], capture_output=True, text=True, timeout=400,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["losses"][1] == pytest.approx(found["losses"][0], rel=1e-6)
-    assert found["compared"] == found["trained"] == 30
-    assert found["gradient"] < 1e-6 and found["adapter"] == 0.0
-
-
-@pytest.mark.slow
-def test_two_processes_share_the_second_stage(tmp_path: Path, usual: SftConfig) -> None:
-    """Both sample and train, one scores; nothing is drawn twice, and one speaks for all."""
-    sft.train(replace(usual, max_steps=120, learning_rate=1e-2, method="full", packing=False))
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"prompt": row["prompt"]}) + "\n" for row in toy_rows(4)))
-    flags = ["--model", usual.output, "--baseline", usual.output, "--prompts", str(prompts), "--judge", "length"]
-    more = "--device cpu --samples 4 --temperature 1.5 --lambdas 1 --max-tokens 120 --batch-size 1 --held-out 0"
-    output = tmp_path / "preference"
-    printed = launched(2, "preference", *flags, *more.split(), "--output", str(output), "--method", "lora", "--json")
-    (record,) = json.loads(printed)
-    assert record["steps"] > 0 and record["output"] == str(output / "round-1" / "lambda-1")
-    rows = [row for number in (0, 1) for row in read_rows(str(output / "round-1" / f"samples-{number}-of-2.jsonl"))]
-    assert sorted((row["index"], row["sample"]) for row in rows) == [(i, n) for i in range(4) for n in range(4)]
-    assert load_model(record["output"], device="cpu").vocabulary.tags is not None

@@ -1,0 +1,57 @@
+"""What the tests of training share: a training of a tiny model, and the recipe `answers`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from tasks_texts import FUNCTIONS, SUMS, write_problems
+
+from pasta.train.config import SftConfig
+
+PLACE = Path(__file__).parents[2] / "recipes" / "answers"
+MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack", "prepare", "training",
+           "measuring", "processes")  # fmt: skip
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def usual(tmp_path: Path, base: str, data: str) -> SftConfig:
+    return SftConfig(
+        data=data, output=str(tmp_path / "out"), model=base, method="lora", lora_rank=4, max_steps=2, cpu=True,
+        batch_size=2, max_length=512,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def run_answers(
+    tmp_path: Path, base: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
+    """Runs a stage as the command line does; returns what it printed."""
+    monkeypatch.syspath_prepend(PLACE)
+    for name in MODULES:  # another recipe may have a file of the same name
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    main = import_module("run").main
+    sums, functions = (write_problems(tmp_path, rows, f"{name}.jsonl") for name, rows in
+                       (("sums", SUMS), ("functions", FUNCTIONS)))  # fmt: skip
+    files = [f"--{name}={file}" for name in ("problems", "tests") for file in (sums, functions)]
+
+    def stage(names: str, *more: str) -> str:
+        out = str(tmp_path / "out")
+        main([*names.split(), "--model", base, "--out", out, "--device", "cpu", "--run-code", *files, *more])
+        return capsys.readouterr().out
+
+    yield stage
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def prompts_file(tmp_path: Path) -> str:
+    path = tmp_path / "chats-to-measure.json"
+    path.write_text(json.dumps([{"instruction": text} for text in ("Name a river.", "Why?", "List seas.", "Hm.")]))
+    return str(path)
