@@ -22,7 +22,8 @@ EXPECTED = HISTORY.partition("## Forks and joins that are expected")[2].partitio
 BESIDE = HISTORY.partition("## What attention might do beside")[2].partition("\n## ")[0]
 TWO = HISTORY.partition("## Parts for small models, too")[2].partition("\n## ")[0]
 CHOICE = TWO.partition("### A choice cut finer")[2].partition("\n### ")[0]
-NEWEST = TWO.partition("### The table, with both")[2]
+NEWEST = TWO.partition("### The table, with both")[2].partition("\n### ")[0]
+TOGETHER = TWO.partition("### vLLM beside it in one run")[2]
 WIDTHS = ("1", "4", "16", "32")
 SHAPES = {"135M": "smollm2-135m", "1.5B": "qwen2.5-1.5b", "8B": "llama-3-8b"}
 
@@ -40,6 +41,11 @@ def words(page: str) -> str:
 def captured(run: int, name: str = "captured-h200.json") -> dict[tuple[str, str], dict[str, float]]:
     """Ways and their milliseconds, by shape and step."""
     return {(row["shape"], row["step"]): row["ms"] for row in report(name)["runs"][run]["rows"]}
+
+
+def of_one(steps: dict[str, float], width: str = "32") -> float:
+    """What threads cost, of one: from the times, since a ratio that was rounded before rounds a second time."""
+    return steps[width] / steps["1"]
 
 
 def column(label: str, index: int, page: str = PAGE) -> list[str]:

@@ -1,14 +1,32 @@
-"""What docs/performance-history.md says of small products in two parts, of qkv in parts, and of choices cut finer."""
+"""What docs/performance-history.md says of small products, qkv in parts, finer choices, and vLLM beside them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from performance_pages import CHOICE, LEFT, NEWEST, NOW, PROSE, SHAPES, TWO, captured, report, words
+from performance_pages import (
+    CHOICE,
+    LEFT,
+    NEWEST,
+    NOW,
+    PROSE,
+    SHAPES,
+    TOGETHER,
+    TWO,
+    WIDTHS,
+    captured,
+    column,
+    report,
+    words,
+)  # fmt: skip
 
 FILE = "captured-h200-4.json"
 FIRST, SECOND = captured(0, FILE), captured(1, FILE)
 SMALL, MIDDLE, LARGE = SHAPES.values()
-TABLE = report("table-h200-8.json")
+TABLE, NEXT = report("table-h200-8.json"), report("table-h200-9.json")
+STOCK, OLDER = report("vllm-h200-3.json"), report("vllm-h200-2.json")
+VLLMS = {"8B": "llama3-8b", "135M": "smollm2-135m"}
 #: Ways in the order of their rows.
 ORDERS = [
     (FIRST, SMALL, "now p1row pp pq pr ps pt pu pp,l128 s32 s16 two g128"),
@@ -156,4 +174,102 @@ def test_one_thread_gained_more_than_many() -> None:
     shares = f"one thread takes {gained:.3f} ms less, 32 take {many:.3f} less."
     assert f"went from {then['of one']['32']:.2f} to {now['of one']['32']:.2f}: {shares}" in words(NEWEST)
     told = f"one thread gained {gained / then['1']:.0%} and 32 gained {many / then['32']:.0%}."
-    assert f"than in the run before ({then['of one']['32']:.2f}), since {told}" in words(NOW)
+    assert f"With 135M it was {then['of one']['32']:.2f} before [small products came in parts]" in words(NOW)
+    assert f": {told}" in words(NOW)
+
+
+def times_as_long(table: dict[str, Any], vllm: dict[str, Any], shape: str) -> list[float]:
+    """vLLM's steps, of an answer's with as many threads."""
+    return [vllm["step_ms"][VLLMS[shape]][width] / table["rows"][f"{shape} answer"][width] for width in WIDTHS]
+
+
+def test_vllm_in_the_same_run() -> None:
+    """Behind in every cell, by the least of its runs as well; and its report says what its runs say."""
+    assert list(NEXT["vllm"].values()) == ["vllm-h200-3.json", "vllm-h200.json"]
+    for shape, name in VLLMS.items():
+        steps, own = STOCK["step_ms"][name], NEXT["rows"][f"{shape} answer"]
+        [runs] = [each["rows"] for each in STOCK["shapes"] if each["shape"] == name]
+        assert {str(run["batch"]): run["ms_step"] for run in runs} == steps
+        shown = [f"{steps[width]:.2f}" for width in WIDTHS]
+        assert column(f"{shape}, ms a step of an answer", 3, NOW) == column(f"vLLM, {shape}", 4, TOGETHER) == shown
+        assert all(own[str(run["batch"])] < min(run["ms_step"], run["ms_step_min"]) for run in runs)
+        for run in runs:
+            longer, shorter = (sorted(run[key])[1] for key in ("long_ms", "short_ms"))
+            assert run["ms_step"] == pytest.approx((longer - shorter) / 120, abs=1e-3)
+
+
+def test_how_far_vllm_is_behind() -> None:
+    now, then = ({shape: times_as_long(*pair, shape) for shape in VLLMS} for pair in ((NEXT, STOCK), (TABLE, OLDER)))
+    large, small = (
+        f"{min(now['8B']):.2f} to {max(now['8B']):.2f}",
+        f"{min(now['135M']):.1f} to {max(now['135M']):.1f}",
+    )
+    old = f"{min(then['135M']):.1f} to {max(then['135M']):.1f}"
+    assert f"{large} times as long as ours with 8B, {small} times with 135M." in words(NOW)
+    assert f"had told of {old} times with 135M." in words(NOW)
+    assert f"{large} times as long as ours with 8B ({min(then['8B']):.2f} to {max(then['8B']):.2f} with" in words(
+        TOGETHER
+    )
+    assert f"and {small} times with 135M ({old})." in words(TOGETHER)
+    more = [before / after for before, after in zip(then["135M"], now["135M"], strict=True)]
+    assert f"gave was {min(more):.1f} to {max(more):.1f} times what it is here." in words(TOGETHER)
+    steps, older = (each["step_ms"][VLLMS["135M"]] for each in (STOCK, OLDER))
+    shares = sorted(steps[width] / older[width] for width in WIDTHS)
+    told = f"take {shares[0]:.2f} to {shares[-1]:.2f} of what they took"
+    assert told in words(NOW) and told in words(TOGETHER)
+
+
+def test_predictions_of_vllm() -> None:
+    predicted = NEXT["predicted"]
+    assert " / ".join(column("vLLM, 8B", 3, TOGETHER)) == predicted["vLLM 8B"]
+    assert " to ".join(column("vLLM, 135M", 3, TOGETHER)) == predicted["vLLM 135M"]
+    steps = STOCK["step_ms"]
+    off = [
+        abs(steps["llama3-8b"][width] / float(ms) - 1)
+        for width, ms in zip(WIDTHS, predicted["vLLM 8B"].split(" / "), strict=True)
+    ]
+    assert 0.03 < max(off) < 0.04 and "With 8B vLLM is within 4% of its prediction." in words(TOGETHER)
+    small = steps["smollm2-135m"]
+    assert sum(ms < 2 for ms in small.values()) == 3 and "three of four cells are below 2 ms" in words(TOGETHER)
+    assert small["16"] < small["1"] and "16 requests take less time than one" in words(TOGETHER)
+
+
+def test_what_came_as_before() -> None:
+    """Predicted was less than 2% of a difference: the steps hold it, and what is named does not."""
+    then, now, told = TABLE["rows"], NEXT["rows"], words(TOGETHER)
+    assert NEXT["predicted"]["pasta"] == "as in table-h200-8.json within 2 %" and "`as before` means within 2%." in told
+    changes = {
+        (row, key): now[row][key] / then[row][key] - 1
+        for row, cells in now.items()
+        for key in (*WIDTHS, "8000", "tokens_per_s", "share")
+        if key in cells
+    }
+    for kind, digits in (("answer", 0), ("device", 1)):
+        most = max(abs(change) for (row, _), change in changes.items() if row.split()[1:] == [kind])
+        where = {"answer": "all steps of answers, within {}", "device": "all steps on the device, within {}."}[kind]
+        assert where.format(f"{most:.{digits}%}") in told
+    missed = {row: change for (row, _), change in changes.items() if abs(change) > 0.02}
+    assert set(missed) == {"135M 32 answers", "135M prompt", "8B prompt", "135M sampled answer"}
+    prompts = [f"{each['135M prompt']['8000']:.2f}" for each in (now, then)]
+    assert "{} ms for {};".format(*prompts) in told
+    assert f"that of 8B, {-missed['8B prompt']:.1%} less;" in told
+    one = changes["135M sampled answer", "1"]
+    assert f"a sampled step of one thread of 135M, {-one:.1%} less." in told
+
+
+def test_the_finer_choice_in_a_step() -> None:
+    costs = [
+        each["rows"][f"{shape} sampled answer"]["1"] - each["rows"][f"{shape} answer"]["1"]
+        for shape in ("135M", "8B")
+        for each in (NEXT, TABLE)
+    ]
+    told = "{:.2f} ms of 135M, where it cost {:.2f}, and {:.2f} of 8B for {:.2f}.".format(*costs)
+    assert f"sampling costs one thread {told}" in words(TOGETHER)
+    [us] = [
+        row["us"]
+        for row in report("choices-h200.json")["rows"]
+        if (row["params"], row["rows"], row["tokens"]) == ("top_p", 1, 49_280)
+    ]
+    assert f"of 49,280 took {(us['4096,512,8'] - us['1024,512,4']) / 1e3:.3f} ms less." in words(TOGETHER)
+    many = [each["rows"]["135M sampled answer"]["32"] - each["rows"]["135M answer"]["32"] for each in (TABLE, NEXT)]
+    assert f"With 32 threads it gains {1e3 * (many[0] - many[1]):.0f} µs of 135M" in words(TOGETHER)
