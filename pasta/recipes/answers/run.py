@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from measuring import run_evaluate, run_report, run_timing
 from options import need, need_made, on_gpu, parser
 from prepare import run_bundle, run_chats, run_sample
-from processes import Work, at_once
 from training import run_apar, run_baseline, run_preference, run_preference_baseline, run_train
 
 from pasta.errors import PastaError
+from pasta.processes import Work, at_once
 from pasta.settings import read_part
 
 

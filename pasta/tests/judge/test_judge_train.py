@@ -112,6 +112,21 @@ def test_the_report_can_be_made_again(trained, data, tmp_path):
     assert json.loads((copy / "report.json").read_text())["prompts"] == 20
 
 
+def test_a_linear_judge_by_itself_is_the_one_beside_a_reward_model(trained, data, tmp_path):
+    out, report = trained
+    own = tmp_path / "linear"
+    config = JudgeConfig(data=data, out=str(own), reference="teacher", method="features", spoiled=0.05)
+    told = train_judge(config)
+    assert sorted(path.name for path in own.iterdir()) == ["features.json", "report.json", "report.md"]
+    assert json.loads((own / "features.json").read_text()) == json.loads((out / "features.json").read_text())
+    assert told["judges"]["features"]["agreement"] == report["judges"]["features"]["agreement"]
+    assert "| the original preferred to | pairs | features | features-raw |" in (own / "report.md").read_text()
+    with pytest.raises(UsageError, match="holds a judge already"):
+        train_judge(config)
+    with pytest.raises(UsageError, match="score asks for a reward model"):
+        JudgeConfig(data=data, out=str(own), method="features", score="lines.jsonl")
+
+
 def test_lines_are_scored(trained, tmp_path):
     out, _ = trained
     lines = [

@@ -15,7 +15,7 @@ from pasta.train.config import SftConfig
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
 MODULES = ("run", "options", "sample", "right", "form", "bundles", "package", "pack", "prepare", "training",
-           "measuring", "processes")  # fmt: skip
+           "measuring")  # fmt: skip
 Run = Callable[..., str]
 
 

@@ -125,7 +125,7 @@ def judge(
     json_: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
     **flags: Any,
 ) -> None:
-    """Train a reward model on preferences.
+    """Train a reward model, or a linear judge, on preferences.
 
     They are folded by prompt, and how far it agrees with those that it was not trained on is reported.
     """

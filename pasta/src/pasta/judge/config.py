@@ -11,14 +11,14 @@ from pasta.errors import UsageError
 from pasta.models import bundled
 from pasta.settings import SEEDS, Settings, told
 
-Method = Literal["lora", "full"]
+Method = Literal["lora", "full", "features"]
 REFERENCE = "gpt4_1106_preview"  # the baseline of AlpacaEval 2
 LEARNING_RATES = {"lora": 5e-4, "full": 5e-5}
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeConfig(Settings):
-    """A reward model trained on preferences, one a fold of the prompts."""
+    """A reward model trained on preferences, one a fold of the prompts; or a linear judge."""
 
     data: str = told("", "Preferences, JSON lines: instruction, generator, output, preference (1 to 2).")
     out: str = told("", "Folder for the judge: a model a fold, judge.json, held-out rewards, the report.")
@@ -27,7 +27,7 @@ class JudgeConfig(Settings):
     folds: int = told(2, "Parts of the prompts; each part is scored by a model that was trained on the others.")
     limit: int = told(0, "Use so many prompts at most; 0: all.")
     part: str = told("0/1", "Use this part of the prompts: 0/2 for one judge and 1/2 for another share none.")
-    method: Method = told("lora", "lora: low-rank updates, a small file a fold; full: all weights.")
+    method: Method = told("lora", "lora: low-rank updates; full: all weights; features: the linear judge alone.")
     lora_rank: int = told(24, "Rank of the updates.")
     learning_rate: float | None = told(None, "Peak learning rate; by default 5e-4 (lora) or 5e-5 (full).")
     epochs: float = told(2.0, "Passes over the data.")
@@ -54,6 +54,8 @@ class JudgeConfig(Settings):
         self.check_between(0, math.inf, "limit", "minutes", "learning_rate", "spoiled")
         self.check_between(0, SEEDS, "seed")
         self.check_choices("method")
+        if self.method == "features" and self.score is not None:
+            raise UsageError("score asks for a reward model, and method is features", "leave one of them out")
         number, _, parts = self.part.partition("/")
         if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
             raise UsageError(f"part is {self.part!r}", hint="write 0/2 for the first of two parts")

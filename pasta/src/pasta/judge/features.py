@@ -82,6 +82,9 @@ class Linear:
     def reward(self, pair: Pair) -> float:
         return sum(w * f for w, f in zip(self.weights, features(*pair), strict=True))
 
+    def rewards(self, pairs: Sequence[Pair]) -> list[float]:
+        return [self.reward(pair) for pair in pairs]
+
 
 class FeatureJudge(Rewarding):
     """One linear model a fold; a prompt is scored by the one that was not fitted to it, an unknown one by all."""

@@ -67,15 +67,16 @@ def markdown(report: Mapping[str, Any]) -> str:
     ]
     for label, key in figures:
         lines.append(f"| {label} | | " + " | ".join(_number(judge[key]) for judge in judges.values()) + " |")
-    own = next(iter(judges.values()))["gpt4_and_length"]
+    by_length = next(iter(judges.values()))["gpt4_and_length"]
     published = ", ".join(f"{name} {100 * rate:.1f}%" for name, rate in report["published"].items())
     lines += [
         "",
-        f"GPT-4's own log odds correlate with log length by {own:.3f}. Always naming the reference agrees in "
+        f"GPT-4's own log odds correlate with log length by {by_length:.3f}. Always naming the reference agrees in "
         f"{100 * report['always_the_reference']:.1f}% of the comparisons with it. Published agreement with the "
         f"majority of humans, on AlpacaEval's own pairs: {published}.",
     ]
-    lines += ["", "| the original preferred to | pairs | reward | reward-raw |", "| --- | ---: | ---: | ---: |"]
+    own = " | ".join([*judges][:2])
+    lines += ["", f"| the original preferred to | pairs | {own} |", "| --- | ---: | ---: | ---: |"]
     for kind, row in report["spoiled"].items():
         lines.append(f"| {kind} | {row['pairs']} | {_share(row['reward'])} | {_share(row['reward-raw'])} |")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""`pasta train judge`: a reward model a fold, its rewards of the prompts it has not seen, and the report on them."""
+"""`pasta train judge`: a model a fold, its rewards of the prompts it has not seen, and the report on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
 from pasta.judge.trials import Trial, run_trials, summarise
 from pasta.outputs import check_apart, check_folder
 
-HELD_OUT = "held-out.jsonl"
+HELD_OUT, FEATURES = "held-out.jsonl", "features.json"
 SAMPLE = 256  # held-out answers that the saved model is tried on
 
 Parts = Sequence[Sequence[Contest]]
@@ -39,7 +39,7 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     scores = config.scores or str(out / "scores.jsonl")
     check_apart(scores, [config.score, config.data])
     check_folder(out)
-    if (out / RECORD).exists():
+    if (out / RECORD).exists() or (out / FEATURES).exists():
         raise UsageError(f"the output {out} holds a judge already", "name a new folder")
     if config.scores is not None:
         check_target(config.scores)
@@ -50,6 +50,10 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     prompts = deal(contests, config.folds)
     parts = split(contests, prompts, config.folds)
     say(f"{len(contests)} prompts, {sum(len(c.answers) for c in contests)} answers, {config.folds} folds")
+    if config.method == "features":
+        report = linear_report(config, parts, prompts, out)
+        say(f"{time.monotonic() - begun:.0f} s in all")
+        return report
     rewards, training, trials = [], [], []
     for k, part in enumerate(parts):
         say(f"fold {k}: training on {len(contests) - len(part)} prompts")
@@ -117,20 +121,40 @@ def write_report(
     board = Board.of([contest for part in parts for contest in part])
     judges = {"reward": log_odds(parts, rewards, folds, True), "reward-raw": log_odds(parts, rewards, folds, False)}
     if features:
-        say("fitting the linear judge")
-        linear = [fit(others(parts, k), judge["temper"], spoiled) for k in range(len(parts))]
-        counted = [
-            [[one.reward(pair) for pair in pairs_of(contest)] for contest in part]
-            for one, part in zip(linear, parts, strict=True)
-        ]
-        own = [make_fold("", part, values) for part, values in zip(parts, counted, strict=True)]
-        FeatureJudge(linear, own, prompts).write(out / "features.json")
-        judges |= {
-            "features": log_odds(parts, counted, own, True),
-            "features-raw": log_odds(parts, counted, own, False),
-        }
+        judges |= fit_linear(parts, prompts, judge["temper"], spoiled, out)[1]
     about = {name: judge[name] for name in ("base", "max_length", "temper", "training", "spoiled", "folds")}
-    report = compose(board, {**judges, "length": board.length}, about)
+    return write_down(compose(board, {**judges, "length": board.length}, about), out)
+
+
+def linear_report(config: JudgeConfig, parts: Parts, prompts: dict[str, int], out: Path) -> dict[str, Any]:
+    """Fits the linear judge by itself, and measures it as a reward model is."""
+    judge, found = fit_linear(parts, prompts, config.temper, config.spoiled, out)
+    trials = [run_trials(part, one.rewards, config.seed) for one, part in zip(judge.linear, parts, strict=True)]
+    board = Board.of([contest for part in parts for contest in part])
+    about = {"temper": config.temper, "spoiled": summarise(trials, judge.folds), "folds": [*map(asdict, judge.folds)]}
+    return write_down(compose(board, {**found, "length": board.length}, about), out)
+
+
+def fit_linear(
+    parts: Parts, prompts: dict[str, int], temper: float, spoiled: float, out: Path
+) -> tuple[FeatureJudge, dict[str, list[Array]]]:
+    """Fits a linear judge a fold and writes it; returns it with its log odds of the prompts it was not fitted to."""
+    say("fitting the linear judge")
+    linear = [fit(others(parts, k), temper, spoiled) for k in range(len(parts))]
+    counted = [
+        [[one.reward(pair) for pair in pairs_of(contest)] for contest in part]
+        for one, part in zip(linear, parts, strict=True)
+    ]
+    own = [make_fold("", part, values) for part, values in zip(parts, counted, strict=True)]
+    judge = FeatureJudge(linear, own, prompts)
+    judge.write(out / FEATURES)
+    return judge, {
+        "features": log_odds(parts, counted, own, True),
+        "features-raw": log_odds(parts, counted, own, False),
+    }
+
+
+def write_down(report: dict[str, Any], out: Path) -> dict[str, Any]:
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (out / "report.md").write_text(markdown(report), "utf-8")
     return report

@@ -15,9 +15,9 @@ Work = tuple[Callable[[Any], None], Any]  # a function of a module, and what it 
 
 def at_once(work: Sequence[Work]) -> None:
     """Calls all of them, each in a process of its own; one alone in this one. The first error is raised."""
-    if len(work) == 1:
-        run, options = work[0]
-        run(options)
+    if len(work) < 2:
+        for run, options in work:
+            run(options)
         return
     with ProcessPoolExecutor(len(work), multiprocessing.get_context("spawn")) as pool:
         try:
