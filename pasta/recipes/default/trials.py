@@ -5,7 +5,8 @@
 
 `--trials` (trials.yaml) says in what each trial differs from `--config` (once-more.yaml). A trial goes on with
 `--model` or, `from` it, with an earlier trial; or it is a `mix` of earlier ones. Trials that go on with the same model
-share its samples, and those that can are trained at the same time. A run goes on where an earlier one stopped.
+share its samples, and those that can are trained at the same time (`--processes`). A run goes on where an earlier
+one stopped.
 
     OUT/drawn/MODEL/     samples and scores of a model that is to be improved, and the baseline's answers
     OUT/trials/NAME/     a trial: its pairs, and its model under round-1/
@@ -104,8 +105,9 @@ def run(this: Run) -> None:
     for wave in waves(this.trials):
         for model in dict.fromkeys(each.begins for each in wave if not each.mix and not this.is_made(each.name)):
             draw(this, model)
-        at_once([(make, (this, each)) for each in wave if not this.is_made(each.name)])
-        at_once([(answer, (this, name)) for name in (TODAY, *(each.name for each in wave))])
+        at_once([(make, (this, each)) for each in wave if not this.is_made(each.name)], this.options["processes"])
+        answering = [(answer, (this, name)) for name in (TODAY, *(each.name for each in wave))]
+        at_once(answering, this.options["processes"])
     rows = costs(this.out / "dev", [TODAY, *(each.name for each in this.trials)])
     write_json(this.out / "trials.json", rows)
     print("\n".join(lines(rows)))
@@ -216,7 +218,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--dev-limit", type=int, default=0, help="so many of them at most")
     out.add_argument("--judge", required=True, help="who judges quality: features:FILE, reward:FOLDER, …")
     out.add_argument("--out", required=True, help="folder for everything that is made")
-    out.add_argument("--processes", type=int, default=1, help="draw and score in so many (1)")
+    out.add_argument("--processes", type=int, default=1, help="draw, score, train and answer in so many (1)")
     out.add_argument("--batch", type=int, default=96, help="answers to --dev at once (96)")
     out.add_argument("--minutes", type=float, default=0.0, help="each training stops after so long")
     out.add_argument("--device", help="cpu or cuda; by default a GPU where there is one")
