@@ -28,11 +28,18 @@ from cost import TODAY, costs
 
 from pasta.data.lines import write_json
 from pasta.errors import PastaError, UsageError
+from pasta.models.catalogue import resolve
 from pasta.processes import at_once
 from pasta.settings import read_yaml
+from pasta.train.pairs import name_of
 from pasta.train.preference_config import PreferenceConfig
 
 HERE = Path(__file__).parent
+#: What a trial may set: what comes after its samples and their scores, which it shares with others.
+OWN = frozenset(
+    "lambdas min_gap pairs alike turns method alpha margin epochs learning_rate warmup max_grad_norm batch_size "
+    "max_length held_out minutes seed".split()
+)
 SHARED = ("samples*.jsonl", "scores.jsonl", "policy.json", "scoring.json")  # of a round, by all that go on with a model
 
 
@@ -77,7 +84,8 @@ class Run:
         trial = next(each for each in self.trials if each.name == name)
         if trial.mix:
             return str(self.folder(name))
-        return str(self.folder(name) / "round-1" / f"lambda-{self.config(trial).lambdas}")
+        (weight,) = self.config(trial).weights
+        return str(self.folder(name) / "round-1" / f"lambda-{name_of(weight)}")
 
     def is_made(self, name: str) -> bool:
         return name == TODAY or (Path(self.model(name)) / "training.json").exists()
@@ -100,8 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(this: Run) -> None:
-    for trial in this.trials:
-        this.config(trial)  # what is wrong with it is said before anything is drawn
+    for trial in (each for each in this.trials if not each.mix):  # what is wrong is said before anything is drawn
+        if len(this.config(trial).weights) > 1:
+            raise UsageError(
+                f"{trial.name} has the lambdas {this.config(trial).lambdas}", "give each a trial of its own"
+            )
     for wave in waves(this.trials):
         for model in dict.fromkeys(each.begins for each in wave if not each.mix and not this.is_made(each.name)):
             draw(this, model)
@@ -147,7 +158,10 @@ def make(work: tuple[Run, Trial]) -> None:
     if trial.mix:
         from mix import mix
 
-        mix([(this.model(name), share) for name, share in trial.mix.items()], this.folder(trial.name))
+        models = [
+            (str(resolve(this.model(name), this.options["base"]).path), share) for name, share in trial.mix.items()
+        ]
+        mix(models, this.folder(trial.name))
         return
     drawn, own = this.drawn(trial.begins), this.folder(trial.name)
     link(drawn, own, "baseline*")
@@ -187,8 +201,12 @@ def read_trials(path: str) -> list[Trial]:
     for name, told in read_yaml(path).items():
         if not isinstance(told, dict) or name == TODAY:
             raise UsageError(f"{path}: {name} is {told!r}, expected the settings of a trial", "see recipes/README.md")
-        settings = {key: value for key, value in told.items() if key not in ("from", "mix")}
-        trial = Trial(name, told.get("from", TODAY), told.get("mix", {}), settings)
+        settings = {key.replace("-", "_"): value for key, value in told.items() if key not in ("from", "mix")}
+        if shared := sorted(settings.keys() - OWN):
+            hint = f"a trial may set {', '.join(sorted(OWN))}; what all have in common stands in --config"
+            raise UsageError(f"{path}: {name} sets {shared[0]}", hint)
+        mixed = {known_as(other): share for other, share in told.get("mix", {}).items()}
+        trial = Trial(name, known_as(told.get("from", TODAY)), mixed, settings)
         known = {TODAY, *(each.name for each in found)}
         if missing := sorted(trial.needs - known):
             raise UsageError(f"{path}: {name} begins with {missing[0]}, which is no earlier trial")
@@ -196,6 +214,11 @@ def read_trials(path: str) -> list[Trial]:
     if not found:
         raise UsageError(f"{path} names no trial")
     return found
+
+
+def known_as(name: str) -> str:
+    """As `read_yaml` has it."""
+    return name.replace("-", "_")
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

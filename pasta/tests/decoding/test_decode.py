@@ -64,6 +64,22 @@ def test_no_step_is_off_the_critical_path(engine, text, after):
     assert result.steps == result.critical_path + after
 
 
+def test_a_conversation_is_not_raw_and_a_replay_needs_a_script(engine):
+    with pytest.raises(UsageError, match="raw takes a text to the letter"):
+        make_request(engine, [{"role": "user", "content": "Why?"}], raw=True)
+    with pytest.raises(UsageError, match="the response is None, expected tokens of this model's"):
+        replay(engine, "Why?", None)
+
+
+@pytest.mark.parametrize("text", [FLAT, NESTED])
+def test_a_cut_answer_has_no_chain_longer_than_its_tokens(engine, text):
+    """The tag that closes a block which a limit cut is nobody's, and took no step."""
+    whole = run(engine, text)
+    for limit in range(1, whole.decoded_tokens):
+        result = run(engine, text, max_tokens=limit)
+        assert result.critical_path <= min(result.decoded_tokens, result.steps) <= limit
+
+
 def test_the_events_tell_each_threads_life(engine):
     result = run(engine, NESTED)
     events = [event for moment in result.outputs for event in moment.events]

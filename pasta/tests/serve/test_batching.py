@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import random
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -184,6 +185,26 @@ def test_the_end_does_not_wait_for_ever():
             assert "shutting_down" in last[0] and last[1:] == ["data: [DONE]", ""]
         slow.set()
         until(lambda: dispatcher.runner.unfinished == 0)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_second_ctrl_c_ends_answers_that_say_so(streamed, caplog):
+    """uvicorn waits for nothing then, and would drop them without a word."""
+    engine = tiny_engine(slots=16384)
+    slow = Slow(engine)
+    with ThreadPoolExecutor(1) as pool, serving(engine, grace_s=60.0) as running:
+        asking = pool.submit(running.http.post, CHAT, json={**LONG, "stream": streamed})
+        until(lambda: running.server.dispatcher.running == 1)
+        for _ in range(2):
+            running.server.handle_exit(signal.SIGINT, None)
+        answer = asking.result()  # the step in flight goes on
+        slow.set()
+        if streamed:
+            last = answer.text.split("\n\n")[-3:]
+            assert "shutting_down" in last[0] and last[1:] == ["data: [DONE]", ""]
+        else:
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "shutting_down")
+    assert "Exception in ASGI" not in caplog.text
 
 
 # -- the dispatcher by itself ---------------------------------------------------------------------------------

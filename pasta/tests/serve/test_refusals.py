@@ -156,6 +156,37 @@ def test_what_to_use_instead_is_what_the_path_takes(tiny):
     refused(thought, saying="reasoning is not supported here: use chat_template_kwargs")
 
 
+@pytest.mark.parametrize(
+    "field", [{"function_call": {"name": "f", "arguments": ""}}, {"refusal": "No."}, {"prefix": True}]
+)
+@pytest.mark.parametrize("content", ["b", None])
+def test_what_would_not_be_read_of_a_message_is_named(tiny, field, content):
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": content, **field}]
+    (name,) = field
+    refused(tiny.chat(messages=said), saying=f"messages[1]: {name} is not supported here: use ")
+    if content:
+        empty = [
+            said[0],
+            {"role": "assistant", "content": content, **dict.fromkeys(("refusal", "audio")), "prefix": False},
+        ]
+        assert tiny.chat(messages=empty, max_tokens=1).status_code == 200
+
+
+def test_a_choice_of_another_kind_is_named(tiny):
+    functions = [{"type": "function", "function": {"name": "f"}}]
+    asked = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": functions}}
+    saying = "a choice of type allowed_tools is not supported here"
+    refused(tiny.chat(tools=functions, tool_choice=asked), saying=saying)
+    flat = {"input": "a", "tools": [{"type": "function", "name": "f"}], "tool_choice": {"type": "allowed_tools"}}
+    refused(tiny.http.post("/v1/responses", json=flat), saying=saying)
+
+
+@pytest.mark.parametrize("reasoning", [{"effort": None, "summary": None}, {"effort": "none"}, {}])
+def test_a_response_that_is_asked_for_no_reasoning(tiny, reasoning):
+    fields = {"input": "a", "max_output_tokens": 1, "reasoning": reasoning}
+    assert tiny.http.post("/v1/responses", json=fields).status_code == 200
+
+
 def test_what_asks_for_nothing_is_let_through(tiny):
     neutral = {name: values[0] for name, values in NEUTRAL.items() if values}
     assert neutral.keys() >= STRUCTURED

@@ -121,6 +121,12 @@ def test_a_schema_beside_tools_that_may_be_called(tiny):
     assert refusal.status_code == 400 and refusal.json()["error"]["param"] == "text.format"
 
 
+@pytest.mark.parametrize("several", [True, False, None])
+def test_whether_calls_may_be_parallel_is_told_back(tiny, several):
+    body = {**ASK, "tools": TOOLS, "max_output_tokens": 4, "parallel_tool_calls": several}
+    assert tiny.http.post("/v1/responses", json=body).json()["parallel_tool_calls"] is (several is not False)
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

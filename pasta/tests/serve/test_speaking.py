@@ -282,6 +282,8 @@ def test_logprobs_of_a_response(client):
         ({"input": []}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input[0].content[0]"),
         ({"input": [{"type": "reasoning", "summary": []}]}, "input[0]"),
+        ({"input": [{"role": "user", "content": "a", "name": "bob"}]}, "input[0]"),
+        ({"input": "a", "parallel_tool_calls": 3}, "parallel_tool_calls"),
         ({"input": "a", "previous_response_id": "resp_1"}, "previous_response_id"),
         ({"input": "a", "tools": [{"type": "web_search"}]}, "tools[0]"),
         ({"input": "a", "text": {"format": {"type": "json_schema"}}}, "text.format.name"),

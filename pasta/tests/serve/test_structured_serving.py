@@ -166,7 +166,8 @@ def test_what_leaves_the_model_no_choice_is_answered_also_after_others(tiny):
     assert json.loads(answer["choices"][0]["message"]["content"]) == {"a": 5}
     bare = {"type": "function", "function": {"name": "now"}}
     none = {"type": "object", "properties": {}}
-    for each in (bare, tool("now", none), tool("now", {**none, "required": [], "title": "Now"})):
+    unsaid = (tool("now", {}), tool("now", {"type": "object"}))
+    for each in (bare, *unsaid, tool("now", none), tool("now", {**none, "required": [], "title": "Now"})):
         answer = tiny.chat(tools=[each], tool_choice="required").json()
         assert answer["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": "{}"}
 

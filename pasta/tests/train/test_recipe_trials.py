@@ -50,6 +50,11 @@ def test_what_can_be_made_at_once(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("a: {from: b}\nb: {}\n")
     with pytest.raises(UsageError, match="a begins with b, which is no earlier trial"):
         trials.read_trials(str(tmp_path / "t.yaml"))
+    (tmp_path / "t.yaml").write_text("a-b: {}\nc: {from: a-b}\nd: {mix: {a-b: 0.5, c: 0.5}}\n")
+    assert len(trials.read_trials(str(tmp_path / "t.yaml"))) == 3
+    (tmp_path / "t.yaml").write_text("a: {overlap: 0.9}\n")
+    with pytest.raises(UsageError, match=r"a sets overlap \(a trial may set alike, alpha"):
+        trials.read_trials(str(tmp_path / "t.yaml"))
     (tmp_path / "t.yaml").write_text("a: 3\n")
     with pytest.raises(UsageError, match="a is 3, expected the settings of a trial"):
         trials.read_trials(str(tmp_path / "t.yaml"))
@@ -98,7 +103,9 @@ def test_the_whole_way(
     for name in ("p", "d"):
         rows = ({"prompt": f"{name} {n}?"} for n in range(5))
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "t.yaml").write_text("a: {lambdas: '1'}\nb: {from: a, lambdas: '4'}\nc: {mix: {a: 0.5, b: 0.5}}\n")
+    (tmp_path / "t.yaml").write_text(
+        "a: {lambdas: '1.0'}\nb: {from: a, lambdas: '4'}\nc: {mix: {today: 0.5, b: 0.5}}\n"
+    )
     (tmp_path / "c.yaml").write_text(
         "samples: 4\nmax_tokens: 200\nmax_length: 512\nbatch_size: 1\nbatch: 12\nheld_out: 0\nsave_steps: 0\n"
     )
@@ -116,6 +123,10 @@ def test_the_whole_way(
     second = [*read_lines(Path("out/drawn/a/round-1/samples.jsonl"))]
     assert len(second) == 20, "the second trial learned from what the first one draws"
     assert Path("out/trials/b/round-1/samples.jsonl").resolve() == Path("out/drawn/a/round-1/samples.jsonl").resolve()
+    Path("two.yaml").write_text("a: {lambdas: '1,4'}\n")
+    with pytest.raises(SystemExit):
+        trials.main([*given, "--trials", "two.yaml"])
+    assert capsys.readouterr().err.endswith("error: a has the lambdas 1,4 (give each a trial of its own)\n")
     files = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*.safetensors")}
     trials.main(given)
     assert files == {path: path.stat().st_mtime_ns for path in Path("out").rglob("*.safetensors")}, "nothing twice"

@@ -71,21 +71,27 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            # The reader has gone, as in `pasta render x | head`.
-            give_a_sink()
-            raise typer.Exit(1) from None
         except OSError as error:
-            if error.errno in NO_WAY and error.filename is not None:
-                print_error(PastaError(f"cannot use {error.filename}: {error.strerror}", "name another"))
-                raise typer.Exit(1) from None
-            if error.errno not in NO_ROOM:
+            if not told_of_files(error):
                 raise
-            if error.filename is None:  # stdout's
-                give_a_sink()
-            where = error.filename or "the result"
-            print_error(PastaError(f"cannot write {where}: {error.strerror}", "make room, or write it elsewhere"))
             raise typer.Exit(1) from None
+
+
+def told_of_files(error: OSError) -> bool:
+    """Whether an error was about what a user named, or where results go, and was told as one."""
+    if isinstance(error, BrokenPipeError):  # the reader has gone, as in `pasta render x | head`
+        give_a_sink()
+        return True
+    if error.errno in NO_WAY and error.filename is not None:
+        print_error(PastaError(f"cannot use {error.filename}: {error.strerror}", "name another"))
+        return True
+    if error.errno not in NO_ROOM:
+        return False
+    if error.filename is None:  # stdout's
+        give_a_sink()
+    where = error.filename or "the result"
+    print_error(PastaError(f"cannot write {where}: {error.strerror}", "make room, or write it elsewhere"))
+    return True
 
 
 def give_a_sink() -> None:
@@ -156,4 +162,12 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us, as in `pasta serve >&-`
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    app(prog_name="pasta")
+    try:
+        try:
+            app(prog_name="pasta")
+        finally:
+            sys.stdout.flush()  # the help and the version are no command's
+    except OSError as error:
+        if not told_of_files(error):
+            raise
+        sys.exit(1)

@@ -9,14 +9,14 @@ from pasta.core.thread import Status, Thread
 from pasta.core.tree import Block, Item, Tree, flatten
 
 
-def merged(threads: Sequence[Thread], thread_id: int) -> Tree:
-    """What a thread and its children have written so far."""
+def merged(threads: Sequence[Thread], thread_id: int, *, chosen: bool = False) -> Tree:
+    """What a thread and its children have written so far; `chosen`: without the tags with which a cut closed blocks."""
     thread = threads[thread_id]
     items: list[Item] = []
-    for index, token in enumerate(thread.tokens):
+    for index, token in enumerate(thread.tokens[: len(thread.tokens) - (chosen and thread.closed)]):
         items.append(token)
         if index in thread.blocks:
-            items.append(Block(merged(threads, thread.blocks[index])))
+            items.append(Block(merged(threads, thread.blocks[index], chosen=chosen)))
     return tuple(items)
 
 

@@ -208,6 +208,8 @@ def replay(
     """
     engine = engine_of(model)
     check_one(prompt, "replay")
+    if tree is None:  # a record that was not found, say: without a script the model would answer
+        raise UsageError("the response is None, expected tokens of this model's", "pass the tree of a result")
     request = make_request(engine, prompt, params, script=tree, **replay_options(options))
     return run(engine, [request], watched=True)[0]
 

@@ -115,6 +115,8 @@ def encode_prompt(
             question = [{"role": "user", "content": prompt}]
             ids = engine.vocabulary.encode_chat(question, variables=chat_template_kwargs)
     elif _is_conversation(prompt):
+        if raw:
+            raise UsageError("raw takes a text to the letter, and this is a conversation", "pass a text, or no raw")
         _check_messages(prompt)
         ids = engine.vocabulary.encode_chat(prompt, variables=chat_template_kwargs)
     else:

@@ -11,6 +11,7 @@ from pasta.core.commands import MAIN, Command, Put
 from pasta.core.detokenizer import HALF
 from pasta.core.interpreter import Interpreter
 from pasta.core.layout import critical_path
+from pasta.core.merged import merged
 from pasta.core.thread import Thread
 from pasta.core.tree import Tree, flatten, read, shorten
 from pasta.engine.base import Engine, TokenLogprobs
@@ -148,7 +149,7 @@ def build_result(
         content_tokens=sum(tags is None or token not in tags for token in ids) - topics,
         decoded_tokens=chosen,
         dropped_tokens=max(0, interpreter.sampled - chosen - interpreter.whole),
-        critical_path=critical_path(tree, tags),
+        critical_path=critical_path(merged(interpreter.threads, MAIN, chosen=True), tags),
         steps=record.steps,
         wall_s=record.seconds,
         finish_reason=interpreter.finish_reason or "",

@@ -86,6 +86,8 @@ def check_item(value: Any) -> Any:
         told = {"kind": kind}
         why = "items of type {kind} are not supported here: expected message, function_call or function_call_output"
         raise PydanticCustomError("item", why, told)
+    if kind in (None, "message") and isinstance(value, dict) and value.get("name") is not None:
+        raise PydanticCustomError("item", "name is not supported here: say it in the content")
     return value
 
 

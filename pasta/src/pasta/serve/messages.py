@@ -105,6 +105,19 @@ class ToolCall(Lenient):
         return {"id": self.id, "type": "function", "function": {"name": self.function.name, "arguments": arguments}}
 
 
+#: Fields of a message that would be part of the prompt, and what to use in place of them.
+UNHEARD = {"function_call": "tool_calls", "refusal": "content", "audio": "content", "prefix": "/v1/completions"}
+
+
+def check_heard(value: Any) -> Any:
+    """Refuses a message that says more than would be read; fields that ask for nothing are passed over."""
+    for name, instead in UNHEARD.items() if isinstance(value, dict) else ():
+        if value.get(name) not in (None, False):
+            told = {"name": name, "instead": instead}
+            raise PydanticCustomError("unheard", "{name} is not supported here: use {instead}", told)
+    return value
+
+
 class Message(Lenient):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: TextOrParts | None = None
@@ -137,4 +150,6 @@ def join(content: str | Sequence[HasText] | None) -> str:
     return (content or "") if isinstance(content, str | None) else "".join(part.text for part in content)
 
 
-Messages = Annotated[list[Message], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)]
+Messages = Annotated[
+    list[Annotated[Message, BeforeValidator(check_heard)]], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)
+]

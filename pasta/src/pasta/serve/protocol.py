@@ -131,6 +131,8 @@ class Options(Body):
         neutral = cls.unsupported
         for name in neutral.keys() & data.keys():
             value = data[name]
+            if isinstance(value, dict):  # as clients send one that they never filled in
+                value = {key: each for key, each in value.items() if each is not None}
             if value is not None and not any(type(value) is type(good) and value == good for good in neutral[name]):
                 instead = INSTEAD.get(name)
                 hint = f": use {instead}" if instead in cls.model_fields else ""

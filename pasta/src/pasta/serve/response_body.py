@@ -36,6 +36,7 @@ class ResponsesBody(Conversing, FlatCalling):
     include: Annotated[list[Name], Field(max_length=16)] | None = None
     text: TextFormat | None = None
     metadata: Annotated[dict[Name, Text], Field(max_length=16)] | None = None  # told back
+    parallel_tool_calls: bool | None = None  # told back, too
     format_at = "text.format"
     schema_at = "text.format.schema"
     parameters_at = "tools[{}].parameters"
@@ -50,7 +51,7 @@ class ResponsesBody(Conversing, FlatCalling):
         "n": (1,),
         "previous_response_id": (),
         "prompt": (),
-        "reasoning": ({},),
+        "reasoning": ({}, {"effort": "none"}),
         "truncation": ("disabled",),
     }
 

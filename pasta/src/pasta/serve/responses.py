@@ -95,7 +95,7 @@ class Responses:
             "metadata": body.metadata or {},
             "model": self._model,
             "output": [],
-            "parallel_tool_calls": True,
+            "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": None,
             "store": False,
             "temperature": body.temperature or 0.0,

@@ -7,6 +7,7 @@ import errno
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import uvicorn
@@ -67,7 +68,16 @@ class Server(uvicorn.Server):
             self._finishing(running)
         await super().shutdown(sockets)
         self.dispatcher.shut_down()
+        if self.force_exit:
+            await self._last_words()
         self.dispatcher.join(TAIL_S)
+
+    async def _last_words(self) -> None:
+        """After a second Ctrl-C uvicorn waits for nothing; clients whose answers it ends are told so all the same."""
+        until = time.monotonic() + TAIL_S
+        while self.server_state.tasks and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        await self.lifespan.shutdown()
 
     def run_on(self, bound: socket.socket) -> None:
         """Until Ctrl-C or SIGTERM, which are the ordinary ends: uvicorn raises them once more when it has shut down."""

@@ -40,7 +40,7 @@ class FunctionTool(Body):
         named = {"properties": {}} if self.parameters is None else self.parameters
         if "$ref" not in named:  # which says of what type it is
             named = {**named, "type": "object"}
-        if named.get("properties") == {} and not named.get("required") and named.keys() <= NAMED:
+        if not named.get("properties") and not named.get("required") and named.keys() <= NAMED:
             return {**named, "additionalProperties": False}
         return named
 
@@ -50,6 +50,15 @@ def check_function(value: Any) -> Any:
     if kind not in (None, "function"):
         told = {"kind": kind}
         raise PydanticCustomError("tool", "tools of type {kind} are not supported here: expected function", told)
+    return value
+
+
+def check_named(value: Any) -> Any:
+    """Names a choice of another kind, such as `allowed_tools`: that it has no name says less."""
+    kind = kind_of(value)
+    if kind not in (None, "function"):
+        why = "a choice of type {kind} is not supported here: expected none, auto, required or a function"
+        raise PydanticCustomError("tool_choice", why, {"kind": kind})
     return value
 
 
@@ -140,7 +149,9 @@ class Calling(Body):
 
 class ChatCalling(Calling):
     tools: PlainTools | None = None
-    tool_choice: Annotated[Word | Annotated[NamedTool, Tag("as name")], WHICH] | None = None
+    tool_choice: Annotated[Word | Annotated[NamedTool, BeforeValidator(check_named), Tag("as name")], WHICH] | None = (
+        None
+    )
 
     @property
     def functions(self) -> Sequence[FunctionTool]:
@@ -153,7 +164,9 @@ class ChatCalling(Calling):
 
 class FlatCalling(Calling):
     tools: FlatTools | None = None
-    tool_choice: Annotated[Word | Annotated[FlatNamedTool, Tag("as name")], WHICH] | None = None
+    tool_choice: (
+        Annotated[Word | Annotated[FlatNamedTool, BeforeValidator(check_named), Tag("as name")], WHICH] | None
+    ) = None
 
     @property
     def functions(self) -> Sequence[FunctionTool]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pasta.core.commands import MAIN
-from pasta.core.thread import Thread
-from pasta.core.tree import Block, Item, Tree
+from pasta.core.merged import merged
+from pasta.core.tree import Block, Tree
 from pasta.data.fields import is_unicode
 from pasta.data.lines import append_lines, read_lines
 from pasta.decoding.bulk import as_completed
@@ -112,22 +112,12 @@ def describe(state: RequestState) -> dict[str, Any]:
     return {
         "annotated": result.annotated,
         "text": result.text,
-        "tokens": nest(chosen(threads, threads[MAIN])),
+        "tokens": nest(merged(threads, MAIN, chosen=True)),  # not a tag that no model chose
         "content_tokens": result.content_tokens,
         "critical_path": result.critical_path,
         "threads": len(result.threads),
         "finish_reason": result.finish_reason,
     }
-
-
-def chosen(threads: Sequence[Thread], thread: Thread) -> Tree:
-    """What a thread and those below it wrote; not the tag with which a cut closed a block, which no model chose."""
-    items: list[Item] = []
-    for index, token in enumerate(thread.tokens[: len(thread.tokens) - thread.closed]):
-        items.append(token)
-        if index in thread.blocks:
-            items.append(Block(chosen(threads, threads[thread.blocks[index]])))
-    return tuple(items)
 
 
 def nest(tree: Tree) -> Nested:
