@@ -61,11 +61,10 @@ def test_an_unknown_form_is_a_usage_error():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_one_line():
+@pytest.mark.parametrize("asked", [["render", "-"], ["--version"], ["--help"]])
+def test_a_full_disk_is_one_line(asked):
     script = "from pasta.cli import main; main()"
     with open("/dev/full", "wb") as full:
-        result = subprocess.run(
-            [sys.executable, "-c", script, "render", "-"], input=b"a", stdout=full, stderr=subprocess.PIPE
-        )
+        result = subprocess.run([sys.executable, "-c", script, *asked], input=b"a", stdout=full, stderr=subprocess.PIPE)
     assert result.returncode == 1
     assert result.stderr.startswith(b"error: cannot write the result: ") and result.stderr.count(b"\n") == 1
