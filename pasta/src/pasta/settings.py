@@ -16,9 +16,9 @@ from pasta.errors import UsageError
 SEEDS = 1 << 32  # numpy takes so many
 
 
-def told(default: Any, help: str) -> Any:
-    """A field with its help, which the command line shows."""
-    return dataclasses.field(default=default, metadata={"help": help})
+def told(default: Any, help: str, *, numbers: bool = False) -> Any:
+    """A field with its help, which the command line shows; `numbers`: its text is of numbers with commas."""
+    return dataclasses.field(default=default, metadata={"help": help, "numbers": numbers})
 
 
 class Settings:
@@ -30,13 +30,15 @@ class Settings:
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
         """From what a file or the flags say; `learning-rate` and `learning_rate` are the same."""
         known = typing.get_type_hints(cls)
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        of_numbers = {field.name for field in fields if field.metadata.get("numbers")}
         given: dict[str, Any] = {}
         for key, value in values.items():
             name = str(key).replace("-", "_")
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 raise UsageError(f"unknown setting {key!r}", hint=f"did you mean {near[0]}?" if near else None)
-            given[name] = coerce(name, value, known[name])
+            given[name] = coerce(name, with_commas(value) if name in of_numbers else value, known[name])
         return cls(**given)
 
     @classmethod
@@ -99,6 +101,14 @@ def read_part(text: str) -> tuple[int, int]:
     return int(number), int(parts)
 
 
+def with_commas(value: Any) -> Any:
+    """Numbers as a command line has them, where YAML read one (`4`) or a list (`[1, 4]`); anything else as it is."""
+    listed = value if isinstance(value, list) else [value]
+    if not listed or not all(isinstance(each, int | float | str) and not isinstance(each, bool) for each in listed):
+        return value
+    return ",".join(map(str, listed))
+
+
 def coerce(name: str, value: Any, kind: Any) -> Any:
     """A value of a file as the field's type: YAML reads `5e-5` as text, and `1` where a float is meant."""
     options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
@@ -110,10 +120,10 @@ def coerce(name: str, value: Any, kind: Any) -> Any:
     if plain in (int, float) and not isinstance(value, bool):
         try:
             number = plain(value)
-        except (TypeError, ValueError):
-            number = None
-        if number is not None and float(number) == float(value):
-            return number
+            if float(number) == float(value):
+                return number
+        except (TypeError, ValueError, OverflowError):
+            pass
     elif plain is not bool and isinstance(value, str):
         return value
     raise UsageError(f"{name} is {value!r}, expected {getattr(plain, '__name__', 'text')}")

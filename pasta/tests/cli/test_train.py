@@ -167,3 +167,29 @@ def test_values_of_a_file_take_the_fields_type(name: str, given: object, meant: 
 def test_wrong_values_are_refused(name: str, given: object) -> None:
     with pytest.raises(UsageError, match=f"{name} is"):
         SftConfig.from_mapping({"data": "x", "output": "y", name: given})
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("4", "4"), ("[1, 4]", "1,4"), ("0.05", "0.05"), ("[0.5, inf, .inf]", "0.5,inf,inf"), ("1,inf", "1,inf")],
+)
+def test_numbers_of_a_file_may_be_written_as_yaml_has_them(text: str, meant: str, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(f"prompts: p\noutput: o\njudge: length\nbaseline: b\nlambdas: {text}\n")
+    config = PreferenceConfig.from_flags({}, str(tmp_path / "p.yaml"))
+    assert config.lambdas == meant and config.weights == tuple(map(float, meant.split(",")))
+
+
+@pytest.mark.parametrize("text", ["[]", "[1, [4]]", "yes", "{a: 1}"])
+def test_numbers_that_cannot_be_meant(text: str, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(f"prompts: p\noutput: o\nparallelism: {text}\n")
+    with pytest.raises(UsageError, match=r"^parallelism is .*, expected str"):
+        PreferenceConfig.from_flags({}, str(tmp_path / "p.yaml"))
+    with pytest.raises(UsageError, match=r"^prompts is 4, expected str"):
+        PreferenceConfig.from_mapping({"prompts": 4})
+
+
+@pytest.mark.parametrize("number", [".inf", "-.inf", ".nan", "1" + 400 * "0"])
+def test_a_whole_number_that_is_none(number: str, tmp_path: Path) -> None:
+    (tmp_path / "sft.yaml").write_text(f"max_steps: {number}\nlearning_rate: 1.0\n")
+    with pytest.raises(UsageError, match=r"max_steps is .*, expected int"):
+        SftConfig.from_flags({}, str(tmp_path / "sft.yaml"))

@@ -15,7 +15,7 @@ import pytest
 from data_texts import LIST, count_words
 
 from pasta.data.annotate import annotate
-from pasta.data.fields import prompt_of, read_example, replaced
+from pasta.data.fields import prompt_of, read_example, reference_of, replaced
 from pasta.data.lines import append_lines, read_json, read_lines, write_json
 from pasta.data.rows import check_rows, read_rows
 from pasta.data.storing import storing
@@ -77,6 +77,8 @@ def test_openai_parts(tmp_path: Path) -> None:
         ({"prompt": "x", "response": None, "chosen": "y"}, "no prompt and response, but prompt, chosen"),
         (dict.fromkeys("abcdefgh", 1), "but a, b, c, d, e, f, …"),
         ({"messages": "Hi"}, "messages: not a list of turns"),
+        ({"prompt": 42, "response": "x"}, "prompt: not a text, nor a list of turns"),
+        ({"messages": []}, "no messages, no conversations, and no prompt and response"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "whose content is not text"),
     ],
 )
@@ -93,8 +95,13 @@ def test_who_speaks_is_told_to_the_template_by_a_name_that_it_knows() -> None:
 
 def test_rows_of_tables_put_together_hold_empty_fields_of_the_others() -> None:
     """As data sets and Parquet files of Alpaca's rows and of pairs have them."""
-    nothing = {"messages": None, "prompt": None, "response": None}
-    row = {**nothing, "instruction": "Garden?", "input": "", "output": LIST}
+    for nothing in ({"messages": None, "prompt": None, "response": None}, {"messages": [], "conversations": []}):
+        check_alpaca({**nothing, "instruction": "Garden?", "input": "", "output": LIST})
+    row = {"messages": [], "prompt": SHAREGPT["conversations"][:2], "completion": [{"role": "gpt", "content": LIST}]}
+    assert (prompt_of(row), reference_of(row)) == ("Garden?", LIST)
+
+
+def check_alpaca(row: dict[str, Any]) -> None:
     messages, answer = split_row(row)
     assert (messages, answer) == ([{"role": "user", "content": "Garden?"}], LIST)
     assert replaced(row, "x") == {**row, "output": "x"}
@@ -115,6 +122,44 @@ def test_byte_order_marks_and_lists(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[1, 2]")
     with pytest.raises(PastaError, match="entry 1 of the list is not a JSON object"):
         list(read_rows(str(tmp_path / "bad.json")))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("one.json", json.dumps({"prompt": "a", "response": "b"}, indent=2),
+         r"one\.json holds an object that goes over several lines, expected one object a line.*jq -c \. "),
+        ("two.jsonl", 2 * json.dumps({"prompt": "a", "response": "b"}, indent=1), "goes over several lines"),
+        ("wrapped.json", json.dumps({"version": 1, "data": [{"prompt": "a"}]}), r"a list of 1 rows in its 'data', "),
+        ("pretty.json", json.dumps({"rows": [{"prompt": "a"}] * 2}, indent=2),
+         r"of 2 rows in its 'rows'.*jq -c '\.rows"),
+        ("t.csv", "prompt,response\na,b\n", r"t\.csv is a table \(CSV\), .*make JSON lines of it: python -c"),
+        ("t.tsv", "prompt\tresponse\na\tb\n", r"t\.tsv is a table \(TSV\)"),
+        ("half.jsonl", '{"prompt": "a",\n', r"half\.jsonl:1: not JSON"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_form_is_told_what_it_is(tmp_path: Path, name: str, text: str, told: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(PastaError, match=told):
+        list(read_rows(str(tmp_path / name)))
+    with pytest.raises(PastaError, match=told):
+        annotate(str(tmp_path / name), str(tmp_path / "out.jsonl"), Structure(count_words), count_words)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_what_a_table_is_told_to_do_helps(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("prompt,response\na,b\n".replace(",", "," if name == "t.csv" else "\t"))
+    with pytest.raises(UsageError) as refused:
+        list(read_rows(name))
+    command = str(refused.value.hint).partition(": ")[2].replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True, timeout=100)
+    assert list(read_rows("t.jsonl")) == [{"prompt": "a", "response": "b"}]
+
+
+def test_a_field_that_is_called_data_is_no_list_of_rows(tmp_path: Path) -> None:
+    row = {"prompt": "a", "response": "b", "data": [{"x": 1}]}
+    assert list(read_rows(write(tmp_path / "in.jsonl", [row]))) == [row]
 
 
 @pytest.mark.parametrize("text", ['{"a": ' + 100_000 * "[", 100_000 * "["])
@@ -278,9 +323,11 @@ def test_what_a_question_is_about_stays_with_it() -> None:
     example = read_example(0, row)
     assert not isinstance(example, str)
     assert [message["content"] for message in example.messages] == ["Hi", "Hello.", "And beds?\n\nA garden."]
-    assert read_example(0, {**row, "history": ["Hi"]}) == (
-        "instruction: a history that is not of questions and their answers"
-    )
+    for history in (["Hi"], "Hi", 3, {"Hi": "Hello."}, [["Hi", 3]]):
+        assert read_example(0, {**row, "history": history}) == (
+            "instruction: a history that is not of questions and their answers"
+        )
+    assert not isinstance(read_example(0, {**row, "history": []}), str)
 
 
 @pytest.mark.parametrize("place", [1, 3])

@@ -155,6 +155,35 @@ def test_a_stage_takes_the_settings_of_those_before(
         stage("timing", tmp_path, "--limit", "1", "--device", "cpu", "--max-tokens", "13")
 
 
+def test_answers_of_two_dtypes_are_not_mixed(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    who = ("--model", f"baseline={models['plain']}", "--prompts", prompts, "--limit", "1", *SMALL)
+    stage("answers", tmp_path / "usual", *who)
+    assert RunFolder(tmp_path / "usual").record["settings"]["dtype"] is None
+    with pytest.raises(UsageError, match="begun with dtype = the default, now it is int8"):
+        stage("answers", tmp_path / "usual", "--dtype", "int8", *SMALL)
+    stage("answers", tmp_path / "wide", *who, "--dtype", "float32")
+    stage("answers", tmp_path / "wide", *SMALL)  # as the stage before decoded
+    assert RunFolder(tmp_path / "wide").record["settings"]["dtype"] == "float32"
+    with pytest.raises(UsageError, match="begun with dtype = float32, now it is bfloat16"):
+        stage("answers", tmp_path / "wide", "--dtype", "bfloat16", *SMALL)
+    with pytest.raises(UsageError, match=r"unknown dtype 'half' \(use one of float32, "):
+        stage("answers", tmp_path / "none", *who, "--dtype", "half")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_from_before_dtypes_were_written_down_goes_on(
+    tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
+) -> None:
+    stage("answers", tmp_path, "--model", f"m={models['plain']}", "--prompts", prompts, "--limit", "1", *SMALL)
+    record = RunFolder(tmp_path).record
+    del record["settings"]["dtype"]
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    stage("answers", tmp_path, "--limit", "2", "--dtype", "float32", *SMALL)
+    assert len(RunFolder(tmp_path).answers("lakes", "m")) == 2
+
+
 def test_what_is_timed_is_what_the_report_is_about(
     tmp_path: Path, models: dict[str, str], prompts: str, stage: Stage
 ) -> None:

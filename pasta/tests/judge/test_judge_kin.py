@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pasta.judge.config import JudgeConfig
-from pasta.judge.kin import Lineage, in_common, judge_of
+from pasta.judge.kin import Lineage, identity, in_common, judge_of
 from pasta.judge.preferences import Answer, Contest, part_of
 
 
@@ -32,6 +32,36 @@ def test_who_scored_stage_two_is_read_from_a_models_record(tmp_path: Path) -> No
     assert judge_of(str(tmp_path)) is None
     (tmp_path / "training.json").write_text(json.dumps({"config": {"judge": "reward:there"}}))
     assert judge_of(str(tmp_path)) == "reward:there"
+
+
+def test_who_scored_stage_two_is_read_from_its_scores_where_the_steps_were_run_one_by_one(tmp_path: Path) -> None:
+    model = tmp_path / "round-1" / "lambda-4"
+    model.mkdir(parents=True)
+    record: dict[str, object] = {"config": {"judge": ""}}
+    (model / "training.json").write_text(json.dumps(record))
+    assert judge_of(str(model)) is None
+    (tmp_path / "round-1" / "scoring.json").write_text(json.dumps({"judge": "length"}))
+    assert judge_of(str(model)) == "length"
+    record |= {"config": {"judge": "length"}, "judge": "reward:there"}  # the last command named another
+    (model / "training.json").write_text(json.dumps(record))
+    assert judge_of(str(model)) == "reward:there"
+    for broken in ("[]", '{"config": []}', "no JSON"):
+        (model / "training.json").write_text(broken)
+        assert judge_of(str(model)) in (None, "length")
+
+
+def test_a_judge_is_known_again_where_it_was_moved_to_and_told_from_others(tmp_path: Path) -> None:
+    for place, weight in (("a", 1), ("b", 2), ("c", 1)):
+        (tmp_path / place / "judge").mkdir(parents=True)
+        (tmp_path / place / "judge" / "judge.json").write_text(json.dumps({"weight": weight}))
+    a, b, c = (str(tmp_path / place / "judge") for place in "abc")
+    assert identity(f"reward:{a}") == identity(f"reward:{a}/") == identity(f"reward:{c}")
+    different = [f"reward:{a}", f"reward-raw:{a}", f"reward:{b}", f"features:{a}/judge.json", "reward:owner/judge",
+                 "llm:large@https://api.openai.com/v1", "llm:tiny@http://localhost:8000/v1", "length",
+                 f"right:{a}/judge.json", f"right:{a}/judge.json+length", f"right:{b}/judge.json+length"]  # fmt: skip
+    assert len({identity(spec) for spec in different}) == len(different)
+    assert identity("llm:tiny@http://localhost:8000/v1") == "llm:tiny@http://localhost:8000/v1"
+    assert identity(f"right:{a}/judge.json+reward:{a}") == identity(f"right:{c}/judge.json+reward:{c}")
 
 
 def test_two_parts_of_the_prompts_are_disjoint_and_whole() -> None:

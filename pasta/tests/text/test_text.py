@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pasta.text.lists import begins_with_marker, ends_with_marker, items, kind, numbered_lines
 from pasta.text.overlap import loops, most_overlap, overlap, repeated, share, share_a_run, shared
 from pasta.text.sentences import first_sentence, has_end, paragraphs, sentences
-from pasta.text.words import content_words, runs, stem, telling, words
+from pasta.text.words import STOPWORDS, content_words, runs, stem, telling, words
 
 
 def test_words_of_any_script() -> None:
@@ -74,3 +76,22 @@ def test_repetition_within_a_text() -> None:
     assert repeated("a b c a b c") == 0.25  # abc, bca, cab, abc
     assert loops("This line is here.\n" * 3) and not loops("This line is here.\nThat line is there.")
     assert loops("一二三四五六七八九十。" * 5)
+
+
+def test_what_tells_is_found_line_by_line() -> None:
+    """Each line once: an answer of many items compares them all with each other."""
+    text = "Rivers walking,\nto the\r\nsea 東京\u2028Wälder\n\nrivers\x0bseeing"
+    one_by_one = {stem(word) for word in words(text) if (len(word) > 3 or word in "東京") and word not in STOPWORDS}
+    assert telling(text) == one_by_one and telling("") == frozenset()
+
+
+def test_many_items_are_compared_in_time() -> None:
+    items = [
+        f"The {number}th thing is called name{number} and does work{number % 50} for people." for number in range(900)
+    ]
+    begun = time.process_time()
+    for start in range(0, 900, 3):
+        known = "\n".join(items[:start])
+        share(items[start + 1], items[start], known)
+        share(items[start + 2], items[start] + "\n" + items[start + 1], known)
+    assert time.process_time() - begun < 2

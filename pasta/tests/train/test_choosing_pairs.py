@@ -12,7 +12,10 @@ import pytest
 
 from pasta.data.lines import read_lines, write_lines
 from pasta.errors import PastaError, UsageError
+from pasta.judge.features import NAMES, FeatureJudge, Linear
+from pasta.judge.reward import Fold
 from pasta.train.preference_config import PreferenceConfig
+from pasta.train.preference_round import rounds
 from pasta.train.preference_run import run
 
 PROMISE, LENGTH, OPEN, CLOSE = 90, 91, 92, 93
@@ -128,3 +131,54 @@ def test_pairs_by_other_settings_than_the_scores_are_refused(tmp_path: Path, cha
     with pytest.raises(UsageError, match=rf"holds scores of .*{next(iter(changed))}.*score all anew"):
         choose(tmp_path, steps="pairs", **changed)
     assert choose(tmp_path, steps="pairs", judge="").read_bytes() == before
+
+
+def linear_judge(folder: Path, weight: float) -> str:
+    folder.mkdir(parents=True)
+    fold = Fold("", 0.0, 1.0, 1.0)
+    FeatureJudge([Linear([weight, *[0.0] * (len(NAMES) - 1)])], [fold], {}).write(folder / "features.json")
+    return f"features:{folder / 'features.json'}"
+
+
+def test_scores_of_two_judges_are_not_mixed(tmp_path: Path) -> None:
+    one, other = linear_judge(tmp_path / "one", 1.0), linear_judge(tmp_path / "other", -1.0)
+    pairs = choose(tmp_path, judge=one, min_gap=0.0)
+    before = pairs.with_name("scores.jsonl").read_bytes()
+    for judge in (other, one.replace("features:", "features-raw:"), "length"):
+        with pytest.raises(UsageError, match=r"holds scores of {'judge': 'features:features\.json#"):
+            choose(tmp_path, judge=judge, min_gap=0.0)
+    (tmp_path / "one").rename(tmp_path / "moved")
+    choose(tmp_path, judge=f"features:{tmp_path / 'moved' / 'features.json'}", min_gap=0.0)
+    choose(tmp_path, judge="", steps="pairs", min_gap=0.0)
+    assert pairs.with_name("scores.jsonl").read_bytes() == before
+
+
+def test_scores_from_before_the_kind_of_a_judge_was_written_down_go_on(tmp_path: Path) -> None:
+    one, other = linear_judge(tmp_path / "one", 1.0), linear_judge(tmp_path / "two", 1.0)
+    scoring = choose(tmp_path, judge=one, min_gap=0.0).with_name("scoring.json")
+    known = json.loads(scoring.read_text())
+    assert known.pop("scored_by") == one
+    scoring.write_text(json.dumps({**known, "judge": "features.json"}))
+    for judge in (one, other):  # which was once all that was known of them
+        choose(tmp_path, judge=judge, min_gap=0.0)
+    choose(tmp_path, judge="", steps="pairs", min_gap=0.0)
+    with pytest.raises(UsageError, match=r"holds scores of {'judge': 'features\.json'}, now they are"):
+        choose(tmp_path, judge="length", min_gap=0.0)
+
+
+def test_whose_scores_a_model_learned_from_is_told_whatever_the_last_command_named(tmp_path: Path) -> None:
+    one = linear_judge(tmp_path / "one", 1.0)
+    pairs = choose(tmp_path, judge=one, min_gap=0.0)
+
+    def told(**changes: Any) -> str:
+        config = PreferenceConfig(**{"prompts": "p", "output": str(tmp_path / "out"), "steps": "train", **changes})
+        return next(rounds(config)).scored_by(config)
+
+    assert told() == told(judge="length") == one
+    scoring = pairs.with_name("scoring.json")
+    known = json.loads(scoring.read_text())
+    scoring.write_text(json.dumps({"judge": "features.json", "short": known["short"]}))  # as it once was
+    assert told() == told(judge="length") == "features.json"
+    assert told(judge=one) == one
+    scoring.unlink()
+    assert told(judge=one) == one and told() == ""

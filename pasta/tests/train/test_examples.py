@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from pasta.core.layout import IGNORE
 from pasta.core.positions import Positions
 from pasta.core.tree import flatten, spell
 from pasta.core.vocabulary import Vocabulary
+from pasta.data.annotate import annotate
+from pasta.data.rows import read_rows
+from pasta.data.structure import Structure
 from pasta.errors import UsageError
 from pasta.lang import parse, plain
 from pasta.train.examples import end_of_turn, make_examples, measure, split_row
@@ -94,6 +100,31 @@ def test_earlier_answers_lose_their_tags(rows) -> None:
     before, answer = split_row({"messages": messages})
     assert before[1]["content"] == plain(parse(rows[0]["response"]))
     assert answer == "Two."
+
+
+def turns(*answers: str) -> list[dict[str, str]]:
+    said = [[{"role": "user", "content": "And?"}, {"role": "assistant", "content": answer}] for answer in answers]
+    return [turn for pair in said for turn in pair]
+
+
+WAITS = "use <sync/> to wait and <\\sync/> to say so"
+HTML = "<sync>true</sync>"
+
+
+def test_an_earlier_answer_that_is_no_pasta_lang_is_taken_to_the_letter() -> None:
+    before, _ = split_row({"messages": turns(HTML, "Two.")})
+    assert before[1]["content"] == HTML
+
+
+@pytest.mark.parametrize("earlier", [WAITS, HTML, '<promise topic="a" tokens=1/><async> a</async>'])
+def test_annotated_rows_keep_their_earlier_answers_to_the_letter(earlier: str, tmp_path: Path) -> None:
+    """As a server is sent them: a history is plain text, whatever it looks like."""
+    (tmp_path / "in.jsonl").write_text(json.dumps({"messages": turns(earlier, HTML)}) + "\n")
+    annotate(str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"), Structure(len), len)
+    (row,) = read_rows(str(tmp_path / "out.jsonl"))
+    before, answer = split_row(row)
+    assert before[1]["content"] == earlier
+    assert plain(parse(answer)) == HTML
 
 
 def test_bad_rows_are_counted_by_reason(vocabulary: Vocabulary, rows) -> None:

@@ -281,7 +281,7 @@ def test_two_rounds_and_nothing_twice(tmp_path: Path, adapter: str) -> None:
     assert run(second) == []
     assert {path: path.stat().st_mtime_ns for path in files} == files, "each step found its work done"
     record = json.loads((out / "round-2-lambda-4" / "lambda-4" / "training.json").read_text())
-    assert record["model"].endswith("round-1/lambda-4")
+    assert record["model"].endswith("round-1/lambda-4") and record["judge"] == "length"
     assert "round-2-lambda-4: 24 samples of 6 prompts" in "\n".join(summary(second))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pasta.data.example import Annotator, Decision, Example, Refused, each
-from pasta.data.fields import EXPECTED, read_example, with_answer
+from pasta.data.fields import EXPECTED, mark_of, read_example, with_answer
 from pasta.data.plan import Count, PlanError, apply, block_lengths, verified
 from pasta.data.quality import form, sound
 from pasta.data.report import Report
@@ -113,7 +113,7 @@ def _still_to_do(
         )
     todo: list[Example] = []
     for index, row in enumerate(rows):
-        if isinstance(row.get("pasta"), dict) and "recipe" in row["pasta"]:  # its tags would be taken for the answer's
+        if mark_of(row) is not None:  # its tags would be taken for the answer's
             raise UsageError(f"row {index} of {source} is annotated already", "name the file that it was made from")
         example = read_example(index, row)
         if strict and isinstance(example, Example):

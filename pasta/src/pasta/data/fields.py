@@ -35,16 +35,16 @@ Turn = dict[str, str]
 def read_example(index: int, row: Mapping[str, Any]) -> Example | str:
     """The example in a row, or why there is none."""
     for name in CONVERSATIONS:
-        if row.get(name) is not None:
+        if _holds(row, name):
             turns = read_turns(row[name])
             if isinstance(turns, str):
                 return f"{name}: {turns}"
-            if not turns or turns[-1]["role"] != "assistant":
+            if turns[-1]["role"] != "assistant":
                 return f"{name} do not end with an assistant's text"
             return _example(index, row, turns)
     pair = _pair(row)
     if pair is None:
-        held = [name for name, value in row.items() if value is not None]
+        held = [name for name in row if _holds(row, name)]
         but = f", but {', '.join(held[:SHOWN])}{', …' if len(held) > SHOWN else ''}" if held else ""
         return f"no messages, no conversations, and no prompt and response{but}"
     asked, answered = pair
@@ -58,10 +58,13 @@ def read_example(index: int, row: Mapping[str, Any]) -> Example | str:
 
 def _asked(row: Mapping[str, Any], name: str) -> list[Turn] | str:
     """The turns that a prompt is: one question, with the questions and answers in `history` before it; or a list."""
-    if not isinstance(row[name], str):
+    if not isinstance(row[name], str | list):
+        return "not a text, nor a list of turns"
+    if isinstance(row[name], list):
         return read_turns(row[name])
     turns = []
-    for pair in row.get("history") or ():
+    history = row.get("history") or ()
+    for pair in history if isinstance(history, list | tuple) else [history]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
             return "a history that is not of questions and their answers"
         turns += [{"role": role, "content": text} for role, text in zip(("user", "assistant"), pair, strict=True)]
@@ -139,6 +142,12 @@ def read_pair(source: str, number: int, row: Mapping[str, Any]) -> tuple[str, st
     return example.messages[0]["content"], example.text
 
 
+def mark_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What `pasta annotate` says of a row that it wrote."""
+    mark = row.get("pasta")
+    return mark if isinstance(mark, Mapping) and "recipe" in mark else None
+
+
 def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, Any]:
     """The row with its answer replaced by the annotated one, and the plain answer kept in `plain`."""
     return {**replaced(row, annotated), "plain": text}
@@ -147,7 +156,7 @@ def with_answer(row: Mapping[str, Any], annotated: str, text: str) -> dict[str, 
 def replaced(row: Mapping[str, Any], answer: str) -> dict[str, Any]:
     """A row that holds an example (`read_example`), with another answer where it keeps its own."""
     for name in CONVERSATIONS:
-        if row.get(name) is not None:
+        if _holds(row, name):
             last = row[name][-1]
             return {**row, name: [*row[name][:-1], {**last, _keys(last)[1]: answer}]}
     pair = _pair(row)
@@ -160,7 +169,7 @@ def replaced(row: Mapping[str, Any], answer: str) -> dict[str, Any]:
 def _turns(row: Mapping[str, Any]) -> list[Turn]:
     """Those of the row's conversation; of TRL's two lists, the question's and the answer's."""
     for name in CONVERSATIONS:
-        if not isinstance(turns := read_turns(row.get(name)), str):
+        if _holds(row, name) and not isinstance(turns := read_turns(row[name]), str):
             return turns
     prompt, completion = (read_turns(row.get(name)) for name in ("prompt", "completion"))
     return [turn for turns in (prompt, completion) if not isinstance(turns, str) for turn in turns]
@@ -168,7 +177,13 @@ def _turns(row: Mapping[str, Any]) -> list[Turn]:
 
 def _pair(row: Mapping[str, Any]) -> tuple[str, str] | None:
     """The names of the question and the answer; where tables were put together, those of the others are empty."""
-    return next((pair for pair in PAIRS if all(row.get(name) is not None for name in pair)), None)
+    return next((pair for pair in PAIRS if all(_holds(row, name) for name in pair)), None)
+
+
+def _holds(row: Mapping[str, Any], name: str) -> bool:
+    """Whether a row has this field: where tables were put together, it may be there and hold nothing, or no turns."""
+    value = row.get(name)
+    return value is not None and value != []
 
 
 def _keys(turn: Mapping[str, Any]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from pasta.data.fields import is_unicode
+from pasta.data.fields import is_unicode, prompt_of
 from pasta.errors import PastaError, UsageError
 from pasta.models import hub
 from pasta.outputs import check_file, check_folder
@@ -21,6 +21,9 @@ from pasta.outputs import check_file, check_folder
 Row = dict[str, Any]
 JSON_LINES = (".jsonl", ".json", ".ndjson")
 PARQUET = ".parquet"
+TABLES = (".csv", ".tsv")
+LISTS = ("data", "rows", "examples")  # of rows, in a file that is one object
+GLANCE = 1 << 26  # characters: of a file that begins with no row, so much is read to say what it is
 EXPECTED_LINES = "expected one object a line, or one list of them"
 
 
@@ -114,6 +117,14 @@ def dump(row: Mapping[str, Any]) -> str:
 
 
 def _read_file(source: str) -> Iterator[Row]:
+    if source.lower().endswith(TABLES) and os.path.isfile(source):
+        to_json = "import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(open(sys.argv[1]))]"
+        tabs = source.lower().endswith(".tsv")
+        to_json = to_json.replace("[1])", "[1]), delimiter='\\t'") if tabs else to_json
+        raise UsageError(
+            f"{source} is a table ({'TSV' if tabs else 'CSV'}), {EXPECTED_LINES}",
+            f'make JSON lines of it: python -c "{to_json}" {source} > {Path(source).stem}.jsonl',
+        )
     return _read_parquet(source) if source.endswith(PARQUET) else _read_json(Path(source))
 
 
@@ -138,7 +149,11 @@ def _read_json(path: Path) -> Iterator[Row]:
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError) as error:
+                    if place == 0:
+                        _check_lines(path, line + lines.read(GLANCE))
                     raise PastaError(f"{path}:{number}: not JSON: {error}", EXPECTED_LINES) from error
+                if place == 0:
+                    _check_rows_within(path, row)
                 if not isinstance(row, dict):
                     raise PastaError(f"{path}:{number}: not a JSON object", EXPECTED_LINES)
                 yield row
@@ -148,6 +163,32 @@ def _read_json(path: Path) -> Iterator[Row]:
         raise PastaError(f"cannot read {path}: {error}", "expected JSON lines in UTF-8, plain, .gz or .xz") from error
     except (OSError, lzma.LZMAError, EOFError) as error:
         raise PastaError(f"cannot read {path}: {error}") from error
+
+
+def _check_lines(path: Path, text: str) -> None:
+    """Refuses a file whose first object goes on in the next lines, as `json.dump(…, indent=2)` writes one."""
+    try:
+        row, _ = json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return
+    _check_rows_within(path, row)
+    if isinstance(row, dict):
+        raise PastaError(
+            f"{path} holds an object that goes over several lines, {EXPECTED_LINES}",
+            f"put each on one line: jq -c . {path} > lines.jsonl",
+        )
+
+
+def _check_rows_within(path: Path, row: Any) -> None:
+    """Refuses a file that is one object, with the rows in a list of its own: `{"data": [...]}`."""
+    if not isinstance(row, dict) or prompt_of(row) is not None:
+        return
+    for name in LISTS:
+        if isinstance(rows := row.get(name), list) and rows and all(isinstance(each, dict) for each in rows):
+            raise PastaError(
+                f"{path} is one object, with a list of {len(rows)} rows in its {name!r}, {EXPECTED_LINES}",
+                f"take the list out: jq -c '.{name}[]' {path} > rows.jsonl",
+            )
 
 
 def _read_list(path: Path, text: str) -> Iterator[Row]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pasta.errors import UsageError
+
 if TYPE_CHECKING:
     from pasta.engine.native import NativeEngine
 
@@ -26,15 +28,23 @@ class Decoding:
     @property
     def settings(self) -> dict[str, Any]:
         """What all answers of an evaluation have in common."""
-        return {"max_tokens": self.max_tokens}
+        return {"max_tokens": self.max_tokens, "dtype": self.dtype}
 
     def ends(self) -> float:
         """When a stage that begins now stops, by the monotonic clock."""
         return time.monotonic() + 60 * self.minutes if self.minutes else float("inf")
 
     def find(self, models: Iterable[str]) -> None:
-        """Fetches those that are not here; refuses one that is nowhere, so that no folder is begun with it."""
+        """Fetches those that are not here; refuses one that is nowhere, so that no folder is begun with it.
+
+        Nor is one begun with a dtype that there is not.
+        """
+        from pasta.engine.rounding import EIGHT_BITS
         from pasta.models.catalogue import resolve
+        from pasta.models.load import DTYPES
+
+        if self.dtype is not None and self.dtype not in (*DTYPES, *EIGHT_BITS):
+            raise UsageError(f"unknown dtype {self.dtype!r}", hint=f"use one of {', '.join((*DTYPES, *EIGHT_BITS))}")
 
         for model in models:
             resolve(model, self.base_of(model))

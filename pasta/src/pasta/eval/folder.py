@@ -92,8 +92,9 @@ class RunFolder:
                 for name, value in fresh.items():
                     known = record[kind].setdefault(name, value)
                     if known != value:
+                        before, now = ("the default" if each is None else each for each in (known, value))
                         raise UsageError(
-                            f"{self.path} was begun with {name} = {known}, now it is {value}",
+                            f"{self.path} was begun with {name} = {before}, now it is {now}",
                             "use another folder or name",
                         )
             record["machines"].setdefault(name_of(machine), dict(machine))

@@ -81,7 +81,7 @@ def about(summary: dict[str, Any], judge: str | None) -> str:
         f"reference: {summary['against']}",
         f"judge: {spec or 'none'}",
         f"machine: {machines}",
-        *(f"{key.replace('_', ' ')}: {value}" for key, value in summary["settings"].items()),
+        *(f"{key.replace('_', ' ')}: {value}" for key, value in summary["settings"].items() if value is not None),
     ]
     return escape("; ".join(parts) + ".")
 

@@ -221,9 +221,11 @@ def check_reference(against: str, here: Sequence[str]) -> None:
 
 def decoding(options: argparse.Namespace, folder: RunFolder) -> Decoding:
     """As the options say; what they leave out, as the stages before decoded."""
-    made = Decoding(minutes=options.minutes, device=options.device, dtype=options.dtype, base=options.base)
-    before = folder.record["settings"].get("max_tokens", options.usual_tokens)
-    return replace(made, max_tokens=before if options.max_tokens is None else options.max_tokens)
+    before = folder.record["settings"]
+    dtype = before.get("dtype") if options.dtype is None else options.dtype
+    made = Decoding(minutes=options.minutes, device=options.device, dtype=dtype, base=options.base)
+    usual = before.get("max_tokens", options.usual_tokens)
+    return replace(made, max_tokens=usual if options.max_tokens is None else options.max_tokens)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):

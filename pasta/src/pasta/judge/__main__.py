@@ -9,8 +9,7 @@ import typing
 from pathlib import Path
 
 from pasta.errors import PastaError
-from pasta.judge.config import REFERENCE, JudgeConfig
-from pasta.judge.preferences import read_contests
+from pasta.judge.config import JudgeConfig
 
 
 def main() -> None:
@@ -34,14 +33,14 @@ def main() -> None:
     options = vars(parser.parse_args())
     task = options.pop("task")
     try:
+        from pasta.judge.again import report_again
         from pasta.judge.report import markdown
-        from pasta.judge.train import score_file, train_judge, write_report
+        from pasta.judge.train import score_file, train_judge
 
         if task == "score":
             score_file(**options)
         elif task == "report":
-            contests = read_contests(options["data"], REFERENCE)
-            print(markdown(write_report(Path(options["judge"]), contests)))
+            print(markdown(report_again(Path(options["judge"]), options["data"])))
         else:
             print(markdown(train_judge(JudgeConfig(**options))))
     except PastaError as error:

@@ -17,7 +17,7 @@ from pasta.errors import UsageError
 from pasta.judge.agreement import Array, Board, fit_scale, length_slope, pearson
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair
-from pasta.judge.features import FeatureJudge, fit
+from pasta.judge.features import FeatureJudge, Linear, fit
 from pasta.judge.groups import sigmoid
 from pasta.judge.preferences import Answer, Contest, deal, part_of, prompt_key, read_contests
 from pasta.judge.report import compose, markdown
@@ -65,10 +65,11 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
     judge = {
         "base": config.model, "max_length": config.max_length, "temper": config.temper, "training": training,
         "spoiled": summarise(trials, folds), "folds": [asdict(fold) for fold in folds], "prompts": prompts,
+        "reference": config.reference, "spoiled_weight": config.spoiled, "features": config.features,
     }  # fmt: skip
     write_rows(str(out / HELD_OUT), held_out_rows(parts, rewards))
     (out / RECORD).write_text(json.dumps(judge, indent=1) + "\n", "utf-8")
-    report = write_report(out, contests, config.features, config.spoiled)
+    report = write_report(out, contests)
     if config.score:
         score_file(str(out), config.score, scores, config.device)
     say(f"{time.monotonic() - begun:.0f} s in all")
@@ -106,10 +107,11 @@ def train_fold(
     return by_prompt, record, tested
 
 
-def write_report(
-    out: Path, contests: Sequence[Contest], features: bool = True, spoiled: float = 0.25
-) -> dict[str, Any]:
-    """Measures the judge in `out` by its held-out rewards; fits the linear judge beside it."""
+def write_report(out: Path, contests: Sequence[Contest]) -> dict[str, Any]:
+    """Measures the judge in `out` by its held-out rewards; fits the linear judge beside it, where it is to have one.
+
+    A linear judge that is there stays as it is.
+    """
     judge = json.loads((out / RECORD).read_text("utf-8"))
     folds, prompts = [Fold(**fold) for fold in judge["folds"]], judge["prompts"]
     parts = split([c for c in contests if prompt_key(c.prompt) in prompts], prompts, len(folds))
@@ -120,8 +122,10 @@ def write_report(
     ]
     board = Board.of([contest for part in parts for contest in part])
     judges = {"reward": log_odds(parts, rewards, folds, True), "reward-raw": log_odds(parts, rewards, folds, False)}
-    if features:
-        judges |= fit_linear(parts, prompts, judge["temper"], spoiled, out)[1]
+    if (out / FEATURES).exists():
+        judges |= of_linear(FeatureJudge.read(str(out / FEATURES)), parts)
+    elif judge.get("features"):  # one from before this was written down goes without: it may be as it was asked for
+        judges |= fit_linear(parts, prompts, judge["temper"], judge["spoiled_weight"], out)[1]
     about = {name: judge[name] for name in ("base", "max_length", "temper", "training", "spoiled", "folds")}
     return write_down(compose(board, {**judges, "length": board.length}, about), out)
 
@@ -141,17 +145,26 @@ def fit_linear(
     """Fits a linear judge a fold and writes it; returns it with its log odds of the prompts it was not fitted to."""
     say("fitting the linear judge")
     linear = [fit(others(parts, k), temper, spoiled) for k in range(len(parts))]
-    counted = [
+    own = [make_fold("", part, values) for part, values in zip(parts, count(linear, parts), strict=True)]
+    judge = FeatureJudge(linear, own, prompts)
+    judge.write(out / FEATURES)
+    return judge, of_linear(judge, parts)
+
+
+def of_linear(judge: FeatureJudge, parts: Parts) -> dict[str, list[Array]]:
+    """The log odds of a linear judge, of the prompts that each of its folds was not fitted to."""
+    counted = count(judge.linear, parts)
+    return {
+        "features": log_odds(parts, counted, judge.folds, True),
+        "features-raw": log_odds(parts, counted, judge.folds, False),
+    }
+
+
+def count(linear: Sequence[Linear], parts: Parts) -> Rewards:
+    return [
         [[one.reward(pair) for pair in pairs_of(contest)] for contest in part]
         for one, part in zip(linear, parts, strict=True)
     ]
-    own = [make_fold("", part, values) for part, values in zip(parts, counted, strict=True)]
-    judge = FeatureJudge(linear, own, prompts)
-    judge.write(out / FEATURES)
-    return judge, {
-        "features": log_odds(parts, counted, own, True),
-        "features-raw": log_odds(parts, counted, own, False),
-    }
 
 
 def write_down(report: dict[str, Any], out: Path) -> dict[str, Any]:

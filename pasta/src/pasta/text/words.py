@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 #: Scripts that put no space between words: each sign counts as one.
 _SIGN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -52,9 +53,16 @@ def content_words(text: str) -> list[str]:
     return [word for word in TERM.findall(text) if len(word) > 1 and word.casefold() not in STOPWORDS]
 
 
-def telling(text: str) -> set[str]:
+def telling(text: str) -> frozenset[str]:
     """The words by which texts are compared: long enough to mean something by themselves, without their endings."""
-    return {stem(word) for word in words(text) if (len(word) > SHORT or is_sign(word)) and word not in STOPWORDS}
+    first, *more = map(_telling, text.split("\n"))  # no word goes on in the next line
+    return first.union(*more) if more else first
+
+
+@lru_cache(maxsize=2048)  # lines: each item of an answer is compared with all that stands before it
+def _telling(line: str) -> frozenset[str]:
+    spoken = (word for word in words(line) if (len(word) > SHORT or is_sign(word)) and word not in STOPWORDS)
+    return frozenset(map(stem, spoken))
 
 
 def is_sign(word: str) -> bool:

@@ -11,7 +11,7 @@ from pasta.core.layout import Layout, lay_out
 from pasta.core.positions import Positions
 from pasta.core.tree import Block, Item, Tree, depth_of, flatten, spell
 from pasta.core.vocabulary import Tags, Vocabulary
-from pasta.data.fields import read_example
+from pasta.data.fields import mark_of, read_example
 from pasta.errors import PastaError, UsageError
 from pasta.lang import LangError, parse, plain
 
@@ -81,15 +81,27 @@ def spell_row(
 
 
 def split_row(row: Mapping[str, Any]) -> tuple[list[dict[str, str]], str]:
-    """The conversation before the answer, and the answer. Earlier answers lose their tags."""
+    """The conversation before the answer, and the answer.
+
+    Earlier answers lose their tags: a server's history is plain text. Those of a row that `pasta annotate` wrote
+    have none, nor has one that is not PASTA-LANG: they are taken to the letter, whatever they look like.
+    """
     example = read_example(0, row)
     if isinstance(example, str):
         raise UsageError(example)
     messages = [dict(message) for message in example.messages]
-    for message in messages:
+    for message in messages if mark_of(row) is None else ():
         if message["role"] == "assistant":
-            message["content"] = plain(parse(message["content"]))
+            message["content"] = without_tags(message["content"])
     return messages, example.text
+
+
+def without_tags(answer: str) -> str:
+    """An answer as people read it; to the letter where it only looks like PASTA-LANG."""
+    try:
+        return plain(parse(answer))
+    except LangError:
+        return answer
 
 
 def measure(tree: Tree, tags: Tags, scheme: Positions) -> Tree:

@@ -39,7 +39,9 @@ class PreferenceConfig(Settings):
     # sample
     samples: int = told(10, "Answers a prompt.")
     temperature: float = told(1.0, "Of the samples.")
-    parallelism: str = told("0", "Added to the logit of a fork, with commas: the samples of a prompt take turns.")
+    parallelism: str = told(
+        "0", "Added to the logit of a fork, with commas: the samples of a prompt take turns.", numbers=True
+    )
     batch: int = told(64, "Answers at once; on a large GPU 1024.")
     max_tokens: int = told(512, "Tokens an answer may have.")
     max_prompt_tokens: int = told(384, "Longer prompts are left out.")
@@ -47,7 +49,7 @@ class PreferenceConfig(Settings):
     part: str = told("0/1", "Sample and score this part of the prompts: 2/6 in the third of six processes.")
 
     # score and pair
-    lambdas: str = told("1,2,4,8,inf", "Weights of quality against speed; a model is trained for each.")
+    lambdas: str = told("1,2,4,8,inf", "Weights of quality against speed; a model is trained for each.", numbers=True)
     overlap: float = told(0.7, "Blocks that share more of their words repeat each other: never the best.")
     redundancy: float = told(0.5, "What saying things twice costs: so much times the largest overlap of two blocks.")
     clean: bool = told(

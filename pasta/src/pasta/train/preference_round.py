@@ -11,9 +11,10 @@ from pasta.data.fields import ASKED, prompt_of, reference_of
 from pasta.data.lines import read_json, read_lines, write_json
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
-from pasta.lang import LangError, parse, plain
+from pasta.judge.kin import identity
 from pasta.models.adapter import weights_checksum
 from pasta.models.catalogue import resolve
+from pasta.train.examples import without_tags
 from pasta.train.pairs import name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_loss import Policy
@@ -83,14 +84,27 @@ class Round:
     def remember_scoring(self, config: PreferenceConfig) -> None:
         """Writes down how the samples are scored; scores of other settings cannot be compared with these."""
         path = self.folder / "scoring.json"
-        remember(path, scoring_of(config), f"{self.folder} holds scores", self._anew(path))
+        known = read_json(path) if path.exists() else {"scored_by": config.judge}
+        told = scoring_of(config)
+        if known.get("judge") == last_part(config.judge):
+            told["judge"] = known["judge"]
+        told |= {name: known[name] for name in ("scored_by",) if name in known}  # its folder may have been moved since
+        remember(path, told, f"{self.folder} holds scores", self._anew(path))
 
     def check_scoring(self, config: PreferenceConfig) -> None:
         """Refuses pairs by other settings than the scores were made with: faults and costs are in the scores."""
         path = self.folder / "scoring.json"
         if path.exists():  # those who scored before it was written down have none
-            told = {**scoring_of(config), "judge": read_json(path)["judge"]}  # who chooses pairs needs to name none
+            known = read_json(path)  # who chooses pairs needs to name no judge
+            told = {**scoring_of(config), **{name: known[name] for name in ("judge", "scored_by") if name in known}}
             remember(path, told, f"{self.folder} holds scores", self._anew(path))
+
+    def scored_by(self, config: PreferenceConfig) -> str:
+        """Whose scores these are, whatever judge the last command named; of old ones, it may be part of a name."""
+        path = self.folder / "scoring.json"
+        known = read_json(path) if path.exists() else {"scored_by": config.judge}
+        own = config.judge if last_part(config.judge) == known.get("judge") else known.get("judge", "")
+        return str(known.get("scored_by", own))
 
     def _anew(self, path: Path) -> str:
         return f"delete {self.scores.name} and {path.name} there to score all anew, or name another --output"
@@ -108,9 +122,13 @@ class Round:
 
 def scoring_of(config: PreferenceConfig) -> dict[str, Any]:
     """What the scores of a round depend on."""
-    judge = config.judge.rpartition("/")[2]  # its folder may have been moved
-    told = {"judge": judge, **{name: getattr(config, name) for name in SCORING}}
+    told = {"judge": identity(config.judge), **{name: getattr(config, name) for name in SCORING}}
     return told | ({"any_topic": True} if config.any_topic else {})  # scores from before the choice are as without
+
+
+def last_part(judge: str) -> str:
+    """As judges were once written down."""
+    return judge.rpartition("/")[2]
 
 
 def remember(path: Path, told: dict[str, Any], holds: str, hint: str) -> None:
@@ -148,18 +166,11 @@ def read_questions(config: PreferenceConfig) -> list[Question]:
         if prompt is None:
             raise UsageError(f"{config.prompts}: row {index} has no prompt", hint=f"rows need {ASKED}")
         answer = reference_of(row)
+        # prompts may be the rows that `pasta annotate` wrote
         questions.append(Question(prompt, without_tags(answer) if answer and answer.strip() else None))
         if config.limit and len(questions) == config.limit:
             break
     return questions
-
-
-def without_tags(answer: str) -> str:
-    """An answer as people read it: prompts may be the rows that `pasta annotate` wrote."""
-    try:
-        return plain(parse(answer))
-    except LangError:  # somebody's text that only looks like tags
-        return answer
 
 
 def check_prompts(rows: Sequence[Mapping[str, Any]], questions: Sequence[Question], folder: Path) -> None:

@@ -284,7 +284,7 @@ def train(config: PreferenceConfig, each: Round, team: Team) -> list[dict[str, A
         record = learner.learn(chosen, held, each.trained(weight), minutes)
         record = {"lambda": name_of(weight), "round": each.number, "output": str(each.trained(weight)), **record}
         if team.first:
-            write_record(each.trained(weight), {"config": config.to_dict(), **record})
+            write_record(each.trained(weight), {"config": config.to_dict(), "judge": each.scored_by(config), **record})
         records.append(record)
     return records
 
