@@ -172,3 +172,9 @@ def test_the_weights_of_the_answer_count_as_a_sample_size() -> None:
     assert ("smallest ESS", f"{result.smallest_ess:.0f} of 200") in list(summary_lines(result))
     exact = siren.run("let x <- gaussian(0, 1) in x", particles=200)
     assert exact.smallest_ess == 200 and "smallest ESS" not in dict(summary_lines(exact))
+
+
+def test_a_result_has_its_outputs() -> None:
+    result = siren.run("let x <- gaussian(0, 1) in x", particles=1)
+    assert "x" in result and result["x"] in result
+    assert "y" not in result and 0 not in result

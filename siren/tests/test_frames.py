@@ -177,3 +177,33 @@ def test_of_a_vector_with_a_missing_number_the_others_count(method: str) -> None
 def test_a_vector_that_cannot_be_split_is_skipped_as_a_whole() -> None:
     program = "let () = observe(dirichlet([1, 2, 3]), ys) in 1"
     assert siren.run(program, data={"ys": [0.2, None, 0.3]}).missing == {"ys": 1}
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["y", "y"])
+    for data in (frame, {"rows": frame}):
+        with pytest.raises(DataError, match="the data frame has two columns `y`"):
+            bindings(data)
+    with pytest.raises(DataError, match="two columns `1`"):
+        bindings(pandas.DataFrame([[1.0, 2.0]], columns=["1", 1]))
+
+
+@pytest.mark.parametrize("value", [np.array(5.0), np.array(5), np.ma.array(5.0)])
+def test_an_array_without_dimensions_is_a_number(value) -> None:
+    assert plain("y", value) == 5.0 and plain("y", [value]) == [5.0]
+    assert siren.run("let x <- gaussian(y, 1) in x", data={"y": value}, particles=1)["x"].mean == 5.0
+
+
+def test_a_masked_number_is_missing() -> None:
+    assert np.isnan(plain("y", np.ma.masked))
+
+
+def test_what_is_no_data_is_told() -> None:
+    with pytest.raises(DataError, match="an integer of more than 300 digits"):
+        siren.run("ys", data={"ys": [10**400]})
+    with pytest.raises(DataError, match="data has the name 1") as raised:
+        siren.run("ys", data={1: 2})
+    assert "'ys': ys" in str(raised.value)
+    with pytest.raises(DataError):
+        plain("y", np.array({1}, dtype=object))

@@ -222,3 +222,17 @@ def test_what_all_rows_are_about_is_answered_anew(method: str, answer: str, resa
         wanted = siren.run(program, data={"data": rows[:count]}, method=method, particles=1, seed=1)
         for one, other in zip(found, wanted, strict=True):
             assert one.mean == pytest.approx(other.mean) and one.sd == pytest.approx(other.sd)
+
+
+def test_missing_data_are_counted_on_when_a_stream_goes_on(tmp_path: Path) -> None:
+    program = """
+    val step = fun (row, x) -> let x <- gaussian(x, 1) in let () = observe(gaussian(x, 1), row[0]) in x in
+    fold(step, data, 0)
+    """
+    stream = siren.Stream(program, particles=1)
+    for row in ([1.0], [None]):
+        stream.push(row)
+    stream.save(tmp_path / "s.siren")
+    again = siren.Stream.resume(tmp_path / "s.siren")
+    again.push([1.0])
+    assert again.push([None]).missing == {"row[0]": 2}

@@ -15,6 +15,8 @@ from typing import Final
 
 import numpy as np
 
+from siren.errors import DataError
+
 Cell = float | str
 
 MISSING: Final = math.nan
@@ -53,10 +55,17 @@ def date_hint(*values: object) -> str | None:
 
 def from_object(value: object) -> Cell | None:
     """A cell of a list, an array or a data frame; None if it is nothing of the kind."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = None if np.ma.is_masked(value) else value[()]
     if isinstance(value, np.datetime64 | np.timedelta64):  # to NumPy the second is a number too
         return float(seconds(np.asarray(value)))
     if isinstance(value, float | int | np.floating | np.integer | np.bool_ | Decimal):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise DataError(
+                "data holds an integer of more than 300 digits", hint="measure it in a larger unit"
+            ) from None
     if isinstance(value, str):
         return value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas has its own kinds of nothing

@@ -26,6 +26,9 @@ def bindings(data: Any) -> dict[str, Value]:
         raise DataError(
             f"data is a {type(data).__name__}", hint="give a dict of names, {'ys': ys}, or a data frame"
         )
+    wrong = next((name for name in data if not isinstance(name, str)), None)
+    if wrong is not None:
+        raise DataError(f"data has the name {wrong!r}", hint="give a dict of names, {'ys': ys}")
     return {name: plain(name, value) for name, value in data.items()}
 
 
@@ -46,10 +49,20 @@ def plain(name: str, value: Any) -> Value:
 def _columns(value: Any) -> dict[str, Any] | None:
     """The columns of a data frame by name; None if it is none."""
     if hasattr(value, "column_names") and hasattr(value, "column"):  # Arrow
-        return {str(name): value.column(name) for name in value.column_names}
+        return {name: value.column(key) for name, key in _unlike(value.column_names).items()}
     if hasattr(value, "columns") and hasattr(value, "shape"):  # pandas, polars
-        return {str(name): value[name] for name in value.columns}
+        return {name: value[key] for name, key in _unlike(value.columns).items()}
     return None
+
+
+def _unlike(keys: Iterable[Any]) -> dict[str, Any]:
+    """The columns' own keys by their names, which must differ."""
+    found: dict[str, Any] = {}
+    for key in keys:
+        if str(key) in found:
+            raise DataError(f"the data frame has two columns `{key}`", hint="rename one of them")
+        found[str(key)] = key
+    return found
 
 
 def _list(name: str, value: Any) -> list[Value]:
@@ -60,10 +73,10 @@ def _list(name: str, value: Any) -> list[Value]:
         value = np.ma.filled(value.astype(float), MISSING)
     if isinstance(value, np.ndarray) and value.dtype.kind in "Mm":
         value = seconds(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.ndim:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         numbers: list[Value] = value.astype(float).tolist()
         return numbers
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not (isinstance(value, np.ndarray) and value.ndim == 0):
         return [_item(name, item) for item in value]
     raise DataError(f"data `{name}` holds {value!r}, which is not a number")
 

@@ -120,6 +120,10 @@ class Result:
             raise SirenError(f"no output `{key}`", hint=hint)
         return self.outputs[key]
 
+    def __contains__(self, key: object) -> bool:
+        """Whether there is an output of this name; of an output itself, whether it is one of them."""
+        return key in self.outputs if isinstance(key, str) else any(key is output for output in self)
+
     def __iter__(self) -> Iterator[Output]:
         return iter(self.outputs.values())
 
@@ -130,6 +134,12 @@ class Result:
         from siren.cli.show import as_text, write_result  # brings in Rich
 
         return as_text(lambda console: write_result(console, self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, it keeps the particles that its figures and draws are worked out from."""
+        from siren.runtime import saved
+
+        return _unpickled, (saved.dumps((self.outputs, self.plan, self.raw)),)
 
     @property
     def log_evidence(self) -> float:
@@ -287,6 +297,12 @@ def _map(value: Any, measure: Callable[[Leaf], float]) -> Any:
     if isinstance(value, dict):
         return {name: _map(item, measure) for name, item in value.items()}
     return measure(value) if _is_leaf(value) else value
+
+
+def _unpickled(data: bytes) -> Result:
+    from siren.runtime import saved
+
+    return Result(*saved.loads(data))
 
 
 def _tidy(value: Any) -> Any:

@@ -65,6 +65,11 @@ class Stream:
         return self._online.count
 
     @property
+    def broken(self) -> bool:
+        """Whether a row has failed too late to be taken back: nothing can be asked of the stream or saved."""
+        return self._online.broken
+
+    @property
     def options(self) -> dict[str, Any]:
         """How it runs, by the names of the parameters. Taken up again, it runs as it began."""
         session = self._online.session
@@ -80,7 +85,8 @@ class Stream:
         }
 
     def push(self, row: Any) -> Result:
-        """The result with one more row: a number, or cells as in `data`, in a list or by their names."""
+        """The result with one more row: a number, or cells as in `data`, in a list or by their names. A row
+        that raises an error is left out, and the stream can go on, unless it is `broken` then."""
         cells = plain("row", row)
         return self._named(lambda: self._online.push(cells))
 

@@ -50,9 +50,11 @@ def _variance(expr, mean, chain):
 _sampled_rightly = Summary._sampled
 
 
-def _sampled(self, expr, mean=None):
+def _sampled(self, expr, mean=None, square=None):
     """The variance of few draws is added to that of their means."""
-    right = _sampled_rightly(self, expr, mean)
+    right = _sampled_rightly(self, expr, mean, square)
+    if square is not None:
+        return right
     repeats = max(1, summary.DRAWS // len(self.weights))
     variance = right.variance() * repeats / max(repeats - 1, 1)
     return Posterior(right.mean, lambda: variance, right.draw)

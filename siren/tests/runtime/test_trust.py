@@ -262,6 +262,32 @@ def test_a_function_without_end_is_named():
     assert str(caught.value.span) == "1:5"
 
 
+def test_a_random_end_is_to_be_drawn():
+    text = "val f = fun n -> let {}c <- bernoulli(0.5) in if c then n else f(n + 1) in f(0)"
+    with pytest.raises(RunError, match="`f` calls itself too often") as caught:
+        siren.run(text.format(""), particles=10, seed=0)
+    assert "annotate `c` as `sample`" in caught.value.hint
+    assert [str(note.span) for note in caught.value.notes] == ["1:45"]
+    assert siren.run(text.format("sample "), particles=4000, seed=0)[0].mean == pytest.approx(1, abs=0.1)
+
+
+def test_random_bounds_say_what_to_do():
+    with pytest.raises(RunError, match="the bounds of uniform_int must be known") as caught:
+        siren.run("let n <- poisson(3) in let k <- uniform_int(1, n + 1) in k")
+    assert caught.value.hint == "annotate `n` as `sample`"
+    with pytest.raises(RunError, match=r"the bounds of List\.range must be known") as caught:
+        siren.run("let sample n <- poisson(3) in List.range(0, n)")
+    assert "`List.filter(fun i -> i < n, List.range(0, 100))`" in caught.value.hint
+    text = "let sample n <- poisson(3) in List.len(List.filter(fun i -> i < n, List.range(0, 100)))"
+    assert siren.run(text, particles=4000, seed=0)[0].mean == pytest.approx(3, abs=0.2)
+
+
+def test_sums_of_a_list_and_a_number():
+    with pytest.raises(RunError, match="cannot add or subtract a list of 2 and a number") as caught:
+        siren.run("let f = fun (a, b) -> a + b in f([1, 2], 1)")
+    assert caught.value.hint == "`+` and `-` take two numbers or two lists of one length"
+
+
 @pytest.mark.parametrize("end", ["1e12", "1e999"])
 def test_a_range_without_end_is_refused(end):
     with pytest.raises(RunError, match="at most 10,000,000 elements"):

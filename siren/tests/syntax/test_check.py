@@ -42,7 +42,12 @@ from siren.syntax.check import require_valid
         ("val f = fun (a, b, c) -> a in f(1, 2)", "1:31", "`f` takes `(a, b, c)`", None),
         ("val f = fun (x, (a, b)) -> (x, a) in fold(f, [1, 2], 3)", "1:43", "`f` takes `(x, (a, b))`", None),
         ("val g = fun () -> 1 in g(3)", "1:24", "`g` takes `()`", None),
-        ("1 + [2]", "1:5", "`+` needs a number, but this is a list", None),
+        (
+            "1 + [2]",
+            "1:5",
+            "`+` needs a number, but this is a list",
+            "two numbers or two lists of one length",
+        ),
         ("add(1, [2])", "1:8", "`+` needs a number", None),
         ("if [1] then 2 else 3", "1:4", "`if` needs a number", None),
         ("1 :: 2", "1:6", "`::` needs a list", None),

@@ -51,12 +51,12 @@ class Lists(Evaluator):
 
     def apply(self, name: Function, arguments: list[Value], span: Span) -> Value:
         try:
-            return self._applied(name, arguments, span)
+            return self._dispatch(name, arguments, span)
         except Undecided as undecided:
             undecided.span = undecided.span or span
             raise
 
-    def _applied(self, name: Function, arguments: list[Value], span: Span) -> Value:
+    def _dispatch(self, name: Function, arguments: list[Value], span: Span) -> Value:
         if isinstance(name, Closure):
             return super().apply(name, arguments, span)
         if name == "List.nth" and name not in self._functions:

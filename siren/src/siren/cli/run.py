@@ -190,7 +190,10 @@ def _show_rows(online: Stream, save: Path | None, as_json: bool) -> None:
         if online.rows == rows:
             print("warning: no rows came on standard input; its first line is the header", file=sys.stderr)
     finally:
-        if save:
+        if save and online.broken:
+            late = f"row {online.rows + 1} failed too late to be taken back"
+            print(f"{save} is not written: {late}", file=sys.stderr)
+        elif save:
             online.save(save)
             print(f"wrote {save} after {online.rows} rows", file=sys.stderr)
 

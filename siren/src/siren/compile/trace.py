@@ -47,6 +47,7 @@ def trace(
         expression = writer.write(result, engine.graph.log_weight, drawn, engine.graph.joined())
         after = "None" if key is None else writer.constant(known.structure(key))
         lines = (
+            "graph.past = None",
             "g0 = scope.now",
             *deferred.lines,
             *writer.lines,

@@ -11,7 +11,7 @@ from siren.distributions.bounds import INTEGER, PROBABILITY, REAL, TRUTH, Number
 from siren.errors import RunError
 from siren.symbolic.algebra import add, sub
 from siren.symbolic.dist import Dist
-from siren.symbolic.expr import Column, Expr, generation, lift
+from siren.symbolic.expr import Column, Expr, generation, lift, variables
 from siren.symbolic.lanes import Array
 
 # Every outcome has a probability of its own, in memory and in each step.
@@ -181,9 +181,11 @@ class Delta(Distribution):
 
 
 def _whole(name: str, value: Any) -> int:
-    if type(value) is not float or not value.is_integer():
-        raise RunError(f"the bounds of {name} must be known whole numbers")
-    return int(value)
+    if type(value) is float and value.is_integer():
+        return int(value)
+    names = [f"`{v.name}`" for v in variables(value) if v.name]
+    hint = f"annotate {', '.join(names)} as `sample`" if names and name == UniformInt.name else None
+    raise RunError(f"the bounds of {name} must be known whole numbers", hint=hint)
 
 
 def _whole_numbers(name: str, value: Any) -> Any:

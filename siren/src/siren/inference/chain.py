@@ -27,6 +27,10 @@ class Link:
         self._above, self._slope, self._spread = above, slope, variance
         self._variance = variance if above is None else None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Alone: a chain of thousands of links is too deep to be pickled."""
+        return Link, (self.mean, self.variance())
+
     def variance(self) -> Any:
         path: list[Link] = []
         link = self

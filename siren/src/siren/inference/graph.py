@@ -56,6 +56,9 @@ class Layer:
 class Graph:
     """The nodes of all variables in the lanes of the present scope, and the log weights of these lanes."""
 
+    # While a step may have to be taken back: the nodes that it has replaced. None if that is not known.
+    past: dict[Variable, Node | Mixed] | None = None
+
     def __init__(self, particles: int) -> None:
         self.scope = Scope(particles)
         self.log_weight: Raw = 0.0
@@ -83,17 +86,20 @@ class Graph:
     def changed(self) -> None:
         """Nodes were set from outside: what was simplified before may simplify again."""
         self._changes += 1
+        self.past = None
 
     @contextmanager
     def replaced(self, scope: Scope) -> Iterator[None]:
         """Inside, the lanes are those of another scope, and the weights are put back at the end."""
         before = self.scope, self.log_weight, self._joined, self._sweep_at, self.ruled_out
+        past, self.past = self.past, None
         self.scope, self._joined = scope, weakref.WeakSet()
         self._changes += 1
         try:
             yield
         finally:
             self.scope, self.log_weight, self._joined, self._sweep_at, self.ruled_out = before
+            self.past = past
             self._layers.clear()
             self._changes += 1
 
@@ -137,6 +143,8 @@ class Graph:
         if self._layers:
             self._layers[-1].written[variable] = node
         else:
+            if self.past is not None and variable.node is not None:
+                self.past.setdefault(variable, variable.node)
             variable.node = node
 
     # Expressions --------------------------------------------------------------------------------------------

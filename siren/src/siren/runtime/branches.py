@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siren.errors import RunError
+from siren.errors import Note, RunError, TooDeepError
 from siren.inference.engine import Engine, Site
 from siren.inference.graph import Graph
 from siren.runtime.combine import Disagreement, Mixture, Sides, Uneven, combine
@@ -15,7 +15,7 @@ from siren.runtime.loops import Env
 from siren.runtime.unions import value_of, variable_of
 from siren.runtime.values import EXPRESSIONS, Value, describe
 from siren.symbolic.algebra import select
-from siren.symbolic.expr import Column, Expr, Op, Poly
+from siren.symbolic.expr import Column, Expr, Op, Poly, variables
 from siren.symbolic.lanes import Array
 from siren.syntax import ast
 
@@ -54,6 +54,9 @@ class Branches:
                 if self.effects.is_pure(node.then) and self.effects.is_pure(node.otherwise):
                     try:
                         return self._mixed(node, env, condition)
+                    except TooDeepError as error:
+                        _explain_depth(error, node, condition)
+                        raise
                     except Uneven:
                         self.engine.site = Site("this `if`, whose lists differ in length", node.span)
                 else:
@@ -107,3 +110,12 @@ class Branches:
     def _both(self, node: ast.If, env: Env) -> tuple[Value, Value]:
         then = self.eval(node.then, env)
         return then, self.eval(node.otherwise, env)
+
+
+def _explain_depth(error: TooDeepError, node: ast.If, condition: Expr) -> None:
+    """The innermost of such branches says why its function did not come to an end."""
+    names = [f"`{variable.name}`" for variable in variables(condition) if variable.name]
+    if error.notes or not names:
+        return
+    error.notes = (Note("both sides of this `if` are gone through: its condition is random", node.span),)
+    error.hint = f"annotate {', '.join(names)} as `sample`, so that every particle takes one side"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from siren.runtime.joint import Joint
-from siren.symbolic.lanes import Array, Scope
+from siren.symbolic.lanes import Array, Index, Scope
 from siren.symbolic.merge import scatter
 
 Kind = Literal["number", "bool"]
@@ -29,7 +29,8 @@ _STEPS = 5000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """The distribution of a number in every lane. `mean` and what `variance` gives are scalars or arrays."""
+    """The distribution of a number in every lane. `mean` and what `variance` gives are scalars or arrays.
+    Methods and functions of a module stand for it, not lambdas: it may be pickled."""
 
     mean: Any
     variance: Callable[[], Any]
@@ -46,27 +47,41 @@ def join_posteriors(size: int, parts: list[tuple[Scope, Posterior]]) -> Posterio
     for number, (index, _) in enumerate(pairs):
         owner[index], place[index] = number, np.arange(len(index))  # type: ignore[arg-type]
 
-    def gather(values: Callable[[Posterior], Any]) -> Any:
-        return scatter(size, [(index, values(posterior)) for index, posterior in pairs])  # type: ignore[misc]
-
-    def draw(lanes: Array, rng: Rng) -> Array:
-        drawn = np.empty(len(lanes))
-        for number, (_, posterior) in enumerate(pairs):
-            mine = np.flatnonzero(owner[lanes] == number)
-            drawn[mine] = posterior.draw(place[lanes[mine]], rng)
-        return drawn
-
-    cdf = None
-    if all(posterior.cdf for _, posterior in pairs):
-        cdf = lambda x: gather(lambda posterior: posterior.cdf(x))  # type: ignore[misc]  # noqa: E731
+    of = _Parts(size, pairs, owner, place)  # type: ignore[arg-type]
     return Posterior(
-        gather(lambda posterior: posterior.mean),
-        lambda: gather(lambda posterior: posterior.variance()),
-        draw,
-        cdf,
+        of.gathered([posterior.mean for _, posterior in pairs]),
+        of.variance,
+        of.draw,
+        of.cdf if all(posterior.cdf for _, posterior in pairs) else None,
         all(posterior.discrete for _, posterior in pairs),
         "bool" if all(posterior.kind == "bool" for _, posterior in pairs) else "number",
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """Posteriors of some of the lanes each: lane i has number `owner[i]`, in which it is `place[i]`."""
+
+    size: int
+    pairs: list[tuple[Index, Posterior]]
+    owner: Index
+    place: Index
+
+    def gathered(self, values: list[Any]) -> Any:
+        return scatter(self.size, [(index, v) for (index, _), v in zip(self.pairs, values, strict=True)])
+
+    def variance(self) -> Any:
+        return self.gathered([posterior.variance() for _, posterior in self.pairs])
+
+    def cdf(self, x: float) -> Any:
+        return self.gathered([posterior.cdf(x) for _, posterior in self.pairs])  # type: ignore[misc]
+
+    def draw(self, lanes: Array, rng: Rng) -> Array:
+        drawn = np.empty(len(lanes))
+        for number, (_, posterior) in enumerate(self.pairs):
+            mine = np.flatnonzero(self.owner[lanes] == number)
+            drawn[mine] = posterior.draw(self.place[lanes[mine]], rng)
+        return drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)

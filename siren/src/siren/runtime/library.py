@@ -207,7 +207,11 @@ def reverse(value: Value) -> Value:
 
 def span(low: Value, high: Value) -> Value:
     if type(low) is not float or type(high) is not float:
-        raise RunError("the bounds of List.range must be known numbers")
+        raise RunError(
+            "the bounds of List.range must be known numbers, the same in all particles",
+            hint="go through a range that is long enough and keep the first n: "
+            "`List.filter(fun i -> i < n, List.range(0, 100))`",
+        )
     if not high - low <= _LONGEST_RANGE:
         raise RunError(
             f"List.range({low:g}, {high:g}) is too long: a range has at most {_LONGEST_RANGE:,} elements"

@@ -58,7 +58,8 @@ def _elementwise(operation: Callable[[Expr, Expr], Expr], a: Value, b: Value) ->
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         return list_of([_elementwise(operation, x, y) for x, y in zip(a, b, strict=True)])
     if isinstance(a, list) or isinstance(b, list):
-        raise RunError(f"cannot add or subtract {_shape(a)} and {_shape(b)}")
+        hint = "`+` and `-` take two numbers or two lists of one length"
+        raise RunError(f"cannot add or subtract {_shape(a)} and {_shape(b)}", hint=hint)
     return operation(a, b)
 
 

@@ -9,6 +9,8 @@ from typing import Any, TypeGuard
 
 from siren.errors import RunError
 from siren.runtime import saved
+from siren.runtime.attempt import Attempt
+from siren.runtime.evaluator import Evaluator
 from siren.runtime.loops import Env
 from siren.runtime.session import RunResult, Session, environment, make_session
 from siren.runtime.summary import Mean
@@ -44,17 +46,37 @@ class Online:
 
     def push(self, row: Any) -> RunResult:
         """The answer with one more row."""
-        session = self.session
+        self._require_whole()
         self._rows.append(from_python(row))
-        with session.guarded():
-            self._accumulator = None
-            self._accumulator = next(self._steps)
-            session.forget_history()
+        with self.session.guarded():
+            self._step()
+            self.session.forget_history()
             self.count += 1
             return self._result()
 
+    def _step(self) -> None:
+        """A step that fails leaves everything as it was, or the stream broken."""
+        attempt = Attempt(self.evaluator)
+        try:
+            self._accumulator = next(self._steps)
+        except BaseException:
+            self._rows.clear()
+            self.broken = not attempt.take_back()
+            if not self.broken:
+                self._begin(self._node, self._env, self._accumulator)
+            raise
+        attempt.succeeded()
+
+    def _require_whole(self) -> None:
+        if self.broken:
+            raise RunError(
+                f"the stream is broken: row {self.count + 1} failed too late to be taken back",
+                hint="go on from where it was saved last, or begin a new stream, without that row",
+            )
+
     def answer(self) -> RunResult:
         """The answer with the rows so far. The next row finds everything as it was."""
+        self._require_whole()
         numbers = self.session.engine.rng.bit_generator
         state = numbers.state
         try:
@@ -71,9 +93,10 @@ class Online:
         self.session = session
         self.program = session.program = floated(session.program)
         self.count = 0
+        self.broken = False
         self._rows: deque[Value] = deque()
-        self._source = Stream(iter(self._rows.popleft, None))
-        self.evaluator = session.evaluator(lambda path: self._source)
+        self._source: Stream = Stream(iter(self._rows.popleft, None))
+        self.evaluator: Evaluator = session.evaluator(lambda path: self._source)
 
     def _begin(self, node: ast.Expr, env: Env, accumulator: Value) -> None:
         self._node, self._env = node, env
@@ -111,6 +134,7 @@ class Online:
     # On disk ------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
+        self._require_whole()
         session, source = self.session, self.program.source
         saved.save(path, {
             "text": source.text, "name": source.name, "engine": session.engine,
@@ -132,6 +156,8 @@ class Online:
         )  # fmt: skip
         self._open(session)
         self.evaluator.missing.update(state["missing"])
+        # Steps are counted on, or those that come would pass for those in which a datum was missing.
+        self.evaluator._folded = max((max(steps) for steps in state["missing"].values()), default=0)
         self.count = state["count"]
         self._before = state["before"]
         if isinstance(self._before.get("data", self._source), Stream):

@@ -1,10 +1,11 @@
-"""Particles on disk: the state of a run that will go on later.
+"""Particles on disk: the state of a run that will go on later, or its result.
 
 The file is a pickle, so that reading one runs what its writer wished: read only files of your own.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
 import sys
 import threading
@@ -38,11 +39,7 @@ def save(path: str | Path, state: dict[str, Any]) -> None:
     def write() -> None:
         with beside.open("wb") as file:
             file.write(_MAGIC)
-            pickler = _Pickler(file, protocol=5)
-            pickler.dump((next(expr._serial), state))
-            while pickler.links:
-                pickler.dump(pickler.links.pop())
-            pickler.dump(None)
+            _write(file, state)
         beside.replace(path)
 
     try:
@@ -61,13 +58,7 @@ def load(path: str | Path) -> dict[str, Any]:
                         f"{path} was saved by another version of Siren", hint="save it anew with `--save`"
                     )
                 raise SirenError(f"{path} is no saved stream", hint="write one with `--save`")
-            unpickler = _Unpickler(file)
-            serial, state = unpickler.load()
-            while (link := unpickler.load()) is not None:
-                setattr(*link)
-        # New variables are newer than those that were read.
-        expr._serial = count(max(serial, next(expr._serial)))
-        return dict(state)
+            return dict(_read(file))
 
     try:
         found: dict[str, Any] = _deep(read)
@@ -76,6 +67,35 @@ def load(path: str | Path) -> dict[str, Any]:
         raise SirenError(f"cannot read {path}: {error.strerror or error}") from None
     except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, KeyError) as error:
         raise SirenError(f"{path} cannot be read: {error}", hint="was it saved by another version?") from None
+
+
+def dumps(value: Any) -> bytes:
+    """What `loads` reads again: for objects that refer to particles."""
+    file = io.BytesIO()
+    _deep(lambda: _write(file, value))
+    return file.getvalue()
+
+
+def loads(data: bytes) -> Any:
+    return _deep(lambda: _read(io.BytesIO(data)))
+
+
+def _write(file: BinaryIO, value: Any) -> None:
+    pickler = _Pickler(file, protocol=5)
+    pickler.dump((next(expr._serial), value))
+    while pickler.links:
+        pickler.dump(pickler.links.pop())
+    pickler.dump(None)
+
+
+def _read(file: BinaryIO) -> Any:
+    unpickler = _Unpickler(file)
+    serial, value = unpickler.load()
+    while (link := unpickler.load()) is not None:
+        setattr(*link)
+    # New variables are newer than those that were read.
+    expr._serial = count(max(serial, next(expr._serial)))
+    return value
 
 
 class _Pickler(pickle.Pickler):

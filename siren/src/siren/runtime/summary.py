@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
-from siren.distributions.base import Distribution
-from siren.distributions.finite import BERNOULLI
 from siren.distributions.gaussian import GAUSSIAN
-from siren.inference.chain import Link
 from siren.inference.divergence import Diverge, lanes_with, split_by
 from siren.inference.engine import Engine
 from siren.inference.node import Node
-from siren.runtime.estimate import DRAWS, Estimate, Kind, Posterior, join_posteriors, mean_of
+from siren.runtime.estimate import DRAWS, Estimate, Posterior, join_posteriors, mean_of
 from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, variance, weighted_sum
 from siren.runtime.numbers import Leaf, Numbers, fill
+from siren.runtime.posteriors import AS_IS, of_affine, of_draws, of_function, of_link, of_number
 from siren.runtime.values import Value
 from siren.symbolic.algebra import add, affine, linear, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
@@ -36,12 +32,11 @@ from siren.symbolic.expr import (
     Variable,
     lift,
     raw,
-    restrict,
     sole_variable,
     standing_for,
     variables,
 )
-from siren.symbolic.lanes import Array, Scope
+from siren.symbolic.lanes import Array
 
 Mean = Literal["exact", "plugin"]
 Rng = np.random.Generator
@@ -98,7 +93,7 @@ class Summary:
     def _posterior(self, expr: Expr) -> Posterior:
         expr = self.graph.fresh(expr)
         if type(expr) is Column:
-            return _of_number(expr.data)
+            return of_number(expr.data)
         parts = None if self.plugin else _linear(expr)
         if parts is not None:
             # Nearly every entry of a history: a gaussian, of which only the distribution is asked for.
@@ -107,11 +102,11 @@ class Summary:
             if type(node) is Node and node.dist.family is GAUSSIAN:
                 link = self.engine.link(variable)
                 if link is not None:
-                    return _of_link(link, slope, offset)
+                    return of_link(link, slope, offset)
                 dist = self.engine.marginalize(variable)
                 if self.engine.draws == draws and dist.family.has_moments:
-                    mean = dist.mean() if slope is _ONE else slope * dist.mean() + offset
-                    return _of_affine(mean, dist.family, dist.numbers(), slope, offset)
+                    mean = dist.mean() if slope is AS_IS else slope * dist.mean() + offset
+                    return of_affine(mean, dist.family, dist.numbers(), slope, offset)
         return self._general(expr)
 
     def _general(self, expr: Expr) -> Posterior:
@@ -123,7 +118,7 @@ class Summary:
                 return total
         expr, dists = self._settled(expr)
         if isinstance(expr, NUMBERS):
-            return _of_number(raw(expr))
+            return of_number(raw(expr))
         names = list(dists)
         posterior = self._of_single(expr, names[0], dists[names[0]]) if len(names) == 1 else None
         posterior = posterior or self._of_joint(expr)
@@ -167,24 +162,19 @@ class Summary:
         if not dist.family.has_moments:
             return None
         if is_just(expr, variable):
-            return _of_affine(dist.mean(), dist.family, dist.numbers(), 1.0, 0.0)
+            return of_affine(dist.mean(), dist.family, dist.numbers(), 1.0, 0.0)
         chain = [(variable, dist)]
         mean = expectation(expr, chain) if dist.known else None
         if mean is None:
             return None
         parts = affine(expr, variable)
         if parts is not None:
-            return _of_affine(raw(mean), dist.family, dist.numbers(), raw(parts[0]), raw(parts[1]))
+            return of_affine(raw(mean), dist.family, dist.numbers(), raw(parts[0]), raw(parts[1]))
         spread = variance(expr, mean, chain)
         if spread is None:
             return None
         square = np.maximum(raw(spread), 0.0)
-        family, numbers = dist.family, dist.numbers()
-
-        def draw(lanes: Array, rng: Rng) -> Array:
-            return _evaluate(expr, {variable: _draw(family, numbers, lanes, rng)}, lanes)
-
-        return Posterior(raw(mean), lambda: square, draw)
+        return of_function(raw(mean), square, expr, variable, dist)
 
     def _of_component(self, expr: Expr, vector: Variable, dist: Dist) -> Posterior | None:
         """A weighted sum of the components of a vector."""
@@ -195,7 +185,7 @@ class Summary:
         if along is None:
             return None
         (slope, family, numbers), offset = along, raw(found[1])
-        return _of_affine(slope * family.mean(*numbers) + offset, family, numbers, slope, offset)
+        return of_affine(slope * family.mean(*numbers) + offset, family, numbers, slope, offset)
 
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
@@ -206,15 +196,13 @@ class Summary:
         mean = expectation(expr, chain) if chain else None
         if chain is None or mean is None:
             return self._sampled(expr)
-        sampled = self._sampled(expr, raw(mean))
         spread = variance(expr, mean, chain)
-        if spread is None:
-            return sampled
-        square = np.maximum(raw(spread), 0.0)
-        return replace(sampled, variance=lambda: square)
+        square = None if spread is None else np.maximum(raw(spread), 0.0)
+        return self._sampled(expr, raw(mean), square)
 
-    def _sampled(self, expr: Expr, mean: Any = None) -> Posterior:
-        """By drawing the variables jointly, in copies of the particles; `mean` is the exact one, if known."""
+    def _sampled(self, expr: Expr, mean: Any = None, square: Any = None) -> Posterior:
+        """By drawing the variables jointly, in copies of the particles; `mean` and `square` are the
+        exact mean and variance, if known."""
         size = self.graph.scope.size
         repeats = max(1, DRAWS // len(self.weights))
         lanes = np.tile(np.arange(size), repeats)
@@ -222,21 +210,14 @@ class Summary:
         values = np.broadcast_to(raw(engine.value(local)), (len(lanes),)).reshape(repeats, size).astype(float)
         mean = values.mean(axis=0) if mean is None else mean
         # With `mean` the draws' own, variance and squared mean still add up to the mean square of all draws.
-        return Posterior(
-            mean,
-            lambda: np.square(values - mean).mean(axis=0),
-            lambda lanes, rng: values[rng.integers(repeats, size=len(lanes)), lanes],
-        )
-
-
-_ONE = 1.0
+        return of_draws(values, mean, square)
 
 
 def _linear(expr: Expr) -> tuple[Variable, Any, Any] | None:
     """(v, a, b) of an expression a * v + b of one variable."""
     variable = sole_variable(expr)
     if variable is not None:
-        return variable, _ONE, 0.0
+        return variable, AS_IS, 0.0
     if type(expr) is not Poly or len(expr.terms) > 2:
         return None
     names = variables(expr)
@@ -248,85 +229,13 @@ def _linear(expr: Expr) -> tuple[Variable, Any, Any] | None:
     return names[0], slope, expr.terms.get(ONE, 0.0)
 
 
-def _of_number(value: Any) -> Posterior:
-    if isinstance(value, np.ndarray):
-        numbers = value.astype(float, copy=False)
-        return Posterior(
-            numbers,
-            lambda: 0.0,
-            lambda lanes, rng: numbers[lanes],
-            kind="bool" if value.dtype == bool else "number",
-        )
-    kind: Kind = "bool" if isinstance(value, bool) else "number"
-    constant = float(value)
-    return Posterior(
-        constant,
-        lambda: 0.0,
-        lambda lanes, rng: np.full(len(lanes), constant),
-        (lambda x: float(x >= constant)) if math.isfinite(constant) else None,
-        discrete=True,
-        kind=kind,
-    )
-
-
-def _of_affine(
-    mean: Any, family: Distribution, numbers: tuple[Any, ...], slope: Any, offset: Any
-) -> Posterior:
-    """slope * v + offset for a v of this family with these parameters, whose mean is this."""
-    if family is GAUSSIAN and slope is not _ONE and _is_line(slope):  # a gaussian, however large v is
-        return _of_affine(mean, GAUSSIAN, (mean, np.square(slope) * numbers[1]), _ONE, 0.0)
-    below = family.cdf
-
-    def cdf(x: float) -> Any:
-        assert below is not None
-        share = below((x - offset) / slope, *numbers)
-        if np.ndim(slope) == 0:
-            return share if slope > 0 else 1.0 - share
-        # Where the slope is 0, the offset is all there is.
-        return np.where(slope > 0, share, np.where(slope < 0, 1.0 - share, x >= offset))
-
-    falls = family.discrete and np.any(slope < 0)  # then it matters which of the two an outcome belongs to
-    return Posterior(
-        mean,
-        lambda: np.square(slope) * family.variance(*numbers),
-        lambda lanes, rng: _at(slope, lanes) * _draw(family, numbers, lanes, rng) + _at(offset, lanes),
-        cdf if below is not None and _is_line(slope) and not falls else None,
-        discrete=family.discrete and np.ndim(slope) == 0,
-        kind="bool" if family is BERNOULLI and np.all(slope == 1) and np.all(offset == 0) else "number",
-    )
-
-
 def _of_gaussians(expr: Expr, chain: Sequence[tuple[Variable, Dist]] | None) -> Posterior | None:
     """A weighted sum of jointly gaussian variables."""
     found = weighted_sum(expr, chain) if chain else None
     if found is None:
         return None
     numbers = raw(found[0]), np.maximum(raw(found[1]), 0.0)
-    return _of_affine(numbers[0], GAUSSIAN, numbers, 1.0, 0.0)
-
-
-def _of_link(link: Link, slope: Any, offset: Any) -> Posterior:
-    """slope * v + offset for a gaussian v whose variance is not worked out yet."""
-
-    plain = slope is _ONE
-    mean = link.mean if plain else slope * link.mean + offset
-
-    @cache
-    def whole() -> Posterior:
-        return _of_affine(mean, GAUSSIAN, (link.mean, link.variance()), slope, offset)
-
-    return Posterior(
-        mean,
-        link.variance if plain else lambda: np.square(slope) * link.variance(),
-        lambda lanes, rng: whole().draw(lanes, rng),
-        (lambda x: whole().cdf(x)) if plain or _is_line(slope) else None,  # type: ignore[misc]
-    )
-
-
-def _is_line(slope: Any) -> bool:
-    """Whether it rises or falls, if not in all lanes. What was divided by 0 has no distribution function: it
-    is infinite, or no number."""
-    return bool(np.all(np.isfinite(slope)) and np.any(slope))
+    return of_affine(numbers[0], GAUSSIAN, numbers, 1.0, 0.0)
 
 
 def _plug(expr: Expr, means: dict[Variable, Expr]) -> Expr:
@@ -338,22 +247,6 @@ def _plug(expr: Expr, means: dict[Variable, Expr]) -> Expr:
         return operation(expr.name, args)
     test, then, otherwise = args
     return add(mul(test, then), mul(sub(1.0, test), otherwise))
-
-
-def _evaluate(expr: Expr, values: dict[Variable, Array], lanes: Array) -> Array:
-    """The expression in chosen lanes, given its variables there."""
-    scope = Scope(len(lanes))
-    local = restrict(expr, lanes, scope.now)
-    known: dict[Variable, Expr] = {variable: Column(x, scope.now) for variable, x in values.items()}
-    return np.broadcast_to(np.asarray(raw(substitute(local, known)), dtype=float), (len(lanes),))
-
-
-def _at(number: Any, lanes: Array) -> Any:
-    return number[lanes] if isinstance(number, np.ndarray) and number.ndim else number
-
-
-def _draw(family: Distribution, numbers: tuple[Any, ...], lanes: Array, rng: Rng) -> Array:
-    return np.asarray(family.sample(rng, len(lanes), *(_at(p, lanes) for p in numbers)), dtype=float)
 
 
 def _newest(expr: Expr) -> int:

@@ -170,6 +170,26 @@ def _reciprocal(b: Poly) -> Expr | None:
     return polynomial(terms, b.gen)
 
 
+def share(part: Expr, whole: Expr, otherwise: Expr) -> Expr:
+    """part / whole, and where the whole is 0 the other."""
+    if type(whole) is Column:
+        possible = np.not_equal(whole.data, 0)
+        if possible.all():
+            return div(part, whole)
+        safe = Column(np.where(possible, whole.data, 1.0), whole.gen)
+        return select(possible, div(part, safe), otherwise, whole.gen)
+    if isinstance(whole, NUMBERS):
+        return otherwise if _is(whole, 0.0) else div(part, whole)
+    quotient = div(part, whole)
+    if isinstance(quotient, NUMBERS) or (type(quotient) is Poly and not _has_inverses(quotient)):
+        return quotient
+    return Op(_SHARE, (part, whole, otherwise))
+
+
+def _has_inverses(expr: Poly) -> bool:
+    return any(power < 0 for monomial in expr.terms for _, power in monomial)
+
+
 def times(a: Monomial, b: Monomial) -> Monomial:
     if not a:
         return b
@@ -248,6 +268,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
+# No function that a user adds has such a name.
+_SHARE = "share or else"
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {"add": add, "mul": multiply, "div": div}
 
 
@@ -255,6 +277,8 @@ def operation(name: str, args: tuple[Expr, ...]) -> Expr:
     """Any operation by name, folded as far as its arguments are known."""
     if name == "ite":
         return ite(*args)
+    if name == _SHARE:
+        return share(*args)
     if name in _ARITHMETIC:
         return _ARITHMETIC[name](*args)
     if all(isinstance(arg, NUMBERS) for arg in args):

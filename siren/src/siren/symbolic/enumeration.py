@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from siren.symbolic.algebra import add, div, ite, mul, operation, sub
+from siren.symbolic.algebra import add, ite, mul, operation, share, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Exchange
-from siren.symbolic.expr import NUMBERS, Expr, Variable, generation, lift, raw
+from siren.symbolic.expr import NUMBERS, Expr, Variable
 
 
 def enumerate_parent(x: Variable, prior: Dist, likelihood: Dist) -> Exchange:
@@ -20,7 +18,10 @@ def enumerate_parent(x: Variable, prior: Dist, likelihood: Dist) -> Exchange:
     def posterior(y: Expr) -> Dist:
         after: list[Expr] = []
         for weight, row in zip(weights, table, strict=True):
-            given = [_bayes(weight, like, total) for like, total in zip(row, marginal, strict=True)]
+            # An impossible outcome teaches nothing.
+            given = [
+                share(mul(weight, like), total, weight) for like, total in zip(row, marginal, strict=True)
+            ]
             after.append(_choose(y, outcomes, given))
         return prior.family.with_chances(prior, after)
 
@@ -38,17 +39,6 @@ def _mix(weights: list[Expr], values: list[Expr]) -> Expr:
     for weight, value in zip(weights, values, strict=True):
         total = add(total, mul(weight, value))
     return total
-
-
-def _bayes(weight: Expr, likelihood: Expr, total: Expr) -> Expr:
-    """weight * likelihood / total; an impossible outcome teaches nothing."""
-    if isinstance(total, NUMBERS) and isinstance(likelihood, NUMBERS) and isinstance(weight, NUMBERS):
-        possible = raw(total) > 0
-        if not np.all(possible):
-            safe = np.where(possible, raw(total), 1.0)
-            value = np.where(possible, np.multiply(raw(weight), raw(likelihood)) / safe, raw(weight))
-            return lift(value, generation(weight, likelihood, total))
-    return div(mul(weight, likelihood), total)
 
 
 def _choose(y: Expr, outcomes: list[Expr], given: list[Expr]) -> Expr:

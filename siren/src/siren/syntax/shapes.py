@@ -50,6 +50,9 @@ def find_shape_errors(program: ast.Program, data_names: frozenset[str] = frozens
     return finder.errors
 
 
+_SUMS: Final = "`{}` takes two numbers or two lists of one length"
+
+
 class _ShapeFinder:
     def __init__(self, program: ast.Program) -> None:
         self.functions = {function.name: function for function in program.functions}
@@ -181,9 +184,9 @@ class _ShapeFinder:
             return b
         for side, shape in ((left, a), (right, b)):
             if shape not in (SCALAR, UNKNOWN):
-                self.report(
-                    f"`{operator}` needs {describe(SCALAR)}, but this is {describe(shape)}", side.span
-                )
+                message = f"`{operator}` needs {describe(SCALAR)}, but this is {describe(shape)}"
+                sums = isinstance(shape, ListOf) and operator in "+-"
+                self.report(message, side.span, _SUMS.format(operator) if sums else None)
         return UNKNOWN if UNKNOWN in (a, b) else SCALAR
 
     def distribution(self, distribution: ast.Distribution, scope: Scope) -> None:
