@@ -120,3 +120,14 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path, monkeypatch):
 def test_listing_needs_no_torch():
     code = "import sys, pasta.models as m; m.available(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_look_for_pip_asks_nobody_else(monkeypatch):
+    """setuptools' hook takes such a question for a build, after which setuptools no longer loads in this process."""
+
+    class Hook:
+        def find_spec(self, name, *_):
+            assert name != "pip"
+
+    monkeypatch.setattr(sys, "meta_path", [Hook(), *sys.meta_path])
+    assert bundled.pip() == [sys.executable, "-m", "pip"]

