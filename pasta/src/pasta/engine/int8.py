@@ -22,20 +22,28 @@ class Int8Linear:
     """x @ weight.T + bias, the weight rounded to 8 bits with a scale for each output."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None):
-        scales = weight.abs().amax(1).clamp_min(LEAST) / 127
+        scales = weight.abs().amax(1).clamp_min(LEAST) / largest()
         rounded = (weight / scales[:, None]).round().to(torch.int8)
         self._packed = pack(rounded, scales)
         self._bias = bias
-        # On x86 without VNNI, pairs of 8-bit products overflow their 16 bits unless inputs have 7.
-        self._seven_bits = KERNELS == "x86" and not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
         self._guard = torch.zeros(1, weight.shape[1])
         self._guard[0, :2] = torch.tensor([1.0, -1.0])
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         scale = x.abs().amax(-1, keepdim=True).clamp_min(LEAST)
         guarded = torch.cat([x / scale, self._guard])
-        out = torch.ops.quantized.linear_dynamic(guarded, self._packed, self._seven_bits)[:-1] * scale
+        out = torch.ops.quantized.linear_dynamic(guarded, self._packed)[:-1] * scale
         return out if self._bias is None else out + self._bias
+
+
+def largest() -> int:
+    """The largest of the whole numbers that weights become.
+
+    On x86 without VNNI two products of 8 bits overflow their 16 together, unless one factor has 7. Weights are the ones
+    that can spare a bit: inputs have outliers, against which all others of their row are rounded.
+    """
+    has_vnni = getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
+    return 63 if KERNELS == "x86" and not has_vnni else 127
 
 
 def pack(weight: torch.Tensor, scales: torch.Tensor) -> torch.ScriptObject:
