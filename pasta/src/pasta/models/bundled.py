@@ -91,7 +91,7 @@ def arrived(scratch: Path) -> int:
 
 def pip() -> list[str]:
     """This interpreter's pip, or any other: the wheel is the same for all."""
-    # As `find_spec` does, but for hooks: setuptools' own takes a question after pip for a build, and then does not load.
+    # No hooks are asked: setuptools' own takes a question after pip for a build, after which it does not load itself.
     if importlib.machinery.PathFinder.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     for name in ("pip3", "pip"):
