@@ -14,8 +14,7 @@ from typing import Any
 
 from pasta.eval.folder import RunFolder
 from pasta.eval.rows import collect
-from pasta.eval.speed import theoretical
-from pasta.eval.summary import of_answers
+from pasta.eval.summary import ahead, of_answers
 
 TODAY = "today"  # the model that all trials are to improve
 SLOWER, LOOPS, FORKS = 2.0, 1.0, 6.0  # percent and points that cost nothing
@@ -48,14 +47,8 @@ def figures(rows: dict[str, Any], today: dict[str, Any]) -> dict[str, float]:
         "loops": percent(twice["loops"]),
         "tokens": of["content_tokens"].value,
         "path": of["critical_path"].value,
-        "speed": steps_of_today(both, today),
+        "speed": ahead(both, today, ())["speedup"].value,  # how many times fewer steps
     }
-
-
-def steps_of_today(rows: dict[str, Any], today: dict[str, Any]) -> float:
-    """How many times fewer steps than today's model: the geometric mean over the prompts."""
-    faster = {id: {**row, "content_tokens": row["critical_path"]} for id, row in today.items()}
-    return float(theoretical(rows, faster)["theoretical_speedup"].value)
 
 
 def cost(of: dict[str, float], today: dict[str, float]) -> float:

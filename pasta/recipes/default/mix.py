@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pasta.errors import UsageError
-
-WEIGHTS = "adapter_model.safetensors"
+from pasta.models.adapter import WEIGHTS
+from pasta.train.preference import RECORD
 
 
 def mix(models: Sequence[tuple[str, float]], out: Path) -> None:
@@ -28,6 +28,6 @@ def mix(models: Sequence[tuple[str, float]], out: Path) -> None:
         name: sum((share * weights[name].float() for weights, share in parts), torch.zeros(())).to(weight.dtype)
         for name, weight in first.items()
     }
-    shutil.copytree(models[0][0], out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS, "training.json"))
+    shutil.copytree(models[0][0], out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS, RECORD))
     save_file(mean, out / WEIGHTS, metadata={"format": "pt"})
-    (out / "training.json").write_text(json.dumps({"mix": dict(models)}) + "\n", "utf-8")
+    (out / RECORD).write_text(json.dumps({"mix": dict(models)}) + "\n", "utf-8")

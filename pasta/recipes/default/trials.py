@@ -28,6 +28,7 @@ from cost import TODAY, costs
 
 from pasta.data.lines import write_json
 from pasta.errors import PastaError, UsageError
+from pasta.eval.table import table
 from pasta.models.catalogue import resolve
 from pasta.processes import at_once
 from pasta.settings import read_yaml
@@ -121,7 +122,7 @@ def run(this: Run) -> None:
         at_once(answering, this.options["processes"])
     rows = costs(this.out / "dev", [TODAY, *(each.name for each in this.trials)])
     write_json(this.out / "trials.json", rows)
-    print("\n".join(lines(rows)))
+    print(table(rows))
 
 
 def waves(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
@@ -219,13 +220,6 @@ def read_trials(path: str) -> list[Trial]:
 def known_as(name: str) -> str:
     """As `read_yaml` has it."""
     return name.replace("-", "_")
-
-
-def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "  ".join(name.rjust(max(7, len(name))) for name in rows[0])
-    for row in rows:
-        shown = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values())
-        yield "  ".join(text.rjust(max(7, len(name))) for name, text in zip(row, shown, strict=True))
 
 
 def parser() -> argparse.ArgumentParser:

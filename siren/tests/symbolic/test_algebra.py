@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siren.symbolic.algebra import add, affine, div, ite, mul, operation, select, sub, substitute
+from siren.symbolic.algebra import add, div, ite, mul, operation, select, sub, substitute
 from siren.symbolic.expr import Column, Op, Poly, Variable, of, raw, variables
+from siren.symbolic.forms import affine
 from siren.symbolic.lanes import Scope
 
 SCOPE = Scope(3)

@@ -10,10 +10,10 @@ from pasta.core.garbage import freeze_libraries
 from pasta.engine.checked import ensure_checked
 from pasta.engine.make import make_engine
 from pasta.engine.native import NativeEngine
-from pasta.engine.rounding import EIGHT_BITS, device_for, is_eight_bits
+from pasta.engine.rounding import check_dtype, device_for, is_eight_bits
 from pasta.engine.selfcheck import NEEDS_SLOTS
 from pasta.errors import UsageError
-from pasta.models.load import DTYPES, load_model
+from pasta.models.load import load_model
 
 
 def load_engine(
@@ -43,6 +43,7 @@ def load_engine(
         check: Compare a short forked text with the model's own forward pass first, and refuse a model on which they
             differ. Once for each model: what passed is kept in the cache.
     """
+    check_dtype(dtype)
     check_size("context", context)
     check_size("slots", slots)
     freeze_libraries()
@@ -51,8 +52,6 @@ def load_engine(
     if rounded is not None:
         device = device or device_for(rounded)
         dtype = "float32" if device == "cpu" else "bfloat16"
-    elif dtype is not None and dtype not in DTYPES:
-        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join((*DTYPES, *EIGHT_BITS))}")
     loaded = load_model(name, device=device, dtype=dtype, base=base, tags=tags)
     model, vocabulary = loaded.model, loaded.vocabulary
     if check and rounded is not None:  # before its weights are: rounded ones hide mistakes, and its own are let go

@@ -7,10 +7,17 @@ from typing import Literal, TypeGuard
 import torch
 
 from pasta.errors import UsageError
+from pasta.models.load import DTYPES
 
 EightBits = Literal["int8", "fp8"]
 EIGHT_BITS = ("int8", "fp8")
 FP8_SINCE = (8, 9)  # compute capability
+
+
+def check_dtype(dtype: str | None) -> None:
+    """`UsageError` where there is no such dtype, of 16 and 32 bits or of 8."""
+    if dtype is not None and dtype not in (*DTYPES, *EIGHT_BITS):
+        raise UsageError(f"unknown dtype {dtype!r}", hint=f"use one of {', '.join((*DTYPES, *EIGHT_BITS))}")
 
 
 def is_eight_bits(dtype: str | None) -> TypeGuard[EightBits]:

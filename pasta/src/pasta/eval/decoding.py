@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pasta.errors import UsageError
-
 if TYPE_CHECKING:
     from pasta.engine.native import NativeEngine
 
@@ -39,13 +37,10 @@ class Decoding:
 
         Nor is one begun with a dtype that there is not.
         """
-        from pasta.engine.rounding import EIGHT_BITS
+        from pasta.engine.rounding import check_dtype
         from pasta.models.catalogue import resolve
-        from pasta.models.load import DTYPES
 
-        if self.dtype is not None and self.dtype not in (*DTYPES, *EIGHT_BITS):
-            raise UsageError(f"unknown dtype {self.dtype!r}", hint=f"use one of {', '.join((*DTYPES, *EIGHT_BITS))}")
-
+        check_dtype(self.dtype)
         for model in models:
             resolve(model, self.base_of(model))
 

@@ -161,10 +161,7 @@ def of_linear(judge: FeatureJudge, parts: Parts) -> dict[str, list[Array]]:
 
 
 def count(linear: Sequence[Linear], parts: Parts) -> Rewards:
-    return [
-        [[one.reward(pair) for pair in pairs_of(contest)] for contest in part]
-        for one, part in zip(linear, parts, strict=True)
-    ]
+    return [[one.rewards(pairs_of(contest)) for contest in part] for one, part in zip(linear, parts, strict=True)]
 
 
 def write_down(report: dict[str, Any], out: Path) -> dict[str, Any]:

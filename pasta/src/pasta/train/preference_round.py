@@ -88,7 +88,8 @@ class Round:
         told = scoring_of(config)
         if known.get("judge") == last_part(config.judge):
             told["judge"] = known["judge"]
-        told |= {name: known[name] for name in ("scored_by",) if name in known}  # its folder may have been moved since
+        if "scored_by" in known:  # its folder may have been moved since
+            told["scored_by"] = known["scored_by"]
         remember(path, told, f"{self.folder} holds scores", self._anew(path))
 
     def check_scoring(self, config: PreferenceConfig) -> None:

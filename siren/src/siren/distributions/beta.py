@@ -12,7 +12,7 @@ from siren.distributions.base import Distribution, Parameter, Rng, stein_moment
 from siren.distributions.bounds import COUNT, POSITIVE_REAL, Bound, Numbers
 from siren.distributions.counts import BINOMIAL, Count, log_choose
 from siren.distributions.finite import BERNOULLI, CATEGORICAL
-from siren.symbolic.algebra import add, affine, div, ite, mul, operation, sub, substitute
+from siren.symbolic.algebra import add, div, ite, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, is_choice, is_just, name_of, only_term
 from siren.symbolic.expr import (
@@ -27,6 +27,7 @@ from siren.symbolic.expr import (
     polynomial,
     raw,
 )
+from siren.symbolic.forms import affine
 from siren.symbolic.lanes import Array, Generation
 
 

@@ -14,10 +14,11 @@ from siren.distributions.beta import BETA
 from siren.distributions.bounds import POSITIVE_REAL, Bound, Numbers
 from siren.distributions.finite import CATEGORICAL
 from siren.errors import RunError
-from siren.symbolic.algebra import add, div, ite, linear, mul, operation
+from siren.symbolic.algebra import add, div, ite, mul, operation
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, name_of
 from siren.symbolic.expr import NUMBERS, Expr, Poly, Raw, Variable, generation, lift, raw
+from siren.symbolic.forms import linear
 from siren.symbolic.lanes import Array
 
 

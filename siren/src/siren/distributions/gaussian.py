@@ -10,7 +10,7 @@ from scipy import special
 
 from siren.distributions.base import Distribution, Parameter, Rng
 from siren.distributions.bounds import NONNEGATIVE_REAL, POSITIVE_REAL, REAL, Numbers
-from siren.symbolic.algebra import add, affine, mul, sub
+from siren.symbolic.algebra import add, mul, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, name_of
 from siren.symbolic.expr import (
@@ -27,6 +27,7 @@ from siren.symbolic.expr import (
     raw,
     variables,
 )
+from siren.symbolic.forms import affine
 from siren.symbolic.lanes import Array
 
 _LOG_2PI = math.log(2 * math.pi)

@@ -17,10 +17,11 @@ from siren.distributions.base import Distribution, Parameter, Rng
 from siren.distributions.bounds import REAL, Numbers
 from siren.distributions.gaussian import GAUSSIAN
 from siren.errors import RunError
-from siren.symbolic.algebra import add, linear, mul, sub
+from siren.symbolic.algebra import add, mul, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, name_of
 from siren.symbolic.expr import NUMBERS, Expr, Raw, Scalar, Variable, generation, lift, raw, variables
+from siren.symbolic.forms import linear
 from siren.symbolic.lanes import Array, Generation
 
 

@@ -14,10 +14,10 @@ from siren.inference.divergence import Diverge, lanes_with
 from siren.inference.ds import INITIALIZED, MARGINALIZED, REALIZED, Forest, conjugate
 from siren.inference.graph import Graph
 from siren.inference.node import Node
-from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, exchange
 from siren.symbolic.expr import NUMBERS, Outcome, Raw, Variable, components, parts
+from siren.symbolic.forms import affine
 
 
 class BP(Forest):

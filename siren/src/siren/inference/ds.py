@@ -17,10 +17,10 @@ from siren.distributions.gaussian import GAUSSIAN
 from siren.inference.divergence import Diverge, apart, lanes_with
 from siren.inference.engine import Engine
 from siren.inference.node import Node
-from siren.symbolic.algebra import affine
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Clash, Exchange, exchange
 from siren.symbolic.expr import Outcome, Raw, Variable, components, parts, standing_for, variables
+from siren.symbolic.forms import affine
 
 INITIALIZED, MARGINALIZED, REALIZED = "initialized", "marginalized", "realized"
 

@@ -13,18 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from siren.symbolic.algebra import (
-    accumulate,
-    add,
-    affine,
-    combination,
-    linear,
-    mul,
-    power,
-    product,
-    sub,
-    substitute,
-)
+from siren.symbolic.algebra import accumulate, add, combination, mul, power, product, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import (
     NUMBERS,
@@ -43,6 +32,7 @@ from siren.symbolic.expr import (
     standing_for,
     variables,
 )
+from siren.symbolic.forms import affine, linear
 from siren.symbolic.products import multiplied_out, plain_operation
 
 _LARGEST_POWER = 12

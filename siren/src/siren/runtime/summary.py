@@ -18,7 +18,7 @@ from siren.runtime.moments import expectation, variance, weighted_sum
 from siren.runtime.numbers import Leaf, Numbers, fill
 from siren.runtime.posteriors import AS_IS, of_affine, of_draws, of_function, of_link, of_number
 from siren.runtime.values import Value
-from siren.symbolic.algebra import add, affine, linear, mul, operation, sub, substitute
+from siren.symbolic.algebra import add, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import is_just
 from siren.symbolic.expr import (
@@ -36,6 +36,7 @@ from siren.symbolic.expr import (
     standing_for,
     variables,
 )
+from siren.symbolic.forms import affine, linear
 from siren.symbolic.lanes import Array
 
 Mean = Literal["exact", "plugin"]
