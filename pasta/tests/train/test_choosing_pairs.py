@@ -77,6 +77,25 @@ def test_pairs_come_out_byte_for_byte_as_ever(tmp_path: Path) -> None:
     assert "any_topic" not in json.loads(pairs.with_name("scoring.json").read_text())
 
 
+def test_as_many_pairs_are_won_by_forking_as_are_lost_by_it(tmp_path: Path) -> None:
+    """Forking wins by speed at four prompts and loses at one: the clearest of the four is learned beside that one."""
+
+    def alone(index: int, number: int, path: int) -> dict[str, Any]:
+        text = TEXTS["Rivers"]
+        return {**answer(index, number, [], path), "annotated": text, "text": text, "tokens": [50]}
+
+    loses = [answer(0, 0, GOOD, path=60), alone(0, 1, path=20)]
+    wins = [row for index in range(1, 5) for row in (answer(index, 0, GOOD, path=20), alone(index, 1, path=20 + index))]
+    faulty = [answer(4, 2, LONG, path=1)]  # is the best of nothing
+    pairs = list(read_lines(choose(tmp_path, samples=[*loses, *wins, *faulty], alike=True, even=True, turns=0)))
+    across = [row for row in pairs if ("<promise" in row["chosen"]) != ("<promise" in row["rejected"])]
+    assert [(row["index"], "<promise" in row["chosen"]) for row in across] == [(0, False), (4, True)]
+    assert [(row["margin"], row["chosen_score"]["sample"]) for row in across] == [(8.0, 1), (8.0, 0)]
+    assert {row["index"] for row in pairs if row not in across} == {4}, "two that fork"
+    with pytest.raises(UsageError, match=r"even is set and alike is not \(pass --alike too"):
+        choose(tmp_path, "uneven", even=True)
+
+
 def test_the_same_prompts_as_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = choose(tmp_path)
     assert prompts_of(own) == [0, 1, 2], "of the fourth the two are too near"
