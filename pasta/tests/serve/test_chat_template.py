@@ -65,6 +65,7 @@ def test_the_operators_are_taken_where_a_request_sets_none_of_that_name() -> Non
         ({"a": [[[]]]}, "chat_template_kwargs: expected a text, a number, true, false or null for a"),
         ({"a": "x" * 100_000}, "chat_template_kwargs: expected at most 1000 characters for a, not 100000"),
         ({"a": "\ud800"}, "chat_template_kwargs: expected Unicode for a"),
+        ({"a": float("inf")}, "chat_template_kwargs: expected a finite number for a"),
         ({"{a}": 1}, "chat_template_kwargs: '{a}' cannot be the name of a variable"),
         ({"bos_token": "x"}, "chat_template_kwargs: bos_token cannot be a special token of one's own"),
     ],

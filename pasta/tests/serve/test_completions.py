@@ -4,10 +4,11 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serve_support import ASK, CHAT, FORKING, TEXT, text_of
+from serve_support import ASK, CHAT, FORKING, TEXT, serving, text_of
 
 from pasta.decoding.api import generate
 from pasta.lang import parse, plain
+from support import tiny_engine
 
 USAGE = {
     "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "content_tokens", "critical_path",
@@ -255,11 +256,21 @@ def test_a_slash_at_the_end_says_nothing(tiny):
     get, body = tiny.http.get, {"messages": ASK, "max_tokens": 1}
     assert get("/v1/models/").json() == get("/v1/models").json()
     assert get("/health/").json() == {"status": "ok"}
+    assert get("/v1/models/tiny-llama/").json() == get("/v1/models/tiny-llama").json()
     answer = tiny.http.post(f"{CHAT}/", json=body, follow_redirects=False)
     assert answer.status_code == 200 and answer.json()["choices"]
     told = get("/v1/models//")
     assert told.status_code == 404 and told.json()["error"]["code"] == "model_not_found"
     assert 'path="/v1/models/"' not in get("/metrics").text
+
+
+def test_the_name_of_a_model_may_have_slashes():
+    names = ("org/name", "folder/")
+    with serving(tiny_engine(), aliases=names) as running:
+        for asked, known in (("org/name", 0), ("org%2Fname", 0), ("org/name/", 0), ("folder/", 1), ("folder//", 1)):
+            assert running.http.get(f"/v1/models/{asked}").json()["id"] == names[known]
+        for unknown in ("org", "name", "folder", "org/name//"):
+            assert running.http.get(f"/v1/models/{unknown}").json()["error"]["code"] == "model_not_found"
 
 
 def test_the_request_keeps_its_name(tiny):

@@ -291,7 +291,7 @@ def test_logprobs_of_a_response(client):
         ({"input": "a", "background": True}, "background"),
         ({"input": "a", "n": 2}, "n"),
         ({"input": "a", "max_tokens": 2}, "max_tokens"),
-        ({"input": "a", "include": ["file_search_call.results"]}, "include file_search_call.results"),
+        ({"input": "a", "include": ["file_search_call.results"]}, "include[0]"),
         ({"input": "a", "nonsense": 1}, "nonsense"),
     ],
 )

@@ -82,8 +82,9 @@ def make_app(engine: Engine, dispatcher: Dispatcher, settings: Settings) -> ASGI
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
-        front.check_model(name)
-        return describe(name)
+        known = name if name in front.names else name.removesuffix("/")
+        front.check_model(known)
+        return describe(known)
 
     @app.post("/tokenize", openapi_extra=takes(TokenizeBody))
     async def tokenize(http: HttpRequest) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Completions:
         self._chosen = chosen
         self._chat = isinstance(body, ChatBody)
         self._name = f"{'chatcmpl' if self._chat else 'cmpl'}-{uuid.uuid4().hex}"
-        self._opened: set[int] = set()  # choices of a stream whose call of a tool was told
+        self._opened: set[int] = set()  # choices whose stream has begun
 
     async def whole(self) -> dict[str, Any]:
         choices = [self._choice(index, result) for index, result in enumerate(await self._answer.finished())]
@@ -33,17 +33,18 @@ class Completions:
 
     async def stream(self) -> AsyncIterator[bytes]:
         try:
-            if self._chat:
-                for index in range(len(self._answer)):
-                    yield self._event(index, {"role": "assistant", "content": ""})
+            for index, course in enumerate(self._answer.courses):
+                if course.answering:  # of others it is not known yet whether they call a tool
+                    for opening in self._open(index):
+                        yield opening
             async for news in self._answer.told():
                 if news is None:
                     yield HEARTBEAT
                     continue
                 index, update = news
+                for opening in self._open(index):
+                    yield opening
                 if isinstance(update, Result):
-                    if self._answer.courses[index].called is not None and index not in self._opened:
-                        yield self._event(index, self._delta(index, ""))  # cut before its first argument
                     yield self._last(index, update)
                     continue
                 events = to_json(update.events) if self._body.extension.events else []
@@ -69,15 +70,23 @@ class Completions:
             content = {"message": message}
         return {"index": index, **content, **self._end(index, result)}
 
+    def _open(self, index: int) -> list[bytes]:
+        """What a choice's stream begins with, once: who speaks, and the tool that is called, in OpenAI's form."""
+        if not self._chat or index in self._opened:
+            return []
+        self._opened.add(index)
+        if (name := self._answer.courses[index].called) is None:
+            return [self._event(index, {"role": "assistant", "content": ""})]
+        calls = [{"index": 0, **self._call(index, name, "")}]
+        return [self._event(index, {"role": "assistant", "content": None, "tool_calls": calls})]
+
     def _delta(self, index: int, text: str) -> dict[str, Any]:
         """Text that a choice goes on with: of its content, or of the arguments of the tool that it calls."""
-        name = self._answer.courses[index].called
-        if name is None:
-            return {"content": text} if text else {}
-        if index in self._opened:
-            return {"tool_calls": [{"index": 0, "function": {"arguments": text}}]} if text else {}
-        self._opened.add(index)
-        return {"tool_calls": [{"index": 0, **self._call(index, name, text)}]}
+        if not text:
+            return {}
+        if self._answer.courses[index].called is None:
+            return {"content": text}
+        return {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}
 
     def _call(self, index: int, name: str, arguments: str) -> dict[str, Any]:
         identity = f"call_{self._name[-24:]}{index:02d}"

@@ -25,17 +25,20 @@ BRANCHES = frozenset(
     f"as {kind}"
     for kind in ("lists of tokens", *"text list tokens texts object schema name message call result".split())
 )
-TOKEN_ID = r"^\d{1,9}$"
+TOKEN_ID = r"^(0|[1-9][0-9]{0,8})$"
 # What pydantic says in the words of Python.
 EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "be an object"),
     "list_type": "be a list",
     "string_type": "be a string",
+    "string_unicode": "be valid Unicode, without lone surrogates",
     "bool_type": "be true or false",
     "int_type": "be an integer",
     "float_type": "be a number",
-    f"match pattern '{TOKEN_ID}'": "be the id of a token, in digits",
+    f"match pattern '{TOKEN_ID}'": "be the id of a token, in digits as in 42",
 }
+# What else is taken where a complaint is about the text of a union.
+ALSO = {"string_type": " or a list", "literal_error": ", or an object"}
 KEY = "[key]"  # what pydantic puts after the key of an object, where the key itself is wrong
 TOLD = r"(?:Input|List|String|Dictionary) should (.*?)(?: after validation, not (?:\d+|more))?"
 MAX_SHOWN = 60  # characters of a value
@@ -108,7 +111,10 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:
         why = error.get("ctx", {}).get("error", message)
         return ApiError(400, f"the body is not valid JSON: {why}", code="invalid_json")
     if kind == "extra_forbidden":
-        return ApiError(400, f"Unrecognized request argument supplied: {place}", param=place, code="unknown_parameter")
+        *owner, name = error["loc"]  # whatever a client thought of, also the name of a branch
+        place = f"{path_of(owner)}.{name[:80]}" if owner else name[:80]
+        message = f"Unrecognized request argument supplied: {place or shown(name)}"
+        return ApiError(400, message, param=place, code="unknown_parameter")
     if kind == "missing":
         return ApiError(400, f"you must provide {place or 'a JSON body'}", param=place, code="missing_parameter")
     if kind == "unsupported_parameter":
@@ -124,6 +130,8 @@ def sentence(place: str, error: Mapping[str, Any]) -> str:
     if told is None:
         return f"{place}: {message}"
     expected = EXPECTED.get(error["type"]) or EXPECTED.get(told[1], told[1])
+    if error["loc"][-1:] == ("as text",):
+        expected += ALSO.get(error["type"], "")
     if is_of_key(error):
         owner = path_of(error["loc"][:-2]) or "the body"
         return f"{owner} has the key {shown(error['input'])}, but a key should {expected}"

@@ -101,7 +101,7 @@ class Front:
         self._check_characters(size, param)
         variables, maker = self._variables(body), self._program_maker(body)
         asked = await self._encode(size, lambda vocabulary: read_chat(body, variables, vocabulary, maker))
-        return self._courses(body, [asked], param, owner)
+        return self._courses(body, {param: asked}, owner)
 
     def prefetch(self, body: Conversing, salt: str, result: Result, prefetch: Callable[[Request], None]) -> None:
         """Has an answer's text computed as part of the next turn's prompt, while its reader reads.
@@ -121,8 +121,8 @@ class Front:
 
     async def completion(self, body: CompletionBody, owner: str | None) -> list[Course]:
         self.check_model(body.model)
-        asked = [Asked(await self._encode_prompt(prompt)) for prompt in body.prompts()]
-        return self._courses(body, asked, "prompt", owner)
+        asked = {place: Asked(await self._encode_prompt(prompt, place)) for place, prompt in body.prompts().items()}
+        return self._courses(body, asked, owner)
 
     async def tokenize(self, body: TokenizeBody, owner: str | None) -> list[int]:
         self.check_model(body.model)
@@ -130,7 +130,7 @@ class Front:
             return await self._encode_chat(body.messages, self._variables(body))
         text = body.prompt or ""
         if body.add_special_tokens:
-            return await self._encode_prompt(text)
+            return await self._encode_prompt(text, "prompt")
         self._check_characters(len(text), "prompt")
         return await self._encode(len(text), lambda vocabulary: vocabulary.encode_text(text, bos=False))
 
@@ -171,10 +171,10 @@ class Front:
             size, lambda vocabulary: encode_messages(vocabulary, [message.plain() for message in messages], variables)
         )
 
-    async def _encode_prompt(self, prompt: str | list[int]) -> list[int]:
+    async def _encode_prompt(self, prompt: str | list[int], param: str) -> list[int]:
         if isinstance(prompt, list):
-            return await self._encode(4 * len(prompt), lambda vocabulary: known(prompt, vocabulary.usable))
-        self._check_characters(len(prompt), "prompt")
+            return await self._encode(4 * len(prompt), lambda vocabulary: known(prompt, vocabulary.usable, param))
+        self._check_characters(len(prompt), param)
         return await self._encode(len(prompt), lambda vocabulary: vocabulary.encode_text(prompt))
 
     async def _encode(self, size: int, encode: Callable[[Vocabulary], T]) -> T:
@@ -191,15 +191,19 @@ class Front:
     def _too_long(self, why: str, param: str) -> ApiError:
         """In OpenAI's and vLLM's words: clients that shorten a conversation, or ask elsewhere, know it by them."""
         message = f"This model's maximum context length is {self.max_model_len} tokens: {why}"
-        hint = f"the model's context is {self.engine.context}, the server's memory {self._slots} tokens"
+        hint = f"in {param}; the model's context is {self.engine.context}, the server's memory {self._slots} tokens"
         return ApiError(400, f"{message} ({hint})", param=param, code="context_length_exceeded")
 
     # -- limits -----------------------------------------------------------------------------------------
 
-    def _courses(self, body: Options, asked: Sequence[Asked], param: str, owner: str | None) -> list[Course]:
-        """The way to each answer: `n` of them to each prompt."""
-        salt = body.salt(owner)
-        return [self._course(body, each, choice, param, salt) for each in asked for choice in range(body.n or 1)]
+    def _courses(self, body: Options, asked: Mapping[str, Asked], owner: str | None) -> list[Course]:
+        """The way to each answer: `n` of them to each prompt. `asked` is by its place in the body."""
+        salt, n, most = body.salt(owner), body.n or 1, self._settings.most_at_once
+        if n * len(asked) > most:
+            why = f"{n * len(asked)} answers are asked for (n: {n}, prompts: {len(asked)})"
+            message = f"{why}, and the server takes {most} at the most: ask for fewer at a time"
+            raise ApiError(400, message, param="n" if n > 1 else "prompt")
+        return [self._course(body, each, choice, param, salt) for param, each in asked.items() for choice in range(n)]
 
     def _course(self, body: Options, asked: Asked, choice: int, param: str, salt: str) -> Course:
         request = self._request(body, asked, choice, param, salt)
@@ -211,7 +215,7 @@ class Front:
     def _request(self, body: Options, asked: Asked, choice: int, param: str, salt: str) -> Request:
         prompt = asked.prompt
         if not prompt:
-            raise ApiError(400, "the prompt is empty", param=param)
+            raise ApiError(400, f"{param} is an empty prompt: expected at least one token", param=param)
         most = self._most_tokens(asked.longest)
         if most < 1:
             raise self._too_long(f"the prompt has {len(prompt)}, and no answer fits beside it", param)
@@ -267,8 +271,8 @@ class Front:
         return min(self._settings.max_tokens, self.engine.context - 1 - prompt, self._slots - prompt)
 
 
-def known(ids: list[int], size: int) -> list[int]:
+def known(ids: list[int], size: int, param: str) -> list[int]:
     for token in ids:
         if not 0 <= token < size:
-            raise ApiError(400, f"token {token} is not one of the model's {size}", param="prompt")
+            raise ApiError(400, f"{param} has token {token}, which is not one of the model's {size}", param=param)
     return ids

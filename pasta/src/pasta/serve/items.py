@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from pasta.serve.messages import (
@@ -16,6 +16,7 @@ from pasta.serve.messages import (
     Name,
     Text,
     ToolCall,
+    check_call,
     check_part,
     join,
     kind_of,
@@ -100,7 +101,21 @@ Item = Annotated[
     ],
     BeforeValidator(check_item),
 ]
-Items = Annotated[list[Item], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)]
+
+
+def check_results(items: list[SaidItem | CallItem | ResultItem]) -> list[SaidItem | CallItem | ResultItem]:
+    calls: dict[str, None] = {}  # their ids, in order
+    for index, item in enumerate(items):
+        if isinstance(item, CallItem):
+            calls[item.call_id] = None
+        elif isinstance(item, ResultItem):
+            check_call(index, "call_id", item.call_id, calls)
+    return items
+
+
+Items = Annotated[
+    list[Item], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES), AfterValidator(check_results)
+]
 
 
 def conversation(items: Sequence[SaidItem | CallItem | ResultItem]) -> list[dict[str, Any]]:

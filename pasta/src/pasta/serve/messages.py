@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from pasta.serve.errors import ApiError
+from pasta.serve.errors import ApiError, shown
 from pasta.serve.shape import check_shape
 
 MAX_MESSAGES = 4096
 MAX_PARTS = 4096
 MAX_CALLS = 128
+MAX_SHOWN = 8  # ids of calls in a complaint
 MAX_NAME = 1024  # characters of a name, of a user or a model
 
 
@@ -61,8 +73,10 @@ class TextPart(Lenient):
 
 def kind_of(value: Any) -> str | None:
     """The `type` of what a client sent, as it can be shown; None where it has none."""
-    kind = value.get("type") if isinstance(value, dict) else None
-    return kind[:80].encode("utf-8", "replace").decode() if isinstance(kind, str) else None
+    if not isinstance(value, dict) or "type" not in value:
+        return None
+    kind = value["type"]
+    return kind[:80].encode("utf-8", "replace").decode() if isinstance(kind, str) else shown(kind)
 
 
 def check_part(value: Any) -> Any:
@@ -129,6 +143,9 @@ class Message(Lenient):
     def check_content(self) -> Message:
         if self.content is None and not self.tool_calls:
             raise PydanticCustomError("missing_content", "a message without tool_calls needs content")
+        if self.tool_calls and self.role != "assistant":
+            told = {"role": self.role}
+            raise PydanticCustomError("calls", "a message of role {role} has tool_calls, but only assistant may", told)
         return self
 
     @property
@@ -150,6 +167,29 @@ def join(content: str | Sequence[HasText] | None) -> str:
     return (content or "") if isinstance(content, str | None) else "".join(part.text for part in content)
 
 
+def check_call(index: int, field: str, name: str | None, calls: Collection[str]) -> None:
+    """Refuses a result, at its place in a list, that belongs to none of the calls before it. One without a name may."""
+    if name in calls or (name is None and calls):
+        return
+    told = {"ids": ", ".join(json.dumps(call[:80], ensure_ascii=False) for call in islice(calls, MAX_SHOWN))}
+    why = "Input should be the id of an earlier tool call"
+    why += ": one of {ids}" if calls else ", of which there is none: send the message that makes the call, too"
+    error = PydanticCustomError("no_such_call", why, told)
+    raise ValidationError.from_exception_data("results", [{"type": error, "loc": (index, field), "input": name}])
+
+
+def check_results(messages: list[Message]) -> list[Message]:
+    calls: dict[str, None] = {}  # their ids, in order
+    for index, message in enumerate(messages):
+        if message.role == "tool":
+            check_call(index, "tool_call_id", message.tool_call_id, calls)
+        elif message.role == "assistant":
+            calls |= dict.fromkeys(call.id for call in message.tool_calls or ())
+    return messages
+
+
 Messages = Annotated[
-    list[Annotated[Message, BeforeValidator(check_heard)]], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)
+    list[Annotated[Message, BeforeValidator(check_heard)]],
+    Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES),
+    AfterValidator(check_results),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -182,6 +183,9 @@ STRUCTURED = frozenset("response_format tools tool_choice".split())
 def check_variables(variables: dict[str, Any]) -> dict[str, Any]:
     if (problem := problem_of(variables)) is not None:
         raise PydanticCustomError("template", "{problem}", {"problem": problem})
+    for name, value in variables.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise PydanticCustomError("template", "expected a finite number for {name}", {"name": name[:80]})
     return variables
 
 
@@ -314,13 +318,15 @@ class CompletionBody(Options):
     def likeliest(self) -> int | None:
         return self.logprobs
 
-    def prompts(self) -> list[str | list[int]]:
+    def prompts(self) -> dict[str, str | list[int]]:
+        """By their places in the body."""
         prompt = self.prompt
         if isinstance(prompt, str):
-            return [prompt]
+            return {"prompt": prompt}
         if all(isinstance(part, int) for part in prompt):
-            return [[part for part in prompt if isinstance(part, int)]]
-        return [part for part in prompt if not isinstance(part, int)]
+            return {"prompt": [part for part in prompt if isinstance(part, int)]}
+        several = [part for part in prompt if not isinstance(part, int)]
+        return {f"prompt[{index}]": part for index, part in enumerate(several)}
 
 
 class TokenizeBody(Body):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -57,10 +58,11 @@ class ResponsesBody(Conversing, FlatCalling):
 
     @model_validator(mode="after")
     def check_include(self) -> ResponsesBody:
-        for name in self.include or ():
+        for index, name in enumerate(self.include or ()):
             if name != LOGPROBS:
-                told = {"name": f"include {name[:80]}"}
-                raise PydanticCustomError("unsupported_parameter", "{name} is not supported here", told)
+                told = {"name": f"include[{index}]", "asked": json.dumps(name[:80])}
+                why = f"{{name}} is {{asked}}, which is not supported here: expected {LOGPROBS}"
+                raise PydanticCustomError("unsupported_parameter", why, told)
         self.check_together()
         return self
 

@@ -33,6 +33,11 @@ class Settings:
     chat_template_kwargs: Mapping[str, Any] | None = None  # of what a request does not set itself
 
     @property
+    def most_at_once(self) -> int:
+        """Answers that may run or wait."""
+        return self.max_running + self.max_queue
+
+    @property
     def is_local(self) -> bool:
         """Whether only programs on this machine can reach the server."""
         if self.host == "localhost":
