@@ -3,7 +3,7 @@
 repeats + unclean topics + repeated topics / 2        percent of the answers that fork; of the topics
 + 2 x (steps beyond 2% more than today's)
 + 2 x (loops beyond a point more than today's)
-+ forks beyond 6 points more or less often            a model that answers everything with a list has learned little
++ 2 x (lists beyond 4 points more or less often)      a model that answers everything with a list has learned little
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pasta.eval.rows import collect
 from pasta.eval.summary import ahead, of_answers
 
 TODAY = "today"  # the model that all trials are to improve
-SLOWER, LOOPS, FORKS = 2.0, 1.0, 6.0  # percent and points that cost nothing
+SLOWER, LOOPS, LISTS = 2.0, 1.0, 4.0  # percent and points that cost nothing
 
 
 def costs(folder: Path, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -40,6 +40,7 @@ def figures(rows: dict[str, Any], today: dict[str, Any]) -> dict[str, float]:
     return {
         "answers": len(both),
         "forks": percent(of["forking"]),
+        "listed": 100 * sum(row["kind"] == "list" for row in both.values()) / len(both),
         "repeats": percent(twice["blocks_repeat"]),
         "unclean": percent(twice["topics_unclean"]),
         "topics": percent(twice["topics_repeat"]),
@@ -56,5 +57,5 @@ def cost(of: dict[str, float], today: dict[str, float]) -> float:
         of["repeats"] + of["unclean"] + of["topics"] / 2
         + 2 * max(0.0, 100 * (1 - of["speed"]) - SLOWER)
         + 2 * max(0.0, of["loops"] - today["loops"] - LOOPS)
-        + max(0.0, abs(of["forks"] - today["forks"]) - FORKS)
+        + 2 * max(0.0, abs(of["listed"] - today["listed"]) - LISTS)
     )  # fmt: skip

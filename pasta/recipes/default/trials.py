@@ -38,7 +38,7 @@ from pasta.train.preference_config import PreferenceConfig
 HERE = Path(__file__).parent
 #: What a trial may set: what comes after its samples and their scores, which it shares with others.
 OWN = frozenset(
-    "lambdas min_gap pairs alike even turns method alpha margin epochs learning_rate warmup max_grad_norm batch_size "
+    "lambdas min_gap pairs alike turns method alpha margin epochs learning_rate warmup max_grad_norm batch_size "
     "max_length held_out minutes seed".split()
 )
 SHARED = ("samples*.jsonl", "scores.jsonl", "policy.json", "scoring.json")  # of a round, by all that go on with a model

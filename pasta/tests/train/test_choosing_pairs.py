@@ -14,9 +14,11 @@ from pasta.data.lines import read_lines, write_lines
 from pasta.errors import PastaError, UsageError
 from pasta.judge.features import NAMES, FeatureJudge, Linear
 from pasta.judge.reward import Fold
+from pasta.train.pairs import make_pairs
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_round import rounds
 from pasta.train.preference_run import run
+from pasta.train.score import Score
 
 PROMISE, LENGTH, OPEN, CLOSE = 90, 91, 92, 93
 TEXTS = {
@@ -77,23 +79,25 @@ def test_pairs_come_out_byte_for_byte_as_ever(tmp_path: Path) -> None:
     assert "any_topic" not in json.loads(pairs.with_name("scoring.json").read_text())
 
 
-def test_as_many_pairs_are_won_by_forking_as_are_lost_by_it(tmp_path: Path) -> None:
-    """Forking wins by speed at four prompts and loses at one: the clearest of the four is learned beside that one."""
+def test_alike_answers_have_one_form_and_each_form_its_share(tmp_path: Path) -> None:
+    """Of five answers to a prompt three are lists, of which one does not fork, and two are plain."""
 
-    def alone(index: int, number: int, path: int) -> dict[str, Any]:
-        text = TEXTS["Rivers"]
+    def written(index: int, number: int, text: str, path: int) -> dict[str, Any]:
         return {**answer(index, number, [], path), "annotated": text, "text": text, "tokens": [50]}
 
-    loses = [answer(0, 0, GOOD, path=60), alone(0, 1, path=20)]
-    wins = [row for index in range(1, 5) for row in (answer(index, 0, GOOD, path=20), alone(index, 1, path=20 + index))]
-    faulty = [answer(4, 2, LONG, path=1)]  # is the best of nothing
-    pairs = list(read_lines(choose(tmp_path, samples=[*loses, *wins, *faulty], alike=True, even=True, turns=0)))
-    across = [row for row in pairs if ("<promise" in row["chosen"]) != ("<promise" in row["rejected"])]
-    assert [(row["index"], "<promise" in row["chosen"]) for row in across] == [(0, False), (4, True)]
-    assert [(row["margin"], row["chosen_score"]["sample"]) for row in across] == [(8.0, 1), (8.0, 0)]
-    assert {row["index"] for row in pairs if row not in across} == {4}, "two that fork"
-    with pytest.raises(UsageError, match=r"even is set and alike is not \(pass --alike too"):
-        choose(tmp_path, "uneven", even=True)
+    plain, listed = TEXTS["Rivers"], "\n".join(f"{place}. {text}" for place, text in enumerate(TEXTS.values(), 1))
+    samples = []
+    for index in range(200):
+        forks = [{**answer(index, number, GOOD, 20 + number), "text": listed} for number in range(2)]
+        samples += [*forks, written(index, 2, listed, 60), written(index, 3, plain, 10), written(index, 4, plain, 60)]
+    scores = [Score(row["index"], row["sample"], 60 / row["critical_path"], 1.0, 0.0, (), {}) for row in samples]
+    pairs = make_pairs(samples, scores, 1.0, alike=True)
+    sides = [(row["chosen_score"]["sample"], row["rejected_score"]["sample"], row["n"]) for row in pairs]
+    assert set(sides) == {(0, 2, 3), (3, 4, 2)}, "a list that forks against one that does not, and plain texts"
+    assert 90 < sides.count((0, 2, 3)) < 150, "three of five"
+    assert make_pairs(samples, reversed(scores), 1.0, alike=True) == pairs
+    apart = make_pairs(samples, scores, 1.0)
+    assert {(row["chosen_score"]["sample"], row["n"]) for row in apart} == {(3, 5)}
 
 
 def test_the_same_prompts_as_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

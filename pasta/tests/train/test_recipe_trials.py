@@ -70,12 +70,12 @@ def test_the_trials_that_ship_name_known_settings() -> None:
 
 def test_a_cost_counts_what_a_reader_loses() -> None:
     cost = import_module("cost").cost
-    today = {"repeats": 16.0, "unclean": 8.0, "topics": 4.0, "speed": 1.0, "loops": 9.0, "forks": 44.0}
+    today = {"repeats": 16.0, "unclean": 8.0, "topics": 4.0, "speed": 1.0, "loops": 9.0, "listed": 44.0}
     assert cost(today, today) == 26
     assert cost({**today, "speed": 0.9}, today) == pytest.approx(26 + 2 * 8)
     assert cost({**today, "speed": 1.5}, today) == 26, "speed is not what trials are for"
     assert cost({**today, "loops": 12.0}, today) == 26 + 2 * 2
-    assert cost({**today, "forks": 30.0}, today) == cost({**today, "forks": 58.0}, today) == 26 + 8
+    assert cost({**today, "listed": 36.0}, today) == cost({**today, "listed": 52.0}, today) == 26 + 8
     assert cost({**today, "repeats": 5.0}, today) == 15
 
 

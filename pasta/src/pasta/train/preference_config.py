@@ -68,11 +68,7 @@ class PreferenceConfig(Settings):
     )
     pairs: int = told(1, "Of a prompt; 2: the best also against the worst of those without a fault.")
     alike: bool = told(
-        False, "Set answers that fork against such alone, and others likewise: it learns how to fork, and not when."
-    )
-    even: bool = told(
-        False,
-        "With alike, also the best that forks against the best that does not, won by either as often: when to fork.",
+        False, "Set lists against lists alone, and other forms likewise: it learns how to write one, and not when."
     )
     turns: int = told(3, "With clean, of a prompt so many answers, at most, teach where they went wrong.")
 
@@ -119,8 +115,6 @@ class PreferenceConfig(Settings):
             raise UsageError(f"longest is {self.longest}, expected 1 or more times the baseline's tokens, or 0")
         if self.pairs not in (1, 2):
             raise UsageError(f"pairs is {self.pairs}, expected 1 or 2", hint="see --pairs in the help")
-        if self.even and not self.alike:
-            raise UsageError("even is set and alike is not", hint="pass --alike too: such pairs come uneven without it")
         unknown = [step for step in self.chosen_steps if step not in STEPS]
         if unknown:
             raise UsageError(f"unknown step {unknown[0]!r}", hint=f"steps are {', '.join(STEPS)}")

@@ -30,7 +30,7 @@ from pasta.judge.base import Judge
 from pasta.judge.open import open_judge
 from pasta.outputs import check_folder
 from pasta.train.beginnings import turning_pairs
-from pasta.train.pairs import even_pairs, make_pairs, name_of
+from pasta.train.pairs import make_pairs, name_of
 from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import contrast, describe_scores
 from pasta.train.preference_round import (
@@ -208,7 +208,6 @@ def pair(config: PreferenceConfig, each: Round) -> None:
         wanted = each.prompts_of(config.same_prompts_as, weight) if config.same_prompts_as else None
         min_gap = config.min_gap if wanted is None else 0.0  # what the other run learns from is not left out here
         pairs = make_pairs(samples, scores, weight, min_gap, config.clean, config.pairs, config.alike)
-        pairs += even_pairs(samples, scores, weight) if config.even else ()
         pairs += turning_pairs(samples, config.overlap, config.turns, config.any_topic) if config.clean else ()
         if wanted is not None:
             pairs = [row for row in pairs if row["prompt"] in wanted]
