@@ -121,9 +121,9 @@ def test_plans_that_are_close_run_again() -> None:
 def test_a_plan_that_grows_too_large_is_left_out() -> None:
     text = """
     val step = fun (win, rate) ->
-      let changed <- bernoulli(0.1) in
+      let changed <- uniform_int(0, 49) in
       let fresh <- beta(2, 2) in
-      let rate = if changed then fresh else rate in
+      let rate = if changed = 0 then fresh else rate in
       let () = observe(bernoulli(rate), win) in
       rate
     in

@@ -335,6 +335,9 @@ class AbstractSSI(Abstract, SSI):
             if variable not in self.closed and not self._is_closed(node.dist):
                 self.graph.set(variable, Node(self.decided(node.dist)))
 
+    def _grid(self, parent: Variable, prior: Dist, x: Variable, likelihood: Dist) -> None:
+        """Unknown numbers are in no table."""
+
     # Orders -------------------------------------------------------------------------------------------------
 
     def hoist(self, x: Variable, ghosts: Set[Variable], given: Given = None) -> None:

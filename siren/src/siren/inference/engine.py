@@ -7,7 +7,7 @@ the present lanes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -156,6 +156,18 @@ class Engine:
         engine = type(self)(graph, rng)
         engine.checked = False
         return engine, local
+
+    def mark(self) -> Callable[[], None]:
+        """What brings back the generator and the record of the plan as they are now; the graph is left to
+        whoever has noted its nodes."""
+        numbers, drawn = self.rng.bit_generator.state, dict(self._drawn)
+
+        def bring_back() -> None:
+            self.rng.bit_generator.state, self._drawn = numbers, drawn
+            self.draws += 1  # whatever was worked out since the last draw no longer holds
+            self.step = 0
+
+        return bring_back
 
     def plan(self) -> dict[str, str]:
         """What became of each program variable: `symbolic`, `sample`, or `dynamic` where particles differ."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -110,6 +111,16 @@ class Population:
         self._log_evidence += float(log_weight)
         self.graph.log_weight = 0.0
         self._record(None, np.zeros(size), float(size))
+
+    def mark(self) -> Callable[[], None]:
+        """What brings back the evidence and the record of effective sizes as they are now."""
+        evidence, records = self._log_evidence, len(self.ess)
+
+        def bring_back() -> None:
+            self._log_evidence = evidence
+            del self.ess[records:]
+
+        return bring_back
 
     @property
     def threshold(self) -> float | None:

@@ -20,8 +20,10 @@ from siren.inference.engine import Engine
 from siren.inference.graph import Graph
 from siren.inference.node import Mixed, Node
 from siren.symbolic.dist import Dist
+from siren.symbolic.enumeration import enumerate_on
 from siren.symbolic.exchange import Clash, Exchange, exchange, is_choice
-from siren.symbolic.expr import NUMBERS, Outcome, Poly, Raw, Variable, components, parts
+from siren.symbolic.expr import NUMBERS, Op, Outcome, Poly, Raw, Variable, components, parts
+from siren.symbolic.grid import Grid, grid_of
 
 _NOTHING: frozenset[Variable] = frozenset()
 
@@ -175,7 +177,12 @@ class SSI(Engine):
         likelihood = self.dist(x)
         if parent not in likelihood.variables():
             return  # its coefficient was 0
-        result = exchange(parent, self.dist(parent), likelihood)
+        prior = self.dist(parent)
+        grid = self._grid(parent, prior, x, likelihood)
+        if grid is None:
+            result = exchange(parent, prior, likelihood)
+        else:
+            result = enumerate_on(grid, parent, prior, likelihood)
         if isinstance(result, Clash):
             raise NonConjugate(result)
         self.graph.set(x, Node(result.marginal))
@@ -184,6 +191,18 @@ class SSI(Engine):
         else:
             value = parts(x) if given is None else components(given)  # type: ignore[arg-type]
             self.graph.set(parent, Node(result.posterior(*value)))
+
+    def _grid(self, parent: Variable, prior: Dist, x: Variable, likelihood: Dist) -> Grid | None:
+        """Of all variables of an exchange, if they are finite. Polynomials stay small without one."""
+        if not prior.family.finite or not any(type(p) is Op for p in (*prior.params, *likelihood.params)):
+            return None
+        dists = {x: likelihood, parent: prior}
+        for variable in (*prior.variables(), *likelihood.variables()):
+            node = self.graph.peek(variable)
+            pieces = [piece for _, piece in node.pieces] if type(node) is Mixed else [node]
+            # Lanes that have drawn it do not depend on it.
+            dists[variable] = next((p.dist for p in pieces if p.dist.family is not DELTA), pieces[0].dist)  # type: ignore[union-attr]
+        return grid_of(dists, self.graph.scope) if len(dists) > 2 else None
 
     def dist(self, variable: Variable) -> Dist:
         """The distribution of a variable, known parents filled in."""

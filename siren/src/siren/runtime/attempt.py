@@ -10,13 +10,11 @@ class Attempt:
     cannot be taken back."""
 
     def __init__(self, evaluator: Evaluator) -> None:
-        engine, population = evaluator.engine, evaluator.population
+        engine = evaluator.engine
         self._evaluator = evaluator
         self._generation = engine.graph.scope.now
         self._weights = engine.graph.log_weight, engine.graph.ruled_out
-        self._numbers = engine.rng.bit_generator.state
-        self._drawn = dict(engine._drawn)
-        self._evidence = population._log_evidence, len(population.ess)
+        self._records = engine.mark(), evaluator.population.mark()
         self._steps = evaluator._fold_depth, evaluator._folded
         engine.graph.past = {}
 
@@ -25,8 +23,7 @@ class Attempt:
 
     def take_back(self) -> bool:
         """Put everything back as it was. False if that cannot be done."""
-        evaluator, engine, population = self._evaluator, self._evaluator.engine, self._evaluator.population
-        graph = engine.graph
+        evaluator, graph = self._evaluator, self._evaluator.graph
         past, graph.past = graph.past, None
         evaluator._fold_depth, evaluator._folded = self._steps
         if past is None or graph.scope.now is not self._generation:
@@ -35,12 +32,8 @@ class Attempt:
             variable.node = node
         graph.changed()
         graph.log_weight, graph.ruled_out = self._weights
-        engine.rng.bit_generator.state = self._numbers
-        engine._drawn = self._drawn
-        engine.draws += 1  # whatever was worked out since the last draw no longer holds
-        engine.step = 0
-        population._log_evidence, records = self._evidence
-        del population.ess[records:]
+        for bring_back in self._records:
+            bring_back()
         for name, steps in list(evaluator.missing.items()):
             steps -= {step for step in steps if step > evaluator._folded}
             if not steps:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from siren.errors import TooLargeError
 from siren.inference.divergence import join_numbers
 from siren.inference.engine import Engine
 from siren.runtime.numbers import Leaf
@@ -40,10 +41,22 @@ class Joint:
         return self._latest[2]
 
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        lanes = rng.choice(len(self._weights), size=n, p=self._weights)
+        return self._draw_in(rng.choice(len(self._weights), size=n, p=self._weights), rng)
+
+    def _draw_in(self, lanes: Array, rng: np.random.Generator) -> Array:
+        """A draw in each of these lanes; in fewer at a time, if what they have together is too large."""
+        try:
+            return self._draw_at_once(lanes, rng)
+        except TooLargeError:
+            if len(lanes) == 1:
+                raise
+        halves = np.array_split(lanes, 2)
+        return np.concatenate([self._draw_in(half, rng) for half in halves])
+
+    def _draw_at_once(self, lanes: Array, rng: np.random.Generator) -> Array:
         engine, exprs = self._engine.copied(lanes, self._exprs, rng)
         owners = dict(zip(self._owned, exprs[len(exprs) - len(self._owned) :], strict=True))
-        drawn = np.empty((n, len(exprs) - len(self._owned)))
+        drawn = np.empty((len(lanes), len(exprs) - len(self._owned)))
         with deep_recursion(), np.errstate(all="ignore"):
             for place in self._order:
                 has = owners.get(place)

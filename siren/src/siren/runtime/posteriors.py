@@ -92,6 +92,15 @@ def of_draws(values: Array, mean: Any, square: Any = None) -> Posterior:
     return Posterior(mean, variance, partial(_pick, values))
 
 
+def of_outcomes(values: Array, chances: Array) -> Posterior:
+    """Finitely many values and their probabilities, one row each, of one number or of one for each lane."""
+    first = np.where(np.isfinite(values[0]), values[0], 0.0)
+    values = np.where(chances > 0, values, first)
+    of = _Outcomes(values, chances, first + np.sum(chances * (values - first), axis=0))
+    cdf = None if np.isnan(values).any() else of.cdf
+    return Posterior(_for_lanes(of.mean), of.variance, of.draw, cdf, discrete=True)
+
+
 def _is_line(slope: Any) -> bool:
     """Whether it rises or falls, if not in all lanes. What was divided by 0 has no distribution function: it
     is infinite, or no number."""
@@ -146,6 +155,35 @@ class _Linked:
 
     def cdf(self, x: float) -> Any:
         return self.whole.cdf(x)  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcomes:
+    """Values and their probabilities in rows, and the mean of each column."""
+
+    values: Array
+    chances: Array
+    mean: Array
+
+    def variance(self) -> Any:
+        return _for_lanes(np.sum(self.chances * np.square(self.values - self.mean), axis=0))
+
+    def draw(self, lanes: Array, rng: Rng) -> Array:
+        columns = lanes % self.chances.shape[1]
+        u, drawn = rng.random(len(lanes)), np.empty(len(lanes))
+        for column in np.unique(columns):
+            mine = columns == column
+            sums = np.cumsum(self.chances[:, column])
+            drawn[mine] = self.values[np.searchsorted(sums, u[mine] * sums[-1], side="right"), column]
+        return drawn
+
+    def cdf(self, x: float) -> Any:
+        return _for_lanes(np.sum(self.chances * (self.values <= x), axis=0))
+
+
+def _for_lanes(numbers: Array) -> Any:
+    """One number is for all lanes."""
+    return numbers if len(numbers) > 1 else float(numbers[0])
 
 
 def _constant(value: Any) -> Any:

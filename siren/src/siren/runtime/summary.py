@@ -16,7 +16,7 @@ from siren.runtime.estimate import DRAWS, Estimate, Posterior, join_posteriors, 
 from siren.runtime.joint import Joint
 from siren.runtime.moments import expectation, variance, weighted_sum
 from siren.runtime.numbers import Leaf, Numbers, fill
-from siren.runtime.posteriors import AS_IS, of_affine, of_draws, of_function, of_link, of_number
+from siren.runtime.posteriors import AS_IS, of_affine, of_draws, of_function, of_link, of_number, of_outcomes
 from siren.runtime.values import Value
 from siren.symbolic.algebra import add, mul, operation, sub, substitute
 from siren.symbolic.dist import Dist
@@ -37,6 +37,7 @@ from siren.symbolic.expr import (
     variables,
 )
 from siren.symbolic.forms import affine, linear
+from siren.symbolic.grid import grid_of
 from siren.symbolic.lanes import Array
 
 Mean = Literal["exact", "plugin"]
@@ -114,7 +115,7 @@ class Summary:
         if not self.plugin and type(expr) is Poly and len(expr.terms) > 2:
             # A sum of many gaussians, as a position that steps add up to: no marginal of each is needed.
             expr = self.graph.simplify(expr)
-            total = _of_gaussians(expr, self.engine.chain(variables(expr)))
+            total = self._in_closed_form(expr, self.engine.chain(variables(expr)))
             if total is not None:
                 return total
         expr, dists = self._settled(expr)
@@ -191,7 +192,7 @@ class Summary:
     def _of_joint(self, expr: Expr) -> Posterior:
         """Several variables: iterated expectation along the graph if that has a form, else draws."""
         chain = self.engine.chain(variables(expr))
-        total = _of_gaussians(expr, chain)
+        total = self._in_closed_form(expr, chain)
         if total is not None:
             return total
         mean = expectation(expr, chain) if chain else None
@@ -200,6 +201,13 @@ class Summary:
         spread = variance(expr, mean, chain)
         square = None if spread is None else np.maximum(raw(spread), 0.0)
         return self._sampled(expr, raw(mean), square)
+
+    def _in_closed_form(self, expr: Expr, chain: Sequence[tuple[Variable, Dist]] | None) -> Posterior | None:
+        """A sum of jointly gaussian variables, or anything of finite ones that are not too many."""
+        if not chain:
+            return None
+        grid = grid_of(dict(chain), self.graph.scope)
+        return _of_gaussians(expr, chain) if grid is None else of_outcomes(*grid.outcomes(expr, chain))
 
     def _sampled(self, expr: Expr, mean: Any = None, square: Any = None) -> Posterior:
         """By drawing the variables jointly, in copies of the particles; `mean` and `square` are the
@@ -230,9 +238,9 @@ def _linear(expr: Expr) -> tuple[Variable, Any, Any] | None:
     return names[0], slope, expr.terms.get(ONE, 0.0)
 
 
-def _of_gaussians(expr: Expr, chain: Sequence[tuple[Variable, Dist]] | None) -> Posterior | None:
+def _of_gaussians(expr: Expr, chain: Sequence[tuple[Variable, Dist]]) -> Posterior | None:
     """A weighted sum of jointly gaussian variables."""
-    found = weighted_sum(expr, chain) if chain else None
+    found = weighted_sum(expr, chain)
     if found is None:
         return None
     numbers = raw(found[0]), np.maximum(raw(found[1]), 0.0)

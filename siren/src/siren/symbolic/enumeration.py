@@ -6,14 +6,31 @@ from siren.symbolic.algebra import add, ite, mul, operation, share, sub
 from siren.symbolic.dist import Dist
 from siren.symbolic.exchange import Exchange
 from siren.symbolic.expr import NUMBERS, Expr, Variable
+from siren.symbolic.grid import Grid
 
 
 def enumerate_parent(x: Variable, prior: Dist, likelihood: Dist) -> Exchange:
-    support = _outcomes(prior)
-    table = [[chance for _, chance in _outcomes(likelihood.substitute({x: value}))] for value, _ in support]
-    weights = [weight for _, weight in support]
+    return _enumerate(prior, [likelihood.substitute({x: value}) for value, _ in _outcomes(prior)])
+
+
+def enumerate_on(grid: Grid, x: Variable, prior: Dist, likelihood: Dist) -> Exchange:
+    """The same on a grid of all variables that there are."""
+    tables = grid.tables(likelihood)
+    count = len(_outcomes(prior))
+    result = _enumerate(grid.tables(prior), [grid.given(x, place, tables) for place in range(count)])
+
+    def posterior(y: Expr) -> Dist:
+        return grid.dist(result.posterior(grid.table(y)))
+
+    return Exchange(grid.dist(result.marginal), posterior)
+
+
+def _enumerate(prior: Dist, likelihoods: list[Dist]) -> Exchange:
+    """By the likelihood of each value of the parent."""
+    table = [[chance for _, chance in _outcomes(likelihood)] for likelihood in likelihoods]
+    weights = [weight for _, weight in _outcomes(prior)]
     marginal = [_mix(weights, [row[j] for row in table]) for j in range(len(table[0]))]
-    outcomes = [value for value, _ in _outcomes(likelihood)]
+    outcomes = [value for value, _ in _outcomes(likelihoods[0])]
 
     def posterior(y: Expr) -> Dist:
         after: list[Expr] = []
@@ -25,7 +42,7 @@ def enumerate_parent(x: Variable, prior: Dist, likelihood: Dist) -> Exchange:
             after.append(_choose(y, outcomes, given))
         return prior.family.with_chances(prior, after)
 
-    return Exchange(likelihood.family.with_chances(likelihood, marginal), posterior)
+    return Exchange(likelihoods[0].family.with_chances(likelihoods[0], marginal), posterior)
 
 
 def _outcomes(dist: Dist) -> list[tuple[Expr, Expr]]:
