@@ -79,8 +79,8 @@ def trained(folder: RunFolder) -> dict[str, dict[str, Any]]:
     found = {}
     for contestant in folder.contestants():
         path = Path(contestant.model) / "training.json"
-        if path.is_file() and contestant.method == "parallel":
-            record = json.loads(path.read_text("utf-8"))
+        record = json.loads(path.read_text("utf-8")) if path.is_file() and contestant.method == "parallel" else {}
+        if "config" in record:  # a mix of models has none
             config = {key: record["config"].get(key) for key in ("learning_rate", "lora_rank", "epochs", "seed")}
             counts = {key: record.get(key) for key in ("examples", "tagged", "tokens", "steps", "seconds", "loss")}
             found[contestant.name] = {**config, **counts}

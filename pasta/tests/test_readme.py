@@ -118,7 +118,7 @@ def test_figures_are_those_of_their_reports() -> None:
     named = set(re.findall(r"pasta/benchmarks/results/([\w-]+\.json)", text))
     assert named == {
         "table-h200-9.json", "vllm-h200-3.json", "vllm-h200.json", "cpu-xeon.json",
-        "eval-qwen15-chains.json", "eval-default-own.json", "eval-default-alike.json",
+        "eval-qwen15-chains.json", "eval-default-own.json", "eval-default-trials.json",
     }  # fmt: skip
 
 
@@ -197,10 +197,10 @@ def of_the_adapter() -> Iterator[str]:
 
 def of_the_default() -> Iterator[str]:
     """Its table, a row for each baseline, and what is said below it."""
-    own, alike = report("eval-default-own"), report("eval-default-alike")
+    own, later = report("eval-default-own"), report("eval-default-trials")
     model, same = own["models"]["new"], own["equally_treated"]["new"]
     for baseline, told, timed in (
-        ("the default's own answers", alike["models"]["today"], True),
+        ("the default's own answers", later["models"]["today"], True),
         ("both stages, like the default", same, False),
         ("stage one only", model, True),
     ):
@@ -246,11 +246,11 @@ def test_the_card_of_the_default_has_the_figures_of_its_report() -> None:
         f"loop | {percent(repeats['loops'])} |",
         f"constant: {lengths['within_one_constant']:.0%}) | {lengths['within_one']:.0%} of the blocks |",
     ]
-    alike = json.loads((pasta / "benchmarks" / "results" / "eval-default-alike.json").read_text())["models"]
-    clock = alike["today"]["realised_speedup"]
-    wins = [alike[name]["judged"]["features"]["lc_win_rate"]["value"] for name in ("today", "today-untagged")]
+    later = json.loads((pasta / "benchmarks" / "results" / "eval-default-trials.json").read_text())["models"]
+    clock = later["today"]["realised_speedup"]
+    wins = [later[name]["judged"]["features"]["lc_win_rate"]["value"] for name in ("today", "today-untagged")]
     cells += [
         f"{clock['prompts']} prompts | {interval(clock)} |",
-        f"| {alike['today']['length_factor']['value']:.2f}; {wins[0]:.1f}%; {wins[1]:.1f}% |",
+        f"| {later['today']['length_factor']['value']:.2f}; {wins[0]:.1f}%; {wins[1]:.1f}% |",
     ]
     assert [cell for cell in cells if cell not in card] == []

@@ -17,6 +17,7 @@ from adapters import make_adapter
 from pasta.core.taught import Taught
 from pasta.data.lines import read_lines
 from pasta.errors import UsageError
+from pasta.eval.rows import read
 from pasta.models import load_model
 from pasta.models.taught import mark
 
@@ -58,6 +59,21 @@ def test_what_can_be_made_at_once(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("a: 3\n")
     with pytest.raises(UsageError, match="a is 3, expected the settings of a trial"):
         trials.read_trials(str(tmp_path / "t.yaml"))
+
+
+def test_the_costs_that_are_saved_are_those_of_their_rows() -> None:
+    """benchmarks/results/trials-default.json, of which docs/results/default-trials.md tells."""
+    cost = import_module("cost")
+    saved = RECIPE.parents[1] / "benchmarks" / "results" / "trials-default"
+    rows = read(f"{saved}.rows.jsonl.xz")["dev"]
+    today = cost.figures(rows["today"], rows["today"])
+    found = {name: cost.figures(own, rows["today"]) for name, own in rows.items()}
+    table = [{"trial": name, "cost": cost.cost(own, today), **own} for name, own in found.items()]
+    told = json.loads(Path(f"{saved}.json").read_text("utf-8"))
+    assert len(told) == 19
+    assert [(row["trial"], pytest.approx(row)) for row in sorted(table, key=lambda row: row["cost"])] == [
+        (row["trial"], row) for row in told
+    ]
 
 
 def test_the_trials_that_ship_name_known_settings() -> None:
