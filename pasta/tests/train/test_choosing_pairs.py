@@ -96,6 +96,12 @@ def test_alike_answers_have_one_form_and_each_form_its_share(tmp_path: Path) -> 
     assert set(sides) == {(0, 2, 3), (3, 4, 2)}, "a list that forks against one that does not, and plain texts"
     assert 90 < sides.count((0, 2, 3)) < 150, "three of five"
     assert make_pairs(samples, reversed(scores), 1.0, alike=True) == pairs
+    told = {"text": "\n\n".join(TEXTS.values())}  # as a story
+    stories = [{**written(0, number, "", 60 - number), **told, "annotated": told["text"]} for number in range(2)]
+    stories += [{**answer(0, number, GOOD, 20 - number), **told} for number in (2, 3)]
+    scored = [Score(0, row["sample"], 60 / row["critical_path"], 1.0, 0.0, (), {}) for row in stories]
+    (only,) = make_pairs(stories, scored, 1.0, alike=True)
+    assert (only["chosen_score"]["sample"], only["rejected_score"]["sample"]) in {(1, 0), (3, 2)}, "not (3, 0)"
     apart = make_pairs(samples, scores, 1.0)
     assert {(row["chosen_score"]["sample"], row["n"]) for row in apart} == {(3, 5)}
 

@@ -58,11 +58,17 @@ def make_pairs(
 
 
 def of_one_form(drawn: Sequence[Score], texts: Mapping[tuple[int, int], Mapping[str, Any]]) -> list[Score]:
-    """Those of a prompt's samples that are lists, paragraphs or neither, as one of them drawn at random is: so each
-    form is learned as often as it was sampled."""
-    forms = {each.sample: kind(texts[each.index, each.sample]["text"]) for each in drawn}
+    """Those of a prompt's samples that have the form of one of them drawn at random: so each form is learned as often
+    as it was sampled."""
+    forms = {each.sample: form_of(texts[each.index, each.sample]) for each in drawn}
     form = forms[random.Random(drawn[0].index).choice(sorted(forms))]
     return [each for each in drawn if forms[each.sample] == form]
+
+
+def form_of(sample: Mapping[str, Any]) -> tuple[str, bool]:
+    """A list is the same with forks and without, and had better fork. Other text is not: a story, say."""
+    form = kind(sample["text"])
+    return form, form != "list" and "<promise" in sample["annotated"]
 
 
 def contrasts(drawn: Sequence[Score], weight: float, clean: bool, a_prompt: int) -> Iterator[tuple[Score, Score, int]]:
