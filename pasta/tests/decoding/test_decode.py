@@ -323,8 +323,16 @@ def test_what_is_no_model_and_what_is_no_list(engine):
     for model in (None, "smollm2-135m"):
         with pytest.raises(UsageError, match="expected a loaded one"):
             generate(model, "Why?")
-    with pytest.raises(UsageError, match="takes a list of prompts"):
-        generate_all(engine, "Why?")
+    for prompts in ("Why?", 5, None, {"role": "user"}):
+        with pytest.raises(UsageError, match="takes a list of prompts"):
+            generate_all(engine, prompts)
+
+
+@pytest.mark.parametrize("prompt", [{"Why?", "How?"}, {1: 2}.keys(), np.array(5), bytearray(b"Why?"), memoryview(b"a")])
+def test_what_is_no_prompt_though_it_has_a_length(engine, prompt):
+    for ask in (generate, stream):
+        with pytest.raises(UsageError, match=r"the prompt is .* \(expected a question"):
+            ask(engine, prompt)
 
 
 @pytest.mark.parametrize("text", ["a日b", 'a<promise topic="x" tokens=1/><async>日</async>日'])

@@ -113,6 +113,12 @@ def test_odd_log_probabilities_are_passed_over():
     assert read_verdict(spaced) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize(("odd", "meant"), [(1e3, 0.5), (math.inf, 0.5), (10**400, 0.5), (math.nan, 1.0)])
+def test_a_log_probability_above_all_is_that_of_what_is_certain(odd, meant):
+    top = [{"token": "m", "logprob": odd}, {"token": "M", "logprob": 0.0}]
+    assert read_verdict({"message": {"content": "M"}, "logprobs": {"content": [{"top_logprobs": top}]}}) == meant
+
+
 def test_what_cannot_be_read_counts_as_a_half(server, tmp_path, capsys):
     def shy(body, first, second):
         return (200, choice("Well…")) if "Why?" in body["messages"][-1]["content"] else longer(body, first, second)
@@ -124,6 +130,12 @@ def test_what_cannot_be_read_counts_as_a_half(server, tmp_path, capsys):
     assert "2 of 4 verdicts" in capsys.readouterr().err
     with pytest.raises(PastaError, match="no verdict"):
         judge.compare(ASKED[:1])
+
+
+def test_a_server_that_refuses_all_is_not_called_too_small(server, tmp_path):
+    server.verdict = lambda *_: (429, "slow down")
+    with pytest.raises(PastaError, match=r"gave no verdict: the server answered 429.*see to the server"):
+        judge_of(server, tmp_path, retries=0).compare(ASKED)
 
 
 def test_what_passes_is_tried_again_and_what_does_not_is_said(server, tmp_path):

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from lang_strategies import merged_responses, sources
@@ -180,3 +182,9 @@ def test_columns_count_characters_and_lines_end_at_line_feeds_only():
 def test_bytes():
     assert findings("é <sync/>".encode()) == ["1:3 W201"]
     assert findings(b"a\n\xc3(") == ["2:1 E100"]
+
+
+def test_long_white_space_behind_a_bracket_is_read_once():
+    started = time.perf_counter()
+    assert check("<" + " " * 30_000) == []
+    assert time.perf_counter() - started < 5

@@ -37,6 +37,9 @@ SCHEMA = {
     "required": ["a", "b"],
 }
 
+ENDLESS: dict = {}
+ENDLESS["properties"] = {"a": ENDLESS}
+
 
 @pytest.fixture(scope="module")
 def engine():
@@ -174,6 +177,12 @@ def test_checks_that_no_schema_says(engine):
 @pytest.mark.parametrize("schema", [3, "person.json", '{"type": "integer"}'])
 def test_what_is_no_schema_is_named(engine, schema):
     with pytest.raises(pasta.PastaError, match=r"3|person\.json|integer.*json\.loads"):
+        pasta.extract(engine, "How?", schema)
+
+
+@pytest.mark.parametrize("schema", [{"const": b"a"}, ENDLESS])
+def test_what_is_no_json_is_refused_before_it_is_told(engine, schema):
+    with pytest.raises(pasta.PastaError, match="the schema at /"):
         pasta.extract(engine, "How?", schema)
 
 

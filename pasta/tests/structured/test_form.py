@@ -37,6 +37,15 @@ ASKED = [{"role": "user", "content": "What was ordered?"}]
         ({"properties": {"a": {"enum": -1}}}, "at /properties/a: enum is -1, expected a list of values"),
         ({"required": [-1]}, r"required is \[-1\], expected a list of names"),
         ({"required": "a"}, "required is 'a', expected a list of names"),
+        ({"properties": {1: {}}}, "at /properties: the key 1 is no text, and JSON has no other keys"),
+        ({"const": float("nan")}, "const is nan, expected a value that JSON has"),
+        (
+            {"properties": {"a": {"enum": [[float("inf")]]}}},
+            r"at /properties/a: enum is \[\[inf\]\], expected a list of",
+        ),
+        ({"maximum": float("inf")}, "maximum is inf, expected a number"),
+        ({"propertyNames": {"minLength": float("nan")}}, "at /propertyNames: minLength is nan, expected a number"),
+        ({"$ref": "#/allOf/²", "allOf": [{}]}, "names nothing in the schema"),
         ({"type": 7}, "type is 7, expected one of string, number, .*, or a list of them"),
         ({"type": ["string", "text"]}, r"type is \['string', 'text'\], expected one of string"),
         ({"properties": {"a": {"type": "str"}}}, "at /properties/a: type is 'str', expected one of string"),
@@ -84,3 +93,23 @@ def test_anything_anywhere_is_taken_or_refused(place: tuple[Any, ...], odd: Any)
         compile_schema(schema)
     except SchemaError as refusal:
         assert "\n" not in str(refusal)
+
+
+def test_references_are_spelled_as_in_addresses():
+    schema = {"$ref": "#/$defs/A%5Ba%20b%5D~1c", "$defs": {"A[a b]/c": {"properties": {"x": {"type": "integer"}}}}}
+    assert [value.pointer for value in compile_schema(schema).values] == ["/x"]
+
+
+TOWER = {str(floor): {"allOf": [{"$ref": f"#/$defs/{floor + 1}"}] * 8} for floor in range(20)}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"$ref": "#"}, {"type": "object"}]},
+        {"$ref": "#/$defs/0", "$defs": {**TOWER, "20": {}}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"type": "object"}]}}},
+    ],
+)
+def test_parts_that_hold_each_other_over_and_over_are_gone_through_once(schema):
+    assert [value.pointer for value in compile_schema(schema).values] == [""]

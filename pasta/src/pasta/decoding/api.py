@@ -101,8 +101,8 @@ def generate_all(
         >>> [result.text for result in pasta.generate_all(model, ["What is tea?", "What is coffee?"])]
     """
     engine = engine_of(model)
-    if isinstance(prompts, str):
-        raise UsageError("generate_all takes a list of prompts", "for one, call generate")
+    if isinstance(prompts, str | Mapping) or not any(hasattr(prompts, way) for way in ("__iter__", "__getitem__")):
+        raise UsageError(f"generate_all takes a list of prompts, not {prompts!r:.40}", "for one, call generate")
     shared = make_params(params, options)
     asked = [
         make_request(engine, prompt, shared, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs)
@@ -160,7 +160,12 @@ async def agenerate(
     request = make_request(
         engine, prompt, params, raw=raw, cache_salt=cache_salt, chat_template_kwargs=chat_template_kwargs, **options
     )
-    first, *others = await asyncio.gather(*(arun(engine, choice) for choice in _choices(request)))
+    tasks = [asyncio.create_task(arun(engine, choice)) for choice in _choices(request)]
+    try:
+        first, *others = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:  # where one fails, the others too
+            task.cancel()
     return replace(first, choices=(first, *others)) if others else first
 
 

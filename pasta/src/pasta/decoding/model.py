@@ -93,7 +93,7 @@ def connect(url: str, model: str | None = None, *, key: str = "", context: int |
     Example:
         >>> model = pasta.connect("http://localhost:8000/v1")
     """
-    if url.startswith("vllm://"):
+    if str(url).startswith("vllm://"):
         from pasta.engine.vllm.core import start_at
 
         return Model(start_at(url, context=context))

@@ -36,6 +36,7 @@ def make_request(
     _check_tokens(params, len(engine.vocabulary))
     if not isinstance(cache_salt, str | None):
         raise UsageError(f"cache_salt is {cache_salt!r:.40}, expected a text, or None")
+    _check_text(cache_salt or "", "cache_salt")
     if script is not None:
         _check_script(script, engine.vocabulary.usable)
         if params.logprobs is not None:
@@ -101,7 +102,7 @@ def encode_prompt(
 ) -> tuple[int, ...]:
     """The prompt's tokens, checked. A text is a question to a chat model; `raw` takes it to the letter."""
     ids: Sequence[int]
-    if isinstance(prompt, bytes | Mapping) or not hasattr(prompt, "__len__"):
+    if not isinstance(prompt, str) and not _is_listed(prompt):
         raise UsageError(f"the prompt is {prompt!r:.40}", hint=f"expected {EXPECTED}")
     if chat_template_kwargs and (raw or not (isinstance(prompt, str) or _is_conversation(prompt))):
         raise UsageError("chat_template_kwargs is for the chat template, which this prompt goes without")
@@ -134,11 +135,18 @@ def encode_prompt(
 
 def are_several(prompt: Prompt | Sequence[Prompt]) -> TypeGuard[Sequence[Prompt]]:
     """Whether this is a list of prompts rather than one."""
-    if isinstance(prompt, str | bytes | Mapping) or not hasattr(prompt, "__len__") or not len(prompt):
+    if not _is_listed(prompt) or not len(prompt):
         return False
     first: Any = prompt[0]
     is_id = hasattr(first, "__index__") and getattr(first, "ndim", 0) == 0  # a row of an array has the method as well
     return not isinstance(first, Mapping) and not is_id
+
+
+def _is_listed(prompt: object) -> bool:
+    """Whether it has items by number, as lists have, arrays and tensors; bytes are a text that was not decoded."""
+    if isinstance(prompt, str | bytes | bytearray | memoryview | Mapping) or getattr(prompt, "ndim", 1) == 0:
+        return False
+    return hasattr(prompt, "__len__") and hasattr(prompt, "__getitem__")
 
 
 def _is_conversation(prompt: Sequence[Message] | Sequence[int]) -> TypeGuard[Sequence[Message]]:

@@ -123,12 +123,14 @@ class Runner:
             self._end(state)
 
     def begin_afresh(self) -> None:
-        """In a process that was just forked: the worker, and whoever asked for something, stayed in the parent."""
+        """In a process that was just forked: the worker stayed in the parent, and what it decoded ends here."""
         self._torn = self._torn or bool(self._listeners)
         self._lock = threading.Lock()
         self._asked = threading.Condition(self._lock)
-        self._listeners = {}
         self._worker = None
+        for state in list(self._listeners):
+            state.error, state.done = Forked(), threading.Event()
+            self._end(state)
 
     @property
     def unfinished(self) -> int:

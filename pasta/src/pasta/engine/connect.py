@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
         key: Sent as a bearer token.
         context: Use no more positions than this.
     """
+    check_context(context)
     client = Client(url, key)
     try:
         served = find_served(client, model)
@@ -47,10 +50,16 @@ def connect_engine(url: str, model: str | None = None, *, key: str = "", context
         check(engine)
         engine.penalises = knows_penalty(engine)
         engine.grammars = knows_grammars(engine)
-    except PastaError:
+    except BaseException:
         client.shut_down()
         raise
     return engine
+
+
+def check_context(context: Any) -> None:
+    whole = isinstance(context, Integral) and not isinstance(context, bool)
+    if context is not None and not (whole and context >= 1):
+        raise UsageError(f"context is {context!r:.40}, expected a whole number, 1 or more")
 
 
 def find_served(client: Client, model: str | None) -> dict[str, Any]:
@@ -74,15 +83,16 @@ def find_served(client: Client, model: str | None) -> dict[str, Any]:
 def find_folder(served: dict[str, Any], model: str | None) -> Path:
     """Where the model's tokenizer is."""
     name = str(model or served.get("root") or served["id"])
-    path = Path(name).expanduser()
-    if (path / "config.json").is_file():
-        return path.resolve()
+    with contextlib.suppress(OSError, RuntimeError):  # no such home, or a name that no file can have
+        path = Path(name).expanduser()
+        if (path / "config.json").is_file():
+            return path.resolve()
     if "/" in name and hub.is_id(name):
         return hub.tokenizer_folder(name)
     if "pasta" in served:  # as PASTA's own server lists a model
         hint = "ask it as any client of OpenAI's API does, or with `pasta chat URL`"
         raise UsageError("the server is PASTA's own, which decodes an answer's threads by itself", hint)
-    raise UnknownModel(f"the tokenizer of {name} is not here", HINT_MODEL)
+    raise UnknownModel(f"the tokenizer of {name:.200} is not here", HINT_MODEL)
 
 
 def check(engine: RemoteEngine) -> None:

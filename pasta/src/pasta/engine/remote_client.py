@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import threading
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
@@ -81,16 +82,28 @@ class Client:
     """One server. `url` is up to and including `/v1`; `key` is sent as a bearer token."""
 
     def __init__(self, url: str, key: str = ""):
-        if not re.match(r"https?://[^/:?#]", url):
-            raise UsageError(f"{url} is not the address of a server", "expected http://HOST:PORT/v1")
+        if not isinstance(url, str) or not re.fullmatch(r"https?://[^/:?#\s]\S*", url):
+            raise UsageError(f"{url!r:.80} is not the address of a server", "expected http://HOST:PORT/v1")
+        key = str(key or "")
+        if not (key.isascii() and key.isprintable() and key == key.strip()):  # it is not repeated: it is a secret
+            raise UsageError(
+                "the key holds what no header may", "expected ASCII, with no space or line break around it"
+            )
         self.url = url.rstrip("/")
         self.usage = Usage()
+        self._key = key
+        self._begins = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """In each process that uses it: after a fork, the loop's thread stayed in the parent."""
         self.arrived = threading.Event()  # set when a stream has something new
-        self._http = _open_http(key)
+        self._http = _open_http(self._key)
         self._loop = asyncio.new_event_loop()
         thread = threading.Thread(target=_run_loop, args=(self._loop,), name="pasta-remote", daemon=True)
         thread.start()
         self.shut_down = weakref.finalize(self, _shut_down, self._loop, thread, self._http)
+        self._process = os.getpid()
 
     def get(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """A JSON answer; None where the server knows no such path."""
@@ -115,6 +128,10 @@ class Client:
     # -- on the event loop --------------------------------------------------------------------------------
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        if self._process != os.getpid():
+            with self._begins:
+                if self._process != os.getpid():
+                    self._begin()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _get(self, path: str, body: Mapping[str, Any] | None) -> Any:
@@ -129,7 +146,7 @@ class Client:
             raise self._refused(reply.status_code, reply.text)
         try:
             return reply.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServerError(f"{address} answers with something else than JSON", "check the address") from None
 
     async def _follow(self, stream: Stream, body: Mapping[str, Any], headers: Mapping[str, str], wait_s: float) -> None:
@@ -139,8 +156,8 @@ class Client:
             async with self._http.stream("POST", address, json=body, headers=headers) as reply:
                 if reply.status_code >= 400:
                     raise self._refused(reply.status_code, (await reply.aread()).decode(errors="replace"))
-                async for line in reply.aiter_lines():
-                    if line.startswith("data:") and line != "data: [DONE]":
+                async for line in _lines(reply):
+                    if line.startswith("data:") and line[5:].strip() != "[DONE]":
                         self._take(stream, json.loads(line[5:]), body)
         except asyncio.CancelledError:
             raise
@@ -156,9 +173,9 @@ class Client:
         self.arrived.set()
 
     def _take(self, stream: Stream, event: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-        if "error" in event:
+        if event.get("error"):
             raise self._refused(500, json.dumps(event))
-        for choice in event.get("choices", ()):
+        for choice in event.get("choices") or ():
             tokens = choice.get("token_ids")
             finish = choice.get("finish_reason")
             if tokens is None and (choice.get("text") or finish):
@@ -198,6 +215,18 @@ class Client:
         return kind(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
 
 
+async def _lines(reply: Any) -> AsyncIterator[str]:
+    """The lines of a reply, each ended by a line feed: JSON may hold Unicode's other line breaks as they are.
+
+    What comes after the last of them was broken off.
+    """
+    rest = b""
+    async for part in reply.aiter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            yield line.decode(errors="replace")
+
+
 def read_logprobs(choice: Mapping[str, Any], count: int | None) -> list[TokenLogprobs]:
     """The logprobs of a choice's tokens, which the server names `token_id:N`; so many of the likeliest of each."""
     given = choice.get("logprobs")
@@ -223,7 +252,9 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _shut_down(loop: asyncio.AbstractEventLoop, thread: threading.Thread, http: Any) -> None:
-    """Closes every connection and ends the loop."""
+    """Closes every connection and ends the loop. In a process that was forked they are the parent's."""
+    if not thread.is_alive():
+        return
 
     async def end() -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}

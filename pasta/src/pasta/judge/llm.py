@@ -77,6 +77,7 @@ class LlmJudge:
         self.name = f"llm:{model}@{self.endpoint.base_url}"
         self.price = price
         self.log_probabilities = True  # until the server refuses them
+        self.failed: Gone | None = None  # the last request that got no answer
         self.undecided = 0  # verdicts that could not be read, or were never given: they count as a half
 
     def estimate(self, comparisons: Sequence[Comparison]) -> Estimate:
@@ -91,13 +92,15 @@ class LlmJudge:
         if estimate.calls:
             print(f"{self.name}: {estimate}", file=sys.stderr, flush=True)
         out = [0.5] * len(comparisons)
-        before = self.undecided
+        before, self.failed = self.undecided, None
         for done, (index, probability) in enumerate(self.endpoint.each(list(enumerate(comparisons)), self._one), 1):
             out[index] = probability
             if estimate.calls and done % 100 == 0:
                 print(f"{self.name}: {done} of {len(comparisons)}", file=sys.stderr, flush=True)
         lost = self.undecided - before
         if comparisons and lost == 2 * len(comparisons):
+            if self.failed is not None:
+                raise PastaError(f"{self.name} gave no verdict: {self.failed}", "see to the server, then ask again")
             raise PastaError(f"{self.name} gave no verdict that can be read", "ask a larger model")
         if lost:
             print(f"{self.name}: {lost} of {2 * len(comparisons)} verdicts are counted as undecided", file=sys.stderr)
@@ -116,6 +119,7 @@ class LlmJudge:
             try:
                 probability = read_verdict(await self._ask(client, body))
             except Gone as error:
+                self.failed = error
                 print(f"{self.name}: {error}", file=sys.stderr, flush=True)
             if probability is not None:
                 keep(self.endpoint.place(FORM, body), probability)
@@ -156,7 +160,7 @@ def read_verdict(choice: Mapping[str, Any]) -> float | None:
     for entry in _first_token(choice):
         token, logprob = entry.get("token"), entry.get("logprob")
         if isinstance(token, str) and token.strip() in mass and isinstance(logprob, int | float):
-            mass[token.strip()] += math.exp(logprob)
+            mass[token.strip()] += math.exp(min(logprob, 0.0))  # a probability, whatever the server says
     total = mass[FIRST] + mass[SECOND]
     if total > 0:
         return mass[SECOND] / total

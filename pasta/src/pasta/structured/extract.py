@@ -21,6 +21,7 @@ from pasta.structured.plan import Kind
 from pasta.structured.planner import After
 from pasta.structured.request import Extraction, make_structured_request
 from pasta.structured.result import Field, StructuredResult
+from pasta.structured.schema import check_bounds
 from pasta.structured.threads import CUT
 from pasta.structured.trial import AUTO, run_auto
 
@@ -69,6 +70,7 @@ class Shape(Generic[T]):
     def of(cls, schema: Any) -> Shape[Any]:
         """Of a JSON schema, whose answers stay as they are, or of a type that pydantic knows."""
         if isinstance(schema, Mapping | bool):
+            check_bounds(schema)
             return Shape(schema, lambda result: result.value)
         return _shape_of_class(schema) if isinstance(schema, type) else _shape_of(schema)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pasta.structured.errors import SchemaError
-from pasta.structured.schema import BY_NAME, DEFINITIONS, LISTS, SINGLE, escape
+from pasta.structured.plain import MOST
+from pasta.structured.schema import BY_NAME, DEFINITIONS, LISTS, SINGLE, escape, numbers_in
 
 NUMBERS = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
@@ -41,14 +42,24 @@ def _rule(keyword: str) -> tuple[str, Callable[[Any], bool]]:
     if keyword == "required":
         return "a list of names", _is_list_of_texts
     if keyword == "enum":
-        return "a list of values", lambda value: isinstance(value, list)
+        return "a list of values that JSON has", lambda value: isinstance(value, list) and _is_finite(value)
+    if keyword == "const":
+        return "a value that JSON has", _is_finite
     if keyword == "type":
         return f"one of {', '.join(TYPES)}, or a list of them", _names_types
     if keyword in TEXTS:
         return "a string", lambda value: isinstance(value, str)
     if keyword in NUMBERS:
-        return "a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+        return "a number", lambda value: _is_number(value) and (_is_finite(value) or (keyword in MOST and value > 0))
     return "", lambda value: True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    return all(abs(number) < float("inf") for number in numbers_in(value))
 
 
 def _is_list_of_texts(value: Any) -> bool:

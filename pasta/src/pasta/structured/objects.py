@@ -44,7 +44,7 @@ def shape_of(schema: Schema, document: Document) -> Shape | None:
         references += more
     if isinstance(schema, Mapping) and schema.get("type") in (["object", "null"], ["null", "object"]):
         schema, nullable = {**schema, "type": "object"}, True
-    merged = _merged(schema, document)
+    merged = _merged(schema, document, set(references))
     if merged is None:
         return None
     properties = _properties(merged)
@@ -55,8 +55,11 @@ def _is_null(schema: Any) -> bool:
     return isinstance(schema, Mapping) and {key: schema[key] for key in set(schema) - QUIET} == {"type": "null"}
 
 
-def _merged(schema: Schema, document: Document) -> Mapping[str, Any] | None:
-    """A plain object in place of one that is put together by `allOf`, where its parts have nothing in common."""
+def _merged(schema: Schema, document: Document, seen: set[str]) -> Mapping[str, Any] | None:
+    """A plain object in place of one that is put together by `allOf`, where its parts have nothing in common.
+
+    `seen`: references that led here or to another part; none is followed twice.
+    """
     if not isinstance(schema, Mapping):
         return None
     said = {key: value for key, value in schema.items() if key not in QUIET}
@@ -64,7 +67,11 @@ def _merged(schema: Schema, document: Document) -> Mapping[str, Any] | None:
         return said if set(said) <= OBJECT else None
     out: dict[str, Any] = {"properties": {}, "required": [], "type": "object"}
     for part in [{key: said[key] for key in said if key != "allOf"}, *said["allOf"]]:
-        own = _merged(document.follow(part)[0], document)
+        part, references = document.follow(part)
+        if seen & set(references):
+            return None
+        seen.update(references)
+        own = _merged(part, document, seen)
         if own is None or set(own) - {"type", "properties", "required"} or own.get("type", "object") != "object":
             return None
         properties = own.get("properties", {})

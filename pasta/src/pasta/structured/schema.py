@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from pasta.errors import UsageError
 from pasta.structured.errors import SchemaError
@@ -80,10 +81,10 @@ class Document:
         if reference[1:2] not in ("", "/"):
             return self._anchored(reference)
         for part in reference[1:].split("/")[1:]:
-            name = part.replace("%25", "%").replace("~1", "/").replace("~0", "~")
+            name = unquote(part).replace("~1", "/").replace("~0", "~")
             if isinstance(node, Mapping) and name in node:
                 node = node[name]
-            elif isinstance(node, list) and name.isdigit() and int(name) < len(node):
+            elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
                 node = node[int(name)]
             else:
                 raise SchemaError(f"$ref {reference!r} names nothing in the schema", keyword="$ref")
@@ -200,6 +201,8 @@ def check_bounds(root: Any) -> None:
         if depth > MAX_DEPTH:
             raise SchemaError(f"it is nested more than {MAX_DEPTH} deep", pointer[:200])
         if isinstance(part, Mapping):
+            if (other := next((key for key in part if not isinstance(key, str)), None)) is not None:
+                raise SchemaError(f"the key {other!r:.60} is no text, and JSON has no other keys", pointer)
             _check_keywords(part, pointer)
             waiting += [(value, f"{pointer}/{escape(str(key))}", depth + 1) for key, value in part.items()]
         elif isinstance(part, list):
@@ -236,7 +239,7 @@ def check_numbers(schema: Schema) -> None:
         if not isinstance(part, Mapping):
             continue
         for keyword in ("const", "enum"):
-            for number in _numbers_in(part.get(keyword)):
+            for number in numbers_in(part.get(keyword)):
                 if not _is_exact(number):
                     why = f"{keyword} has {number}, and whole numbers of so many digits cannot be enforced"
                     raise SchemaError(why, keyword=keyword, hint="make it a string")
@@ -249,12 +252,12 @@ def check_numbers(schema: Schema) -> None:
                 raise SchemaError(why, keyword=keyword, hint="leave it out, and check it afterwards")
 
 
-def _numbers_in(value: Any) -> Iterator[int | float]:
+def numbers_in(value: Any) -> Iterator[int | float]:
     if isinstance(value, int | float):
         yield value
     elif isinstance(value, list | Mapping):
         for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _numbers_in(each)
+            yield from numbers_in(each)
 
 
 def _is_exact(number: int | float) -> bool:

@@ -25,10 +25,44 @@ def test_nobody_is_there() -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "", "http://", "https:///v1", "http://:8000/v1"])
-def test_what_is_no_address(url: str) -> None:
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "ftp://x/v1", "", "http://", "https:///v1", "http://:8000/v1", "http://x/v1\n", None]
+)
+def test_what_is_no_address(url: Any) -> None:
     with pytest.raises(UsageError, match="not the address"):
-        connect(url)
+        pasta.connect(url)
+
+
+@pytest.mark.parametrize("key", ["sécret", "secret\n", " secret", "sec\rret", "\ud800"])
+def test_what_is_no_key_is_refused_and_not_repeated(key: str) -> None:
+    with pytest.raises(UsageError, match="the key holds what no header may") as caught:
+        connect("http://127.0.0.1:9/v1", key=key)
+    assert "ret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("context", [0, -5, "abc", True, 1.5])
+def test_what_is_no_context(context: Any) -> None:
+    with pytest.raises(UsageError, match=r"context is .*, expected a whole number, 1 or more"):
+        connect("http://127.0.0.1:9/v1", context=context)
+
+
+@pytest.mark.parametrize("model", ["~nobody-of-that-name/x", "x" * 5000])
+def test_what_is_no_folder_and_cannot_be_one(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "get", lambda *_: {"data": [{"id": "a"}]})
+    with pytest.raises(UnknownModel, match="is not here"):
+        connect("http://127.0.0.1:9/v1", model)
+
+
+def test_who_interrupts_it_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(client: Client, *_: Any) -> Any:
+        clients.append(client)
+        raise KeyboardInterrupt
+
+    clients: list[Client] = []
+    monkeypatch.setattr(Client, "get", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        connect("http://127.0.0.1:9/v1")
+    assert not clients[0].shut_down.alive
 
 
 @pytest.mark.parametrize("listing", [None, [], {"data": 3}, {"data": {"a": 1}}, {"data": [3]}, {"data": [{}, []]}])

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from remote_support import ROWS, served
 
-from pasta.decoding.api import generate
+from chat_server import quiet_port
+from pasta.decoding.api import agenerate, generate
 from pasta.decoding.prompts import make_request
 from pasta.engine.connect import connect_engine as connect
 from pasta.engine.native import NativeEngine
-from pasta.engine.remote_client import Client, ServerError
+from pasta.engine.remote import RemoteEngine
+from pasta.engine.remote_client import Client, ServerError, Stream, Unavailable
 from pasta.errors import UsageError
 from support import Stepper
 
@@ -76,3 +88,129 @@ def test_nonsense_for_log_probabilities_is_none(
         monkeypatch.setattr(Client, "get", lambda *_: {"choices": [{"logprobs": 3}]})
         with pytest.raises(UsageError, match="returns no logprobs"):
             generate(engine, ROWS[0]["prompt"], logprobs=1)
+
+
+@contextlib.contextmanager
+def saying(data: bytes) -> Iterator[str]:
+    """The address of a server that says this to whatever is asked, and hangs up."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST
+
+    server = ThreadingHTTPServer(("127.0.0.1", quiet_port()), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def streamed(data: bytes) -> Stream:
+    """What comes of a stream of this, in which token 9 is what stops."""
+    with saying(data) as url:
+        client = Client(url)
+        stream = client.open({"stop_token_ids": [9]}, {})
+        assert stream._future is not None
+        stream._future.result(30)
+        client.shut_down()
+    return stream
+
+
+def event(text: str = "", finish: str | None = None, *tokens: int, **more: Any) -> bytes:
+    choice = {"text": text, "token_ids": tokens, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice], **more}, ensure_ascii=False).encode() + b"\n\n"
+
+
+END = event("", "stop", 9)
+
+
+@pytest.mark.parametrize("data", [
+    event("a\u2028b\u2029c\x85d", None, 5) + END + b"data: [DONE]\n\n",  # line breaks to Unicode, none to JSON
+    (event("", None, 5) + END + b"data: [DONE]\n\n").replace(b"\n", b"\r\n"),
+    event("", None, 5) + END + b"data:[DONE]\n\n",
+    event("", None, 5, error=None) + END,
+    b": ping\n\n" + event("", None, 5) + b'data: {"choices": null}\n\n' + END,
+])  # fmt: skip
+def test_streams_as_servers_may_write_them(data: bytes) -> None:
+    stream = streamed(data)
+    assert stream.error is None and [token for token, _ in stream.tokens] == [5, 9]
+
+
+def test_what_breaks_off_within_an_event_may_be_asked_for_again() -> None:
+    stream = streamed(event("", None, 5) + END[: len(END) // 2])
+    assert [token for token, _ in stream.tokens] == [5] and not stream.ended
+    assert isinstance(stream.error, Unavailable) and "broke a completion off" in str(stream.error)
+
+
+def test_an_answer_without_end_in_depth_is_no_answer() -> None:
+    with saying(b"[" * 100_000) as url, pytest.raises(ServerError, match="something else than JSON"):
+        connect(url)
+
+
+def test_a_salt_that_is_no_text_is_named(remote: RemoteEngine) -> None:
+    with pytest.raises(UsageError, match="cache_salt is no Unicode"):
+        generate(remote, "Why?", cache_salt="\ud800")
+
+
+def test_where_one_of_several_answers_fails_the_others_end(
+    native: NativeEngine, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(native, folder) as server:
+        engine = connect(server.url)
+        open_, opened = Client.open, []
+
+        def open_but_one(client: Client, body: Any, *rest: Any) -> Stream:
+            stream = open_(client, body, *rest)
+            opened.append(stream)
+            if len(opened) == 1:
+                stream.error = ServerError("not this one")
+            return stream
+
+        async def ask() -> None:
+            with pytest.raises(ServerError, match="not this one"):
+                await agenerate(engine, ROWS[0]["prompt"], n=3, temperature=1.0)
+            until = time.monotonic() + 30
+            while engine.runner.unfinished and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+            assert not engine.runner.unfinished
+
+        server.holds = lambda seen: len(seen.tokens) > 2  # none of the others ends by itself
+        monkeypatch.setattr(Client, "open", open_but_one)
+        asyncio.run(ask())
+        server.holds = lambda seen: False
+
+
+FORKED = """
+import os, signal, sys
+from pasta.engine.remote_client import Client
+client = Client(sys.argv[1])
+print(client.get("/v1/models"), flush=True)
+if os.fork() == 0:
+    signal.alarm(60)
+    print(client.get("/v1/models"), flush=True)
+    sys.exit(0)
+assert os.wait()[1] == 0, "it waited for ever"
+print(client.get("/v1/models"), flush=True)
+"""
+
+
+def test_a_forked_process_asks_by_itself() -> None:
+    with saying(b"[1]") as url:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", FORKED, url],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == ["[1]"] * 3
