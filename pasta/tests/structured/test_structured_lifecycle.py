@@ -14,6 +14,8 @@ from pasta.decoding.api import Stream, generate, run
 from pasta.decoding.runner import runner_of
 from pasta.errors import PastaError, UsageError
 from pasta.structured import SchemaError, StructuredResult, compile_schema, make_program, make_structured_request
+from pasta.structured.combinations import check_combinations
+from pasta.structured.schema import Document
 from support import PilotedEngine, Stepper, tiny_engine
 
 WORD = {"type": "string", "minLength": 4, "maxLength": 8}
@@ -201,7 +203,21 @@ def nested(depth: int, around: str) -> dict[str, Any]:
 
 
 LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+
+
+def branches(of: int, deeper: str = "") -> dict[str, Any]:
+    several = {"anyOf": [{"properties": {f"{of}-{n}": {"type": "string"}}} for n in range(8)]}
+    return {"properties": {deeper: several}} if deeper else several
+
+
+TOWER = {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 4} for n in range(8)} | {"8": {"type": "string"}}
 HOSTILE: dict[str, tuple[Any, str]] = {
+    "combinations": ({"allOf": [branches(n) for n in range(4)]}, "alternatives combine in more than 1000 ways"),
+    "combinations below": ({"allOf": [branches(n, "a") for n in range(4)]}, "alternatives combine in more than 1000"),
+    "combinations by reference": (
+        {"properties": {"a": {"allOf": [{"$ref": "#/$defs/0"}, branches(0)]}}, "$defs": TOWER},
+        "combine in more than",
+    ),
     "deep arrays": (nested(500, "array"), "deep"),
     "deep objects": (nested(5000, "object"), "deep"),
     "many properties": ({"type": "object", "properties": {f"p{i}": {} for i in range(3000)}}, "properties has 3000"),
@@ -215,6 +231,17 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "a reference elsewhere": ({"$ref": "https://example.com/schema.json"}, "outside the schema"),
     "no JSON": ({"enum": [{1, 2}]}, "set is no JSON"),
 }
+
+
+def test_alternatives_that_do_not_multiply_are_no_combinations() -> None:
+    apart = {"type": "object", "properties": {str(n): branches(n) for n in range(8)}}
+    circle = {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 8}}, "allOf": [{"$ref": "#/$defs/a"}]}
+    named = {"allOf": [{"$ref": "#few"}, branches(1), branches(2)], "$defs": {"b": {"$anchor": "few", **branches(0)}}}
+    for schema in (apart, circle, named, {"enum": list(range(2000))}):
+        check_combinations(schema, Document(schema).resolve)
+    with pytest.raises(SchemaError, match="combine"):
+        several = {**named, "allOf": [*named["allOf"], {"anyOf": [{"minLength": 1}, {"maxLength": 3}]}]}
+        check_combinations(several, Document(several).resolve)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

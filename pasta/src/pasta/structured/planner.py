@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pasta.errors import UsageError
+from pasta.structured.combinations import check_combinations
 from pasta.structured.dependence import arrange
 from pasta.structured.errors import SchemaError
 from pasta.structured.form import check_form
@@ -43,6 +44,7 @@ def compile_schema(
     counted = mode != "sequential" and arrays == "parallel"
     written = Document(as_schema(schema))
     check_form(written.root)
+    check_combinations(written.root, written.resolve)
     document = PlainDocument(written)
     for depth in range(MAX_DEPTH, -1, -1):
         planner = _Planner(document, depth, counted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -93,12 +94,18 @@ class Document:
         return node
 
     def _anchored(self, reference: str) -> Schema:
+        if reference not in self._anchors:
+            raise SchemaError(f"$ref {reference!r} names nothing in the schema", keyword="$ref")
+        return self._anchors[reference]
+
+    @cached_property
+    def _anchors(self) -> dict[str, Schema]:
+        found: dict[str, Schema] = {}
         for part in parts(self.root):
-            if isinstance(part, Mapping) and (
-                part.get("$anchor") == reference[1:] or reference in (part.get("$id"), part.get("id"))
-            ):
-                return part
-        raise SchemaError(f"$ref {reference!r} names nothing in the schema", keyword="$ref")
+            if isinstance(part, Mapping):
+                names = (f"#{part.get('$anchor')}", part.get("$id"), part.get("id"))
+                found |= {name: part for name in names if isinstance(name, str) and name not in found}
+        return found
 
     def follow(self, schema: Schema) -> tuple[Schema, tuple[str, ...]]:
         """What a reference that stands alone, or an `allOf` of one, stands for; and the references on the way."""
