@@ -270,6 +270,10 @@ def test_ids_may_come_in_an_array(engine):
         ({"stop_token_ids": ["a"]}, "stop_token_ids has 'a', expected token ids"),
         ({"logit_bias": {"x": 1}}, "logit_bias is {'x': 1}, expected a number for each token id"),
         ({"logit_bias": [3]}, r"logit_bias is \[3\]"),
+        ({"logit_bias": {float("inf"): 1}}, "logit_bias is {inf: 1}, expected a number for each token id"),
+        ({"logit_bias": {1.7: 1}}, "logit_bias is {1.7: 1}"),
+        ({"logit_bias": {True: 1}}, "logit_bias is {True: 1}"),
+        ({"stop_token_ids": [True]}, "stop_token_ids has True, expected token ids"),
     ],
 )
 def test_options_of_the_wrong_type(options, told):
@@ -299,8 +303,8 @@ def test_a_salt_that_is_no_text(engine):
 
 
 def test_options_in_the_types_of_others():
-    params = SamplingParams(max_tokens=np.int64(3), temperature=np.float32(0.5), logit_bias={7: -1})
-    assert (params.max_tokens, params.logit_bias) == (3, ((7, -1.0),))
+    params = SamplingParams(max_tokens=np.int64(3), temperature=np.float32(0.5), logit_bias={np.int32(7): -1, "8": 1})
+    assert (params.max_tokens, params.logit_bias) == (3, ((7, -1.0), (8, 1.0)))
     assert SamplingParams(stop=None, stop_token_ids=None) == SamplingParams()
 
 

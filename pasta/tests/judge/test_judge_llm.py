@@ -4,10 +4,12 @@ import math
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from chat_server import ChatServer
+from pasta.data.endpoint import Endpoint
 from pasta.errors import PastaError, UsageError
 from pasta.judge.base import Comparison
 from pasta.judge.llm import LlmJudge, read_verdict
@@ -65,6 +67,13 @@ def test_both_orders_are_asked_and_confidence_counts(server, tmp_path):
     assert len(server.bodies) == 4
     body = server.bodies[0]
     assert (body["max_tokens"], body["logprobs"], body["top_logprobs"], body["temperature"]) == (1, True, 5, 0)
+
+
+@pytest.mark.parametrize("key", ["secret\n", "sécret", " secret"])
+def test_a_key_that_no_header_holds_is_refused_and_not_repeated(tmp_path: Path, key: str) -> None:
+    with pytest.raises(UsageError, match="the key holds what no header may") as refused:
+        Endpoint("m", "http://localhost:1/v1", cache=tmp_path, key=key)
+    assert "cret" not in str(refused.value)
 
 
 def test_verdicts_are_kept(server, tmp_path, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from operator import index
 from typing import Any, TypedDict
 
 from pasta.core.positions import Positions
@@ -110,7 +111,7 @@ def _listed(name: str, values: Any, kind: type, expected: str) -> tuple[Any, ...
         raise UsageError(f"{name} is {values!r:.40}, expected {expected}, in a list")
     listed = tuple(values)
     for value in listed:
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or isinstance(value, bool):
             raise UsageError(f"{name} has {value!r:.40}, expected {expected}")
     return listed
 
@@ -118,9 +119,16 @@ def _listed(name: str, values: Any, kind: type, expected: str) -> tuple[Any, ...
 def _pairs(biases: Sequence[tuple[int, float]] | Mapping[int, float]) -> tuple[tuple[int, float], ...]:
     try:
         pairs = biases.items() if isinstance(biases, Mapping) else biases
-        return tuple((int(token), float(bias)) for token, bias in pairs)
-    except (TypeError, ValueError):
+        return tuple((_token_id(token), float(bias)) for token, bias in pairs)
+    except (TypeError, ValueError, OverflowError):
         raise UsageError(f"logit_bias is {biases!r:.60}, expected a number for each token id") from None
+
+
+def _token_id(token: Any) -> int:
+    """Also as text, which is how JSON has it; a fraction and a truth value are none."""
+    if isinstance(token, bool):
+        raise TypeError
+    return int(token) if isinstance(token, str) else index(token)
 
 
 class Options(TypedDict, total=False):

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pasta.engine.remote_client import checked_key
 from pasta.errors import PastaError, UsageError
 
 CONNECT_S = 20.0
@@ -59,7 +60,7 @@ class Endpoint:
             raise UsageError(f"{base_url} is not the address of a server", "expected http://… or https://…")
         self.model = model
         self.base_url = base_url.rstrip("/")
-        self.key = key
+        self.key = checked_key(key)
         self.concurrency = concurrency
         self.retries = retries
         self.backoff = backoff

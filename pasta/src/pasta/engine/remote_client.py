@@ -84,14 +84,9 @@ class Client:
     def __init__(self, url: str, key: str = ""):
         if not isinstance(url, str) or not re.fullmatch(r"https?://[^/:?#\s]\S*", url):
             raise UsageError(f"{url!r:.80} is not the address of a server", "expected http://HOST:PORT/v1")
-        key = str(key or "")
-        if not (key.isascii() and key.isprintable() and key == key.strip()):  # it is not repeated: it is a secret
-            raise UsageError(
-                "the key holds what no header may", "expected ASCII, with no space or line break around it"
-            )
         self.url = url.rstrip("/")
         self.usage = Usage()
-        self._key = key
+        self._key = checked_key(key)
         self._begins = threading.Lock()
         self._begin()
 
@@ -213,6 +208,14 @@ class Client:
         hint = {401: "set PASTA_ENGINE_KEY", 403: "set PASTA_ENGINE_KEY", 404: "check --engine"}.get(status)
         kind = Unavailable if status in PASSING else Refused
         return kind(f"the server at {self.url} answers {status}: {' '.join(str(message).split())[:300]}", hint)
+
+
+def checked_key(key: str | None) -> str:
+    """The key as a header may hold it. The error does not repeat it: it is a secret."""
+    key = str(key or "")
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise UsageError("the key holds what no header may", "expected ASCII, with no space or line break around it")
+    return key
 
 
 async def _lines(reply: Any) -> AsyncIterator[str]:
