@@ -143,7 +143,7 @@ def test_two_pairs_a_prompt() -> None:
 
 
 def test_how_to_fork_is_learned_and_not_when() -> None:
-    """`alike`: an answer that forks is set against such alone, so that the two begin alike up to their first fork."""
+    """`alike`: an answer that is no list and forks is set against such alone, and one form of a prompt is learned."""
     forked = '<promise topic="Rivers" tokens=1/><async>Rivers.</async>'
     samples = [sample(number, annotated=forked if number < 2 else RIVERS) for number in range(5)]
     scores = [make(0, 3.0, 1.0), make(1, 2.0, 1.0), make(2, 1.0, 1.0), make(3, 0.9, 1.0),
@@ -152,11 +152,10 @@ def test_how_to_fork_is_learned_and_not_when() -> None:
         (pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in make_pairs(samples, scores, 1.0)
     ] == [([0], [4], 5)], "else it would learn to fork, which is fast"
     pairs = make_pairs(samples, scores, 1.0, clean=True, alike=True)
-    assert [(pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in pairs] == [
-        ([2], [4], 3),
-        ([0], [1], 2),
-    ]
-    assert len(make_pairs(samples[1:], scores[1:], 1.0, alike=True)) == 1, "one alone has none to be set against"
+    assert [(pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in pairs] == [([2], [4], 3)]
+    pairs = make_pairs(samples[:2], scores[:2], 1.0, clean=True, alike=True)
+    assert [(pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in pairs] == [([0], [1], 2)]
+    assert make_pairs(samples[1:3], scores[1:3], 1.0, alike=True) == [], "one alone has none to be set against"
 
 
 def make(number: int, speed: float, good: float, *found: str) -> Score:
