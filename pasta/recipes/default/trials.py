@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -114,7 +114,7 @@ def run(this: Run) -> None:
             raise UsageError(
                 f"{trial.name} has the lambdas {this.config(trial).lambdas}", "give each a trial of its own"
             )
-    for wave in waves(this.trials):
+    for wave in waves(this.trials, {each.name for each in this.trials if this.is_made(each.name)}):
         for model in dict.fromkeys(each.begins for each in wave if not each.mix and not this.is_made(each.name)):
             draw(this, model)
         at_once([(make, (this, each)) for each in wave if not this.is_made(each.name)], this.options["processes"])
@@ -125,11 +125,11 @@ def run(this: Run) -> None:
     print(table(rows))
 
 
-def waves(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
-    """What can be made at once, in order."""
-    made, left = {TODAY}, list(trials)
+def waves(trials: Sequence[Trial], made: Set[str] = frozenset()) -> Iterator[list[Trial]]:
+    """What can be made at once, in order; with what is `made` already, or was put there."""
+    made, left = {TODAY, *made}, list(trials)
     while left:
-        wave = [each for each in left if each.needs <= made]
+        wave = [each for each in left if each.name in made or each.needs <= made]
         yield wave
         made |= {each.name for each in wave}
         left = [each for each in left if each not in wave]

@@ -48,6 +48,8 @@ def test_what_can_be_made_at_once(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("a: {}\nb: {from: a}\nc: {lambdas: '2'}\nd: {mix: {a: 0.5, c: 0.5}}\n")
     read = trials.read_trials(str(tmp_path / "t.yaml"))
     assert [[each.name for each in wave] for wave in trials.waves(read)] == [["a", "c"], ["b", "d"]]
+    assert [[each.name for each in wave] for wave in trials.waves(read, {"a"})] == [["a", "b", "c"], ["d"]]
+    assert [[each.name for each in wave] for wave in trials.waves(read, {"d"})] == [["a", "c", "d"], ["b"]]
     (tmp_path / "t.yaml").write_text("a: {from: b}\nb: {}\n")
     with pytest.raises(UsageError, match="a begins with b, which is no earlier trial"):
         trials.read_trials(str(tmp_path / "t.yaml"))
