@@ -10,7 +10,7 @@ import pytest
 
 from pasta.judge.base import Comparison
 from pasta.lang import parse
-from pasta.train.pairs import extremes, make_pairs
+from pasta.train.pairs import extremes, form_of, make_pairs
 from pasta.train.score import Guards, Score, faults, quality, redundancy, score, speedup
 
 RIVERS = "Water runs down from the hills to the sea and shapes the land it crosses."
@@ -156,6 +156,24 @@ def test_how_to_fork_is_learned_and_not_when() -> None:
     pairs = make_pairs(samples[:2], scores[:2], 1.0, clean=True, alike=True)
     assert [(pair["chosen_tokens"], pair["rejected_tokens"], pair["n"]) for pair in pairs] == [([0], [1], 2)]
     assert make_pairs(samples[1:3], scores[1:3], 1.0, alike=True) == [], "one alone has none to be set against"
+
+
+def test_words_before_a_list_do_not_cost_it_the_comparison() -> None:
+    """Else a model begins whatever it is asked with an item, since that saves steps."""
+    items = "1. The Nile\n2. The Rhine\n3. The Po"
+    forked = '1. <promise topic="Nile" tokens=1/>'
+    led = f"Some rivers:\n\n{items}"
+    samples = [sample(0, forked, text=items), sample(1, items, text=items), sample(2, led, text=led),
+               sample(3, led, text=led)]  # fmt: skip
+    scores = [make(0, 4.0, 1.0), make(1, 3.0, 1.0), make(2, 2.0, 1.0), make(3, 1.0, 1.0)]
+    assert {form_of(each) for each in samples[:2]} == {("list", True, False)}
+    assert {form_of(each) for each in samples[2:]} == {("list", False, False)}
+    for some, pair in ((samples[:2], (0, 1)), (samples[2:], (2, 3)), (samples[1:3], None)):
+        drawn = scores[some[0]["sample"] : some[-1]["sample"] + 1]
+        found = [(each["chosen_tokens"], each["rejected_tokens"]) for each in make_pairs(some, drawn, 1.0, alike=True)]
+        assert found == ([([pair[0]], [pair[1]])] if pair else [])
+    (either,) = make_pairs(samples, scores, 1.0, alike=True)
+    assert (either["chosen_tokens"], either["n"]) in (([0], 2), ([2], 2))
 
 
 def make(number: int, speed: float, good: float, *found: str) -> Score:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pasta.engine.remote_client import checked_key
 from pasta.errors import PastaError, UsageError
+from pasta.retry_after import retry_after
 
 CONNECT_S = 20.0
 MODELS_SHOWN = 8
@@ -133,7 +134,7 @@ class Endpoint:
             status = reply.status_code
             if status in RETRIED:
                 problem = Gone(_said(reply), status)
-                wait = max(wait, _retry_after(reply.headers.get("retry-after")))
+                wait = max(wait, retry_after(reply.headers.get("retry-after")))
             elif status in (401, 403):
                 raise self._locked(reply)
             elif status == 404:
@@ -226,11 +227,3 @@ def _http() -> Any:
         except ModuleNotFoundError:
             continue
     raise PastaError("asking a server needs httpx, which is not installed", 'pip install "pasta-decoding[annotate]"')
-
-
-def _retry_after(header: str | None) -> float:
-    """The seconds that a server asks to wait, at most a minute."""
-    try:
-        return min(60.0, max(0.0, float(header or 0)))
-    except ValueError:
-        return 0.0

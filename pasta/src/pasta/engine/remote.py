@@ -61,6 +61,7 @@ class Handle:
     banned: frozenset[int] = frozenset()  # what the stream was told never to give
     first: Stream | None = None
     failures: int = 0  # one after another
+    wait_s: float = 0.0  # before the next stream, after a failure
 
 
 class Elsewhere:
@@ -224,6 +225,7 @@ class RemoteEngine:
             if not error.passing or handle.failures == len(self.retries_s):
                 return Decoded(handle, error)
             handle.failures += 1
+            handle.wait_s = max(self.retries_s[handle.failures - 1], error.after_s)
         if error is not None or ended:  # by the server's own limit, or a correction
             self._drop(handle)
             self._ask(handle)
@@ -251,11 +253,11 @@ class RemoteEngine:
         path = (*handle.path, -refused) if refused else handle.path
         seed = int(uniform(request.params.seed, path, len(handle.ids)) * 2**31)
         most = 1 if refused and not in_text else self.context - len(handle.ids)
-        wait = self.retries_s[handle.failures - 1] if handle.failures else 0.0
         # Where the bias favours, a penalty would divide it too: nothing that was said before could come.
         favours = refused and FAVOUR in bias.values()
         penalty = 1.0 if favours else request.params.repetition_penalty
         stops = [self.grammar.tags.promise] if refused and self.grammar is not None else []
+        wait, handle.wait_s = handle.wait_s, 0.0
         handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty, stops, handle.asked)
         handle.first = handle.first or handle.stream
 

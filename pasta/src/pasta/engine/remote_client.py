@@ -17,6 +17,7 @@ from typing import Any
 
 from pasta.engine.base import TokenLogprobs
 from pasta.errors import PastaError, UsageError
+from pasta.retry_after import retry_after
 
 CONNECT_S = 10.0
 PING_S = 5.0
@@ -29,6 +30,7 @@ class ServerError(PastaError):
     """The server cannot be reached, or will not do what is asked. `passing`: it may, if it is asked again."""
 
     passing = False
+    after_s = 0.0  # so long it asks to be left alone
 
 
 class Refused(ServerError):
@@ -80,6 +82,8 @@ class Stream:
 
 class Client:
     """One server. `url` is up to and including `/v1`; `key` is sent as a bearer token."""
+
+    silence_s = SILENCE_S
 
     def __init__(self, url: str, key: str = ""):
         if not isinstance(url, str) or not re.fullmatch(r"https?://[^/:?#\s]\S*", url):
@@ -150,16 +154,22 @@ class Client:
             address = self.url + "/completions"
             async with self._http.stream("POST", address, json=body, headers=headers) as reply:
                 if reply.status_code >= 400:
-                    raise self._refused(reply.status_code, (await reply.aread()).decode(errors="replace"))
-                async for line in _lines(reply):
-                    if line.startswith("data:") and line[5:].strip() != "[DONE]":
-                        self._take(stream, json.loads(line[5:]), body)
+                    refused = self._refused(reply.status_code, (await reply.aread()).decode(errors="replace"))
+                    refused.after_s = retry_after(reply.headers.get("retry-after"))
+                    raise refused
+                async with asyncio.timeout(self.silence_s) as silence:
+                    async for line in _lines(reply):
+                        if line.startswith("data:") and line[5:].strip() != "[DONE]":
+                            self._take(stream, json.loads(line[5:]), body)
+                            silence.reschedule(self._loop.time() + self.silence_s)
         except asyncio.CancelledError:
             raise
         except ServerError as error:
             stream.error = error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             stream.error = ServerError(f"{self.url} streams something else than completions: {error}", NO_SERVER)
+        except TimeoutError:
+            stream.error = Unavailable(f"the server at {self.url} sends no token in {self.silence_s:g} s")
         except Exception as error:
             stream.error = self._unreachable(error)
         else:

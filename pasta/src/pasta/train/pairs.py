@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pasta.text.lists import kind
+from pasta.text.lists import begins_with_marker, kind
 from pasta.train.score import Score
 
 
@@ -65,10 +65,14 @@ def of_one_form(drawn: Sequence[Score], texts: Mapping[tuple[int, int], Mapping[
     return [each for each in drawn if forms[each.sample] == form]
 
 
-def form_of(sample: Mapping[str, Any]) -> tuple[str, bool]:
-    """A list is the same with forks and without, and had better fork. Other text is not: a story, say."""
-    form = kind(sample["text"])
-    return form, form != "list" and "<promise" in sample["annotated"]
+def form_of(sample: Mapping[str, Any]) -> tuple[str, bool, bool]:
+    """What a sample is, whether an item comes first, and whether it forks where it is no list.
+
+    A list is the same with forks and without, and had better fork; other text is not: a story, say. Words before a list
+    cost steps, but without them everything becomes a list: so they are no matter of speed.
+    """
+    form, text = kind(sample["text"]), sample["text"]
+    return form, begins_with_marker(text), form != "list" and "<promise" in sample["annotated"]
 
 
 def contrasts(drawn: Sequence[Score], weight: float, clean: bool, a_prompt: int) -> Iterator[tuple[Score, Score, int]]:

@@ -91,8 +91,8 @@ def test_nonsense_for_log_probabilities_is_none(
 
 
 @contextlib.contextmanager
-def saying(data: bytes) -> Iterator[str]:
-    """The address of a server that says this to whatever is asked, and hangs up."""
+def saying(data: bytes, status: int = 200, again_s: float = 0.0, **headers: str) -> Iterator[str]:
+    """The address of a server that says this to whatever is asked, and hangs up; or again and again, so far apart."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:
@@ -100,9 +100,15 @@ def saying(data: bytes) -> Iterator[str]:
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"] or 0))
-            self.send_response(200)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
             self.end_headers()
             self.wfile.write(data)
+            with contextlib.suppress(OSError):
+                while again_s:
+                    time.sleep(again_s)
+                    self.wfile.write(data)
 
         do_GET = do_POST
 
@@ -115,10 +121,11 @@ def saying(data: bytes) -> Iterator[str]:
         server.server_close()
 
 
-def streamed(data: bytes) -> Stream:
+def streamed(data: bytes, silence_s: float = 60.0, **more: Any) -> Stream:
     """What comes of a stream of this, in which token 9 is what stops."""
-    with saying(data) as url:
+    with saying(data, **more) as url:
         client = Client(url)
+        client.silence_s = silence_s
         stream = client.open({"stop_token_ids": [9]}, {})
         assert stream._future is not None
         stream._future.result(30)
@@ -150,6 +157,37 @@ def test_what_breaks_off_within_an_event_may_be_asked_for_again() -> None:
     stream = streamed(event("", None, 5) + END[: len(END) // 2])
     assert [token for token, _ in stream.tokens] == [5] and not stream.ended
     assert isinstance(stream.error, Unavailable) and "broke a completion off" in str(stream.error)
+
+
+def test_signs_of_life_are_no_tokens() -> None:
+    stream = streamed(b": ping\n\n", silence_s=0.3, again_s=0.05)
+    assert isinstance(stream.error, Unavailable) and "sends no token in 0.3 s" in str(stream.error)
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [("7", 7), ("9999", 60), ("-3", 0), ("soon", 0), ("", 0), ("nan", 0)])
+def test_how_long_a_busy_server_wants_to_be_left_alone(asked: str, seconds: float) -> None:
+    stream = streamed(b'{"error": {"message": "full"}}', status=429, Retry_After=asked)
+    assert isinstance(stream.error, Unavailable) and stream.error.after_s == seconds
+
+
+def test_a_busy_server_is_asked_again_when_it_says(
+    native: NativeEngine, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_, opened = Client.open, []
+
+    def busy_first(client: Client, body: Any, headers: Any, wait_s: float = 0.0) -> Stream:
+        opened.append(wait_s)
+        stream = open_(client, body, headers, min(wait_s, 0.01))
+        if len(opened) == 1:
+            stream.error = Unavailable("full")
+            stream.error.after_s = 20.0
+        return stream
+
+    with served(native, folder) as server:
+        engine = connect(server.url)
+        monkeypatch.setattr(Client, "open", busy_first)
+        assert generate(engine, ROWS[0]["prompt"]).tree == generate(native, ROWS[0]["prompt"]).tree
+    assert opened[:2] == [0.0, 20.0] and set(opened[2:]) <= {0.0}
 
 
 def test_an_answer_without_end_in_depth_is_no_answer() -> None:
