@@ -63,16 +63,17 @@ def test_what_can_be_made_at_once(tmp_path: Path) -> None:
         trials.read_trials(str(tmp_path / "t.yaml"))
 
 
-def test_the_costs_that_are_saved_are_those_of_their_rows() -> None:
-    """benchmarks/results/trials-default.json, of which docs/results/default-trials.md tells."""
+@pytest.mark.parametrize(("name", "trials"), [("trials-default", 19), ("trials-default-leads", 12)])
+def test_the_costs_that_are_saved_are_those_of_their_rows(name: str, trials: int) -> None:
+    """Of which docs/results/default-trials.md and default-leads.md tell."""
     cost = import_module("cost")
-    saved = RECIPE.parents[1] / "benchmarks" / "results" / "trials-default"
+    saved = RECIPE.parents[1] / "benchmarks" / "results" / name
     rows = read(f"{saved}.rows.jsonl.xz")["dev"]
     today = cost.figures(rows["today"], rows["today"])
     found = {name: cost.figures(own, rows["today"]) for name, own in rows.items()}
     table = [{"trial": name, "cost": cost.cost(own, today), **own} for name, own in found.items()]
     told = json.loads(Path(f"{saved}.json").read_text("utf-8"))
-    assert len(told) == 19
+    assert len(told) == trials
     assert [(row["trial"], pytest.approx(row)) for row in sorted(table, key=lambda row: row["cost"])] == [
         (row["trial"], row) for row in told
     ]
