@@ -21,6 +21,7 @@ from typing import Any
 
 from results_asked import GOALS
 from results_derived import DERIVED, derived
+from results_settled import settled
 from results_summary import BASELINE, HEAD, WORDS, over_baselines, summary_page
 from results_summary import tasks as tasks_of
 from results_tables import clocks, equally_treated, lengths, redundancy, speed, stage_two, timed_otherwise
@@ -54,7 +55,8 @@ def main(arguments: list[str]) -> None:
     for name, summary in found.items():
         if rows_path(name).exists():
             saved = RESULTS / f"eval-{name}.json"
-            write_json(saved, {**json.loads(saved.read_text("utf-8")), **summary})
+            before = json.loads(saved.read_text("utf-8"))
+            write_json(saved, settled(before, {**before, **summary}))
         for target, drawing in plots(name, summary):
             target.write_text(drawing, "utf-8")
         (PAGES / f"{name}.md").write_text(experiment(name, summary), "utf-8")

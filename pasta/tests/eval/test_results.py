@@ -56,6 +56,13 @@ def test_figures_that_are_saved_are_those_of_their_rows(results: ModuleType, fou
         assert is_near(saved, json.loads(json.dumps(summary))), "run: python pasta/docs/make_results.py"
 
 
+def test_what_differs_in_its_last_digits_stays_as_it_was_saved(results: ModuleType) -> None:
+    saved = {"a": [0.1, 2.0, 3], "b": {"c": 0.30000000000000004}, "gone": 1.0}
+    made = {"a": [0.1 + 1e-16, 2.1, 4], "b": {"c": 0.3, "new": 0.5}}
+    assert results.settled(saved, made) == {"a": [0.1, 2.1, 4], "b": {"c": 0.30000000000000004, "new": 0.5}}
+    assert results.settled({"a": [1.0]}, {"a": [1.0, 2.0]}) == {"a": [1.0, 2.0]}
+
+
 def is_near(one: Any, other: Any) -> bool:
     """The same but for the last digits, which are the machine's."""
     if isinstance(one, dict) and isinstance(other, dict):
