@@ -1,4 +1,4 @@
-"""Figures that were made anew, where another machine's arithmetic differs in the last digits only: as they were saved."""
+"""Figures that were made anew stay as they were saved where another machine's arithmetic differs in the last digits."""
 
 from __future__ import annotations
 
