@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pasta.structured.errors import SchemaError
-from pasta.structured.plain import MOST
+from pasta.structured.plain import LEAST, MOST
 from pasta.structured.schema import BY_NAME, DEFINITIONS, LISTS, SINGLE, escape, numbers_in
 
-NUMBERS = frozenset(
-    {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
-     "minimum", "maximum", "multipleOf"}
-)  # fmt: skip
+NUMBERS = frozenset({"minimum", "maximum"})
 TEXTS = frozenset({"$ref", "pattern", "format"})
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
@@ -49,13 +46,23 @@ def _rule(keyword: str) -> tuple[str, Callable[[Any], bool]]:
         return f"one of {', '.join(TYPES)}, or a list of them", _names_types
     if keyword in TEXTS:
         return "a string", lambda value: isinstance(value, str)
+    if keyword in LEAST:
+        return "a whole number from 0", _is_count
+    if keyword in MOST:
+        return "a whole number from 0", lambda value: _is_count(value) or value == float("inf")
+    if keyword == "multipleOf":
+        return "a number above 0", lambda value: _is_number(value) and _is_finite(value) and value > 0
     if keyword in NUMBERS:
-        return "a number", lambda value: _is_number(value) and (_is_finite(value) or (keyword in MOST and value > 0))
+        return "a number", lambda value: _is_number(value) and _is_finite(value)
     return "", lambda value: True
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
 
 
 def _is_finite(value: Any) -> bool:
