@@ -149,6 +149,19 @@ def test_other_settings_or_another_source_are_not_mixed_in(source, tmp_path):
         annotate(str(source), str(out), Structure(count_words), count_words)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("row", "3"), ("row", None), ("row", -1), ("lengths", None), ("tokens", "x")]
+)
+def test_a_row_whose_mark_was_edited_is_no_row_to_go_on_from(source, tmp_path, name, value):
+    target = tmp_path / "out.jsonl"
+    annotate(str(source), str(target), Structure(count_words), count_words)
+    first, *others = read(target)
+    first["pasta"][name] = value
+    target.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)))
+    with pytest.raises(UsageError, match="not written by"):
+        annotate(str(source), str(target), Structure(count_words), count_words)
+
+
 def test_another_question_to_the_same_answer_is_another_row(tmp_path):
     """A system prompt that was added, say: what was written before lacks it."""
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

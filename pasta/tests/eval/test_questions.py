@@ -46,6 +46,13 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         read_questions(str(tmp_path / "none.jsonl"))
 
 
+def test_what_cannot_be_asked_is_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.jsonl", [{"prompt": prompt} for prompt in ("a?", " ", "half \ud800")])
+    said: list[str] = []
+    assert [question.prompt for question in QuestionSet("p", path).read(say=said.append)] == ["a?"]
+    assert said == [f"{path}: prompts left out, as they are empty or not valid Unicode: 2"]
+
+
 def test_a_draw_is_the_same_every_time_and_its_beginning_a_smaller_draw(tmp_path: Path) -> None:
     questions = read_questions(write(tmp_path / "d.jsonl", [{"prompt": f"p{n}"} for n in range(30)]))
     few, many = drawn(questions, 5), drawn(questions, 20)

@@ -32,6 +32,11 @@ def test_what_an_answer_spells_is_no_control_token(encoder):
     assert ids.count(ends) == 2, "the two turns of the template"
 
 
+def test_half_a_character_is_read_as_a_question_mark(encoder):
+    assert encoder([("Why \ud800?", "So\udc00.")]) == encoder([("Why ??", "So?.")])
+    assert encoder([]) == []
+
+
 def test_without_a_template_the_tokenizer_joins_them():
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = None

@@ -1,5 +1,6 @@
 """The linear judge."""
 
+import json
 import random
 
 import pytest
@@ -72,3 +73,38 @@ def test_another_file_is_refused(tmp_path):
     (tmp_path / "x.json").write_text('{"features": ["length"]}')
     with pytest.raises(CorruptModel, match="pasta train judge"):
         open_judge(f"features:{tmp_path / 'x.json'}")
+
+
+@pytest.mark.parametrize(("edit", "told"), [
+    (lambda record: record["folds"][1]["weights"].pop(), r"weights are .*, expected a list of 22 numbers"),
+    (lambda record: record["folds"][0]["weights"].__setitem__(2, "0.5"), r"words_a_sentence is '0.5', expected a num"),
+    (lambda record: record["folds"][0].update(weights=None), "weights are None"),
+    (lambda record: record["folds"][0].update(scale=float("nan")), "scale is nan, expected a number"),
+    (lambda record: record["folds"][0].update(scale=10**400), "int too large"),
+    (lambda record: record["folds"][0].pop("raw_scale"), "it has no 'raw_scale'"),
+    (lambda record: record["folds"].__setitem__(0, [1]), "list indices"),
+    (lambda record: record.update(folds=[]), r"folds are \[\], expected a list of one or more"),
+    (lambda record: record.update(folds={}), r"folds are \{\}"),
+    (lambda record: record["folds"].pop(), "is of fold 1, expected 0 to 0"),
+    (lambda record: record.update(prompts={"a": "0"}), "prompt a is of fold '0'"),
+    (lambda record: record.update(prompts={"a": -1}), "prompt a is of fold -1"),
+    (lambda record: record.update(prompts=["a"]), "prompts are"),
+])  # fmt: skip
+def test_an_edited_file_is_refused_with_what_is_wrong_in_it(judge, tmp_path, edit, told):
+    path = tmp_path / "features.json"
+    judge.write(path)
+    record = json.loads(path.read_text())
+    edit(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(CorruptModel, match=rf"features.json is no judge of features: .*{told}.*pasta train judge"):
+        open_judge(f"features:{path}")
+
+
+def test_a_file_that_is_nested_without_end_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text("[" * 100_000)
+    with pytest.raises(CorruptModel, match="recursion"):
+        open_judge(f"features:{tmp_path / 'x.json'}")
+
+
+def test_half_a_character_is_compared(judge):
+    assert 0 < judge.compare([Comparison("Why \ud800?", "Because.", "Half \udc00 of it.")])[0] < 1

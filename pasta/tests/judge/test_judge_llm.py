@@ -1,10 +1,14 @@
 """The judge `llm` against a real server on this machine that answers as OpenAI's does."""
 
+import asyncio
+import json
 import math
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,7 +126,9 @@ def test_odd_log_probabilities_are_passed_over():
     assert read_verdict(spaced) == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize(("odd", "meant"), [(1e3, 0.5), (math.inf, 0.5), (10**400, 0.5), (math.nan, 1.0)])
+@pytest.mark.parametrize(("odd", "meant"), [
+    (1e3, 0.5), (math.inf, 0.5), (10**400, 0.5), (math.nan, 1.0), (-(10**400), 1.0),
+])  # fmt: skip
 def test_a_log_probability_above_all_is_that_of_what_is_certain(odd, meant):
     top = [{"token": "m", "logprob": odd}, {"token": "M", "logprob": 0.0}]
     assert read_verdict({"message": {"content": "M"}, "logprobs": {"content": [{"top_logprobs": top}]}}) == meant
@@ -137,8 +143,19 @@ def test_what_cannot_be_read_counts_as_a_half(server, tmp_path, capsys):
     won = judge.compare(ASKED)
     assert won[0] == 0.5 and won[1] < 0.5 and judge.undecided == 2
     assert "2 of 4 verdicts" in capsys.readouterr().err
-    with pytest.raises(PastaError, match="no verdict"):
-        judge.compare(ASKED[:1])
+    assert judge.compare(ASKED[:1]) == [0.5], "as the last few of many may be"
+    with pytest.raises(PastaError, match="no verdict that can be read"):
+        judge_of(server, tmp_path).compare(ASKED[:1])
+
+
+def test_a_server_that_fails_midway_is_said_and_one_that_refuses_a_question_is_not(server, tmp_path):
+    judge = judge_of(server, tmp_path, retries=0)
+    judge.compare(ASKED[:1])
+    server.verdict = lambda *_: (400, "this is no fit question")
+    assert judge.compare(ASKED[1:]) == [0.5]
+    server.verdict = lambda *_: (503, "busy")
+    with pytest.raises(PastaError, match="answered 503"):
+        judge.compare(ASKED[1:])
 
 
 def test_a_server_that_refuses_all_is_not_called_too_small(server, tmp_path):
@@ -169,6 +186,40 @@ def test_by_name(server, tmp_path, monkeypatch):
     assert list((tmp_path / "judge").glob("*.json"))
     with pytest.raises(UsageError, match="http"):
         open_judge("llm:m@localhost")
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize("status", [200, 400, 404])
+def test_a_reply_nested_without_end_is_no_verdict(server, tmp_path, monkeypatch, status):
+    monkeypatch.setattr("chat_server.json", SimpleNamespace(loads=json.loads, dumps=lambda _: NESTED))
+    server.verdict = lambda *_: (status, choice("m"))
+    with pytest.raises(PastaError, match=f"not a chat completion|answered {status}|there is no"):
+        judge_of(server, tmp_path, retries=0).compare(ASKED)
+
+
+def test_half_a_character_neither_ends_a_run_nor_is_sent(server, tmp_path):
+    server.verdict = lambda *_: (200, choice("\ud800 M"))
+    assert judge_of(server, tmp_path).compare([Comparison("Why \ud800?", "a", "b\udc00")]) == [0.5]
+    assert "Why ??" in server.bodies[0]["messages"][-1]["content"]
+
+
+def test_within_a_running_loop_as_in_a_notebook(server, tmp_path):
+    async def cell():
+        return judge_of(server, tmp_path).compare(ASKED)
+
+    assert asyncio.run(cell()) == judge_of(server, tmp_path).compare(ASKED)
+    assert len(server.bodies) == 4
+
+
+def test_what_is_under_way_ends_with_the_one_who_waits_for_it(server, tmp_path):
+    """As after Ctrl-C: neither requests nor a thread go on."""
+    began = threading.active_count()
+    come = Endpoint("m", server.url, cache=tmp_path).each([0.0, 3600.0], lambda _, seconds: asyncio.sleep(seconds, "x"))
+    assert next(come) == "x" and threading.active_count() == began + 1
+    come.close()
+    assert threading.active_count() == began
 
 
 @pytest.mark.slow

@@ -13,14 +13,16 @@ from pasta.data.rows import read_rows
 from pasta.errors import CorruptModel, UnknownModel, UsageError
 from pasta.judge.base import Comparison
 from pasta.judge.config import JudgeConfig
-from pasta.judge.encode import padded
-from pasta.judge.learn import forward, make_model
+from pasta.judge.encode import Encoder, padded
+from pasta.judge.learn import forward, make_model, score
 from pasta.judge.open import open_judge
 from pasta.judge.preferences import prompt_key, read_contests
 from pasta.judge.report import markdown
 from pasta.judge.reward import Fold, FoldedReward, RewardModel
 from pasta.judge.train import pairs_of, score_file, train_judge, write_report
 from support import byte_tokenizer
+
+ASKED = {"prompt": "Why?", "answer": "So."}
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +147,36 @@ def test_lines_are_scored(trained, tmp_path):
         score_file(str(out), str(tmp_path / "bad.jsonl"), str(tmp_path / "out.jsonl"), "cpu")
 
 
+def test_what_cannot_be_scored_or_trained_is_refused_before_the_training(data, base, tmp_path, monkeypatch):
+    monkeypatch.setattr("pasta.judge.train.train_fold", lambda *_: pytest.fail("it was trained"))
+    lines = tmp_path / "lines.jsonl"
+    usual = {"data": data, "out": str(tmp_path / "out"), "model": base, "reference": "teacher"}
+    for row, told in (({"prompt": "Why?"}, "a line has no answer"), ({**ASKED, "reference": 3}, "has no reference")):
+        lines.write_text(json.dumps(row))
+        with pytest.raises(UsageError, match=told):
+            train_judge(JudgeConfig(**usual, score=str(lines)))
+    with pytest.raises(UsageError, match="cannot use the device 'tpu'"):
+        train_judge(JudgeConfig(**usual, device="tpu"))
+    with pytest.raises(UnknownModel, match="nowhere"):
+        train_judge(JudgeConfig(**{**usual, "model": "./nowhere"}))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_line_whose_reference_is_null_has_none(trained, tmp_path):
+    out, _ = trained
+    (tmp_path / "in.jsonl").write_text(json.dumps({**ASKED, "reference": None}))
+    score_file(str(out), str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"))
+    (row,) = read_rows(str(tmp_path / "out.jsonl"))
+    assert "reward" in row and "probability" not in row
+
+
+def test_a_scoring_that_takes_long_says_how_far_it_is(base, capsys, monkeypatch):
+    monkeypatch.setattr("pasta.judge.learn.SAY_S", -1.0)
+    model, tokenizer = make_model(base)
+    score(model, Encoder(tokenizer, 64), [("Why?", "So."), ("Why?", "Because it is so.")], tokens=64)
+    assert capsys.readouterr().err.splitlines() == ["  1 of 2 answers read", "  2 of 2 answers read"]
+
+
 def test_rewards_are_those_of_the_model_itself(base):
     """Here the head reads one token, and padding has no mask; the model's own way has both."""
     model, _ = make_model(base)
@@ -194,6 +226,7 @@ def test_full_weights_stop_in_time_by_the_command_line(data, base, tmp_path, cap
     ({"data": ""}, "data is missing"), ({"folds": 1}, "folds is 1"), ({"method": "half"}, "use one of lora, full"),
     ({"max_length": 8}, "max_length is 8"), ({"epochs": math.inf}, "epochs is inf"), ({"limit": -1}, "limit is -1"),
     ({"seed": 1 << 32}, "seed is 4294967296"), ({"learning_rate": -1.0}, "learning_rate is -1.0"),
+    ({"temper": -1.0}, "temper is -1, expected 0 to 1"), ({"temper": 7.0}, "temper is 7, expected 0 to 1"),
 ])  # fmt: skip
 def test_settings_that_cannot_be_meant(change, said):
     with pytest.raises(UsageError, match=said):

@@ -47,6 +47,14 @@ def test_without_the_reference_nothing_can_be_learned(data):
         read_contests(data, "nobody")
 
 
+def test_prompts_without_the_reference_are_counted(tmp_path, capsys):
+    rows = [("a?", "ref"), ("a?", "x"), ("b?", "x"), ("c?", "ref")]
+    told = [{"instruction": asked, "generator": who, "output": "o", "preference": 1.5} for asked, who in rows]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told))
+    assert [contest.prompt for contest in read_contests(str(tmp_path / "p.jsonl"), "ref")] == ["a?"]
+    assert "of 3 prompts 2 are left out: no answer of 'ref', or none of another" in capsys.readouterr().err
+
+
 def test_folds_are_even_and_do_not_depend_on_the_order(data):
     contests = read_contests(data, "teacher")
     folds = deal(contests, 2)

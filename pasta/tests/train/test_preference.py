@@ -22,7 +22,7 @@ from pasta.data.lines import read_lines
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
 from pasta.engine.load import load_engine
-from pasta.errors import UsageError
+from pasta.errors import PastaError, UsageError
 from pasta.lang import parse
 from pasta.models import load_model
 from pasta.models.taught import mark
@@ -375,6 +375,28 @@ def test_samples_of_another_model_are_not_learned_from(tmp_path: Path, adapter: 
     known = json.loads(policy.read_text())
     policy.write_text(json.dumps({name: known[name] for name in ("temperature", "parallelism")}))  # as it once was
     run(settings(tmp_path / "out", adapter, **usual, steps="sample"))
+
+
+def test_prompts_of_which_none_can_be_asked_are_named_and_so_are_samples_that_are_missing(
+    tmp_path: Path, adapter: str
+) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": " "}\n{"prompt": "half \\ud800"}\n')
+    usual: dict[str, Any] = {"prompts": str(tmp_path / "p.jsonl"), "samples": 2}
+    with pytest.raises(UsageError, match=r"p\.jsonl holds no prompt to ask"):
+        run(settings(tmp_path / "out", adapter, **usual))
+    with pytest.raises(PastaError, match=r"round-1 holds no samples \(run the step sample first\)"):
+        run(settings(tmp_path / "out", adapter, **usual, steps="score"))
+
+
+def test_scores_are_written_down_as_they_come(
+    tmp_path: Path, adapter: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pasta.train.preference_run.SCORED_AT_ONCE", 3)
+    (tmp_path / "p.jsonl").write_text('{"prompt": "0?"}\n{"prompt": "1?"}\n')
+    usual: dict[str, Any] = {"prompts": str(tmp_path / "p.jsonl"), "samples": 2, "max_tokens": 8}
+    run(settings(tmp_path / "out", adapter, **usual, steps="sample,score"))
+    said = capsys.readouterr().err
+    assert "3/4 scored" in said and "4/4 scored" in said
 
 
 def test_prompts_that_are_left_out_are_counted(

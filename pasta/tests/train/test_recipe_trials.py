@@ -84,7 +84,7 @@ def test_the_trials_that_ship_name_known_settings() -> None:
     options = vars(trials.parser().parse_args("--prompts p --dev d --judge length --out o".split()))
     this = trials.Run(options)
     for trial in this.trials:
-        assert this.config(trial).alpha == {"calm": 1, "between": 0.005}.get(trial.name, 0.2)
+        assert this.config(trial).alpha == {"calm": 0.98, "between": 0.005}.get(trial.name, 0.2)
 
 
 def test_a_cost_counts_what_a_reader_loses() -> None:

@@ -46,6 +46,16 @@ def test_it_says_what_it_will_do(usual: SftConfig, capsys: pytest.CaptureFixture
     assert said[3].startswith("about ") and said[3].endswith(" s, by one batch of the longest rows")
 
 
+def test_reading_and_the_last_evaluation_say_that_they_go_on(
+    usual: SftConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pasta.train.plan.SAY_S", -1.0)
+    sft.train(replace(usual, eval_data=usual.data, eval_answers=0))
+    said = capsys.readouterr().err
+    assert f"{usual.data}: 1 row read\n{usual.data}: 2 rows read\n" in said
+    assert said.index("evaluating on the held-out rows") < said.index("eval_loss")
+
+
 def test_every_row_that_is_left_out_is_counted_held_out_or_not(
     usual: SftConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ from pasta.data.example import Annotator, Decision, Example, Refused, each
 from pasta.data.fields import EXPECTED, mark_of, read_example, with_answer
 from pasta.data.plan import Count, PlanError, apply, block_lengths, verified
 from pasta.data.quality import form, sound
-from pasta.data.report import Report
+from pasta.data.report import Report, is_ours
 from pasta.data.rows import Row, dump, is_json_lines, read_rows, write_rows
 from pasta.data.storing import storing
 from pasta.data.structure import is_told
@@ -232,9 +232,9 @@ def _written(target: str, part: Path, recipe: str) -> dict[int, Row]:
         sources.append(str(part))
     for source in sources:
         for row in read_rows(source):
-            mark = row.get("pasta")
-            if not isinstance(mark, dict) or "plain" not in row or "row" not in mark:
+            if not is_ours(row):
                 raise UsageError(f"{source} was not written by pasta annotate", "choose another output, or --overwrite")
+            mark = row["pasta"]
             if mark.get("recipe") != recipe:
                 raise UsageError(
                     f"{source} was made by {mark.get('annotator')} with other settings",

@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
 from pasta.engine.remote_client import checked_key
@@ -18,6 +19,7 @@ from pasta.retry_after import retry_after
 CONNECT_S = 20.0
 MODELS_SHOWN = 8
 SAID_LETTERS = 200
+ODD = (ValueError, KeyError, IndexError, TypeError, RecursionError)  # of a reply that is not JSON, or says other things
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -73,16 +75,32 @@ class Endpoint:
     def each(
         self, items: Sequence[Item], handle: Callable[[Any, Item], Coroutine[Any, Any, Result]]
     ) -> Iterator[Result]:
-        """`handle(client, item)` of each, as they come in; a loop of its own runs as long as this iterator."""
-        with asyncio.Runner() as runner:
-            arriving = self._arriving(items, handle)
-            try:
-                while True:
-                    yield runner.run(anext(arriving))  # type: ignore[arg-type]
-            except StopAsyncIteration:
-                return
-            finally:
-                runner.run(arriving.aclose())  # type: ignore[attr-defined]
+        """`handle(client, item)` of each, as they come in.
+
+        As long as this iterator, a loop runs in a thread of its own: the caller may be in one, as in a notebook.
+        """
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        loop = runner.get_loop()
+
+        def run() -> None:
+            with runner:  # which in the end cancels what is under way, and waits for it
+                loop.run_forever()
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        arriving = self._arriving(items, handle)
+
+        async def one() -> Result:
+            return await anext(arriving)
+
+        try:
+            while True:
+                yield asyncio.run_coroutine_threadsafe(one(), loop).result()
+        except StopAsyncIteration:
+            return
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
 
     async def _arriving(
         self, items: Sequence[Item], handle: Callable[[Any, Item], Coroutine[Any, Any, Result]]
@@ -114,6 +132,9 @@ class Endpoint:
             PastaError: So would all others: there is no such server or model, or the key is not the right one.
         """
         http = _http()
+        address = f"{self.base_url}/chat/completions"
+        data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")  # half a character cannot be sent
+        headers = {"Content-Type": "application/json"}
         wait = self.backoff
         problem: PastaError = Gone("")
         for attempt in range(self.retries + 1):
@@ -122,7 +143,7 @@ class Endpoint:
                 wait *= 2
             self.requests += 1
             try:
-                reply = await client.post(f"{self.base_url}/chat/completions", json=body)
+                reply = await client.post(address, content=data, headers=headers)
             except (http.ReadTimeout, http.PoolTimeout):
                 raise Gone(f"no answer within {self.timeout:g} s: ask for fewer at a time") from None
             except (http.TransportError, OSError) as error:
@@ -166,7 +187,7 @@ class Endpoint:
         try:
             listed = (await client.get(f"{self.base_url}/models")).json()
             names = [str(model["id"]) for model in listed["data"]]
-        except (http.HTTPError, OSError, ValueError, KeyError, TypeError):
+        except (http.HTTPError, OSError, *ODD):
             return UsageError(f"there is no {self.base_url}/chat/completions", "the address usually ends in /v1")
         if self.model in names:
             return PastaError(f"{self.base_url} refuses to chat with {self.model!r}: {_said(reply)}")
@@ -183,7 +204,7 @@ def _choice(reply: Any) -> dict[str, Any] | None:
     try:
         choice = reply.json()["choices"][0]
         return dict(choice) if isinstance(choice["message"]["content"], str) else None
-    except (ValueError, KeyError, IndexError, TypeError):
+    except ODD:
         return None
 
 
@@ -194,7 +215,7 @@ def _said(reply: Any) -> str:
         for name in ("error", "message", "detail"):  # OpenAI's form, and those of vLLM and FastAPI
             error = error.get(name, error) if isinstance(error, dict) else error
         words = error if isinstance(error, str) else ""
-    except ValueError:
+    except ODD:
         words = ""
     told = " ".join(words.split())[:SAID_LETTERS]
     return f"the server answered {reply.status_code}" + (f", {told}" if told else "")

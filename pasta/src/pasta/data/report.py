@@ -96,6 +96,15 @@ class Report:
         return lines
 
 
+def is_ours(row: Mapping[str, Any]) -> bool:
+    """Whether a row that was written holds all that is read of it again: its number, its answer, what is counted."""
+    try:
+        Report("").add(row["pasta"])
+        return type(row["pasta"]["row"]) is int and row["pasta"]["row"] >= 0 and isinstance(row["plain"], str)
+    except (KeyError, TypeError, ZeroDivisionError):
+        return False
+
+
 def geometric_mean(values: Iterable[float], ones: int = 0) -> float:
     """The geometric mean of the values and of so many ones."""
     logarithms = [math.log(value) for value in values]

@@ -50,7 +50,7 @@ def run_answers(
     """
     end = decoding.ends()
     number, parts = part
-    asked = {each.name: each.read(limit)[number::parts] for each in sets}
+    asked = {each.name: each.read(limit, say)[number::parts] for each in sets}
     opened = () if engines is None else engines
     decoding.find(each.model for each in folder.newcomers(contestants) if each.model not in opened)
     folder.remember(list(contestants), list(sets), decoding.settings, describe_machine())
@@ -138,7 +138,8 @@ def answer_all(
 
 
 def _state(folder: RunFolder, contestant: Contestant, name: str, questions: Sequence[Question]) -> dict[str, Any]:
-    rows = [row for id, row in folder.answers(name, contestant.name).items() if id in {q.id for q in questions}]
+    asked = {question.id for question in questions}
+    rows = [row for id, row in folder.answers(name, contestant.name).items() if id in asked]
     if not rows:
         return {"model": contestant.name, "prompts": name, "answers": 0, "of": len(questions)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +60,14 @@ class QuestionSet:
         """Whether answers can be scored by looking at them; marks of tasks are kept."""
         return not self.is_task
 
-    def read(self, limit: int = 0) -> list[Question]:
+    def read(self, limit: int = 0, say: Callable[[str], None] | None = None) -> list[Question]:
+        """Its prompts; `say` tells of those that are left out."""
         if self.source in BUILT_IN:
             questions = built_in(self.source)
         elif self.is_task:
             questions = read_task(self.source)
         else:
-            questions = read_questions(self.source)
+            questions = read_questions(self.source, say)
         return questions[:limit] if limit else questions
 
 
@@ -87,15 +88,19 @@ def read_task(source: str) -> list[Question]:
     return [bundle.question(str(number)) for number, bundle in enumerate(bundles)]
 
 
-def read_questions(source: str) -> list[Question]:
+def read_questions(source: str, say: Callable[[str], None] | None = None) -> list[Question]:
     """AlpacaEval's JSON, MT-bench and Vicuna question files, or any JSON (lines) of prompts."""
-    questions = []
+    questions, blank = [], 0
     for index, row in enumerate(read_rows(source)):
         prompt = prompt_of(row)
         if prompt is None:
             raise UsageError(f"{source}: row {index} has no prompt", hint=f"rows need {ASKED}")
         if prompt.strip() and is_unicode(prompt):
             questions.append(Question(str(row.get("question_id", row.get("id", index))), prompt, row))
+        else:
+            blank += 1
+    if blank and say is not None:
+        say(f"{source}: prompts left out, as they are empty or not valid Unicode: {blank}")
     if not questions:
         raise UsageError(f"{source} holds no prompt")
     ids = [question.id for question in questions]

@@ -53,6 +53,8 @@ class JudgeConfig(Settings):
             raise UsageError(f"epochs is {self.epochs:g}, expected more than 0")
         self.check_between(0, math.inf, "limit", "minutes", "learning_rate", "spoiled")
         self.check_between(0, SEEDS, "seed")
+        if not 0 <= self.temper <= 1:
+            raise UsageError(f"temper is {self.temper:g}, expected 0 to 1")
         self.check_choices("method")
         if self.method == "features" and self.score is not None:
             raise UsageError("score asks for a reward model, and method is features", "leave one of them out")

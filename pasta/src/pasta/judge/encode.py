@@ -16,6 +16,8 @@ GAP = "\n[...]\n"  # where a long text lost its middle
 class Encoder:
     """Encodes pairs under the tokenizer's chat template; what a text spells is never a control token.
 
+    Half a character, which JSON can spell and no tokenizer takes, is read as a question mark.
+
     Longer ones lose the middle of the answer, and a long prompt its own middle first: how an answer ends says
     whether it was cut off or runs in circles.
     """
@@ -39,7 +41,8 @@ class Encoder:
     def __call__(self, pairs: Sequence[Pair]) -> list[list[int]]:
         if not pairs:
             return []
-        prompts, answers = [prompt for prompt, _ in pairs], [answer for _, answer in pairs]
+        sides = zip(*pairs, strict=True)
+        prompts, answers = ([text.encode("utf-8", "replace").decode() for text in side] for side in sides)
         if self.frames is None:  # no template: the tokenizer's own way to join two texts
             both = self.tokenizer(prompts, answers, truncation=True, max_length=self.max_length)
             return [list(ids) for ids in both["input_ids"]]

@@ -21,7 +21,7 @@ from pasta.errors import CorruptModel
 from pasta.judge.encode import Pair
 from pasta.judge.groups import SPOILED_TARGET, elsewhere
 from pasta.judge.preferences import Contest, prompt_key
-from pasta.judge.reward import Fold, Rewarding
+from pasta.judge.reward import UNREADABLE, Fold, Rewarding, number, problem_of, read_folds
 from pasta.judge.spoil import spoil
 from pasta.text.lists import items
 from pasta.text.sentences import sentences
@@ -45,7 +45,7 @@ def features(prompt: str, answer: str) -> list[float]:
     listed = math.log1p(len(items(answer)))
     said_in = max(1, len(sentences(answer)))
     size = math.log1p(len(answer))
-    raw = answer.encode()
+    raw = answer.encode("utf-8", "replace")  # JSON can spell half a character
     stripped = answer.rstrip()
     return [
         size,
@@ -115,12 +115,19 @@ class FeatureJudge(Rewarding):
             record = json.loads(Path(path).read_text("utf-8"))
             if tuple(record["features"]) != NAMES:
                 raise ValueError("it was made by another version")
-            linear = [Linear(fold.pop("weights")) for fold in record["folds"]]
-            return cls(linear, [Fold(**fold) for fold in record["folds"]], record["prompts"], length_control)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            folds, prompts = read_folds(record)
+            linear = [Linear(_weights(fold["weights"])) for fold in record["folds"]]
+            return cls(linear, folds, prompts, length_control)
+        except UNREADABLE as error:
             raise CorruptModel(
-                f"{path} is no judge of features: {error}", "make one with `pasta train judge`"
+                f"{path} is no judge of features: {problem_of(error)}", "make one with `pasta train judge`"
             ) from error
+
+
+def _weights(values: Any) -> list[float]:
+    if not isinstance(values, list) or len(values) != len(NAMES):
+        raise ValueError(f"weights are {values!r:.40}, expected a list of {len(NAMES)} numbers")
+    return [number(value, f"the weight of {name}") for name, value in zip(NAMES, values, strict=True)]
 
 
 def fit(contests: Sequence[Contest], temper: float, spoiled: float, seed: int = 0) -> Linear:

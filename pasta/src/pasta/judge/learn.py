@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from pasta.models.checkpoint import check_weights, no_bars, weight_files
 from pasta.models.save import save_adapter
 
 WARMUP = 0.05
+SAY_S = 10.0  # how often a long scoring tells how far it is
 ALPHA_PER_RANK = 2.0
 
 
@@ -140,8 +141,10 @@ class Plan:
         return [(group, [self.known[pair] for pair in group.pairs]) for group in groups]
 
 
-def forward(model: PreTrainedModel, sequences: Sequence[list[int]], tokens: int) -> torch.Tensor:
-    """A reward for each sequence, in their order."""
+def forward(
+    model: PreTrainedModel, sequences: Sequence[list[int]], tokens: int, tell: Callable[[int], None] | None = None
+) -> torch.Tensor:
+    """A reward for each sequence, in their order; `tell` how many there are so far."""
     pad = model.config.pad_token_id  # by which the model finds the last token; the tokenizer may say another
     device = next(model.parameters()).device
     rewards: list[torch.Tensor] = []
@@ -151,6 +154,8 @@ def forward(model: PreTrainedModel, sequences: Sequence[list[int]], tokens: int)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             rewards.append(read(model, inputs))
         order += batch
+        if tell is not None:
+            tell(len(order))
     places = torch.empty(len(order), dtype=torch.long)
     places[torch.tensor(order)] = torch.arange(len(order))
     return torch.cat(rewards)[places.to(device)]
@@ -196,8 +201,16 @@ def score(model: PreTrainedModel, encoder: Encoder, pairs: Sequence[Pair], token
         return []
     was = model.training
     model.eval()
+    said = time.monotonic()
+
+    def tell(done: int) -> None:
+        nonlocal said
+        if (now := time.monotonic()) - said > SAY_S:
+            said = now
+            print(f"  {done:,} of {len(pairs):,} answers read", file=sys.stderr, flush=True)
+
     try:
-        return forward(model, encoder(pairs), tokens).tolist()
+        return forward(model, encoder(pairs), tokens, tell).tolist()
     finally:
         model.train(was)
 

@@ -10,6 +10,7 @@ import math
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,10 @@ from pasta.judge.base import Comparison
 FORM = 1  # of the question: another number makes all kept verdicts old
 FIRST, SECOND = "m", "M"
 VERDICT = re.compile(r"(?<![\w'’])([mM])(?![\w'’])")  # the m of "I'm" is no verdict
+SAY_S = 10.0  # how often it tells how far it is
 REFUSING = {400, 422}  # what a server that gives no log probabilities answers to a request for them
 WORDS = 12  # tokens for a verdict in words, where there are no log probabilities
+LEAST = -1000.0  # of a log probability: its probability is 0
 LETTERS = 4  # characters of a token, near enough to say a price
 
 RULES = (
@@ -78,6 +81,7 @@ class LlmJudge:
         self.price = price
         self.log_probabilities = True  # until the server refuses them
         self.failed: Gone | None = None  # the last request that got no answer
+        self.decided = 0  # verdicts so far
         self.undecided = 0  # verdicts that could not be read, or were never given: they count as a half
 
     def estimate(self, comparisons: Sequence[Comparison]) -> Estimate:
@@ -93,18 +97,26 @@ class LlmJudge:
             print(f"{self.name}: {estimate}", file=sys.stderr, flush=True)
         out = [0.5] * len(comparisons)
         before, self.failed = self.undecided, None
+        said = time.monotonic()
         for done, (index, probability) in enumerate(self.endpoint.each(list(enumerate(comparisons)), self._one), 1):
             out[index] = probability
-            if estimate.calls and done % 100 == 0:
+            if (now := time.monotonic()) - said > SAY_S:
+                said = now
                 print(f"{self.name}: {done} of {len(comparisons)}", file=sys.stderr, flush=True)
         lost = self.undecided - before
+        self.decided += 2 * len(comparisons) - lost
         if comparisons and lost == 2 * len(comparisons):
-            if self.failed is not None:
-                raise PastaError(f"{self.name} gave no verdict: {self.failed}", "see to the server, then ask again")
-            raise PastaError(f"{self.name} gave no verdict that can be read", "ask a larger model")
+            self._check()
         if lost:
             print(f"{self.name}: {lost} of {2 * len(comparisons)} verdicts are counted as undecided", file=sys.stderr)
         return out
+
+    def _check(self) -> None:
+        """Where all verdicts were lost: a judge that has decided others may find none here that can be read."""
+        if self.failed is not None and not (self.decided and self.failed.status in REFUSING):
+            raise PastaError(f"{self.name} gave no verdict: {self.failed}", "see to the server, then ask again")
+        if not self.decided:
+            raise PastaError(f"{self.name} gave no verdict that can be read", "ask a larger model")
 
     async def _one(self, client: Any, numbered: tuple[int, Comparison]) -> tuple[int, float]:
         index, comparison = numbered
@@ -160,7 +172,8 @@ def read_verdict(choice: Mapping[str, Any]) -> float | None:
     for entry in _first_token(choice):
         token, logprob = entry.get("token"), entry.get("logprob")
         if isinstance(token, str) and token.strip() in mass and isinstance(logprob, int | float):
-            mass[token.strip()] += math.exp(min(logprob, 0.0))  # a probability, whatever the server says
+            # A probability, whatever the server says: below the least, a whole number may be too large for a float.
+            mass[token.strip()] += math.exp(min(max(logprob, LEAST), 0.0))
     total = mass[FIRST] + mass[SECOND]
     if total > 0:
         return mass[SECOND] / total

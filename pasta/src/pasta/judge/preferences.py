@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,12 +57,15 @@ def read_contests(path: str, reference: str, limit: int = 0) -> list[Contest]:
             contests.append(Contest(prompt, own[0], others))
     if not contests:
         raise UsageError(f"{path} has no answer of {reference!r}, which the others were compared with", "--reference")
+    if left_out := len(by_prompt) - len(contests):
+        told = f"of {len(by_prompt)} prompts {left_out} are left out: no answer of {reference!r}, or none of another"
+        print(told, file=sys.stderr, flush=True)
     return contests[:limit] if limit else contests
 
 
 def prompt_key(prompt: str) -> str:
     """By which a prompt is known again, without storing its text."""
-    return hashlib.sha256(prompt.strip().encode()).hexdigest()[:16]
+    return hashlib.sha256(prompt.strip().encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def deal(contests: Sequence[Contest], folds: int) -> dict[str, int]:

@@ -133,6 +133,43 @@ class Fold:
         return self.raw_scale * reward
 
 
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError)  # of a record
+
+
+def read_folds(record: Any) -> tuple[list[Fold], dict[str, int]]:
+    """The folds of a judge's record, of which there is one or more, and each prompt's.
+
+    Raises:
+        KeyError, TypeError, ValueError: Something is missing, or is not what it should be.
+    """
+    held, prompts = record["folds"], record["prompts"]
+    if not isinstance(held, list) or not held:
+        raise ValueError(f"folds are {held!r:.40}, expected a list of one or more")
+    if not isinstance(prompts, dict):
+        raise ValueError(f"prompts are {prompts!r:.40}, expected an object that names the fold of each")
+    scales = ("length_slope", "scale", "raw_scale")
+    folds = [Fold(str(fold["folder"]), *(number(fold[name], name) for name in scales)) for fold in held]
+    for key, fold in prompts.items():
+        if type(fold) is not int or not 0 <= fold < len(folds):
+            raise ValueError(f"prompt {key:.40} is of fold {fold!r:.40}, expected 0 to {len(folds) - 1}")
+    return folds, prompts
+
+
+def number(value: Any, name: str) -> float:
+    """A value of a record.
+
+    Raises:
+        ValueError: It is no finite number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} is {value!r:.40}, expected a number")
+    return float(value)
+
+
+def problem_of(error: Exception) -> str:
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)
+
+
 class FoldedReward(Rewarding):
     """What `pasta train judge` makes: a prompt is scored by the model that was not trained on it.
 
@@ -155,10 +192,12 @@ class FoldedReward(Rewarding):
     def read(cls, folder: Path, length_control: bool = True, device: str | None = None) -> FoldedReward:
         try:
             record = json.loads((folder / RECORD).read_text("utf-8"))
-            folds = [Fold(**fold) for fold in record["folds"]]
-            return cls(folder, folds, dict(record["prompts"]), int(record["max_length"]), length_control, device)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CorruptModel(f"{folder / RECORD} does not read: {error}", "train the judge again") from error
+            folds, prompts = read_folds(record)
+            return cls(folder, folds, prompts, int(record["max_length"]), length_control, device)
+        except UNREADABLE as error:
+            raise CorruptModel(
+                f"{folder / RECORD} does not read: {problem_of(error)}", "train the judge again"
+            ) from error
 
     def rewards(self, pairs: Sequence[Pair]) -> list[float]:
         """Log odds, up to a constant of the prompt."""

@@ -43,6 +43,10 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
         raise UsageError(f"the output {out} holds a judge already", "name a new folder")
     if config.scores is not None:
         check_target(config.scores)
+    if config.score is not None:
+        read_asked(config.score)  # what cannot be scored is refused before the training
+    if config.method != "features":
+        check_model(config)
     contests = part_of(read_contests(config.data, config.reference, config.limit), config.part)
     if len(contests) < 2 * config.folds:
         raise UsageError(f"{config.data} has {len(contests)} prompts, expected {2 * config.folds} or more")
@@ -74,6 +78,16 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
         score_file(str(out), config.score, scores, config.device)
     say(f"{time.monotonic() - begun:.0f} s in all")
     return report
+
+
+def check_model(config: JudgeConfig) -> None:
+    """Refuses a base model or a device that is not there."""
+    from pasta.models.catalogue import resolve
+    from pasta.models.load import find_device
+
+    resolve(config.model)
+    if config.device is not None:
+        find_device(config.device)
 
 
 def train_fold(
@@ -199,22 +213,29 @@ def score_file(judge: str, source: str, target: str, device: str | None = None) 
     """Adds `reward` (log odds, controlled for length), `reward_raw`, and `probability` where a line has a reference."""
     check_apart(target, [source])
     check_target(target)
-    rows = list(read_rows(source))
-    pairs = [(text_of(row, "prompt", "instruction"), text_of(row, "answer", "output", "response")) for row in rows]
-    references = [
-        (prompt, row["reference"]) for (prompt, _), row in zip(pairs, rows, strict=True) if "reference" in row
-    ]
-    asked = [*pairs, *references]
+    rows, pairs, references = read_asked(source)
+    asked = [*pairs, *filter(None, references)]
     controlled, raw = (FoldedReward.read(Path(judge), control, device) for control in (True, False))
     raw.models = controlled.models  # read once
     begun = time.monotonic()
     level, plain = controlled.worth(asked), raw.worth(asked)
-    for row, pair in zip(rows, pairs, strict=True):
+    for row, pair, reference in zip(rows, pairs, references, strict=True):
         row["reward"], row["reward_raw"] = round(level[pair], 4), round(plain[pair], 4)
-        if "reference" in row:
-            row["probability"] = round(sigmoid(level[pair] - level[pair[0], row["reference"]]), 4)
+        if reference is not None:
+            row["probability"] = round(sigmoid(level[pair] - level[reference]), 4)
     write_rows(target, rows)
     say(f"{len(rows)} lines scored in {time.monotonic() - begun:.0f} s: {target}")
+
+
+def read_asked(source: str) -> tuple[list[dict[str, Any]], list[Pair], list[Pair | None]]:
+    """The lines to score, of each its prompt and answer, and its prompt and reference where it has one."""
+    rows = list(read_rows(source))
+    pairs = [(text_of(row, "prompt", "instruction"), text_of(row, "answer", "output", "response")) for row in rows]
+    references = [
+        None if row.get("reference") is None else (prompt, text_of(row, "reference"))
+        for (prompt, _), row in zip(pairs, rows, strict=True)
+    ]
+    return rows, pairs, references
 
 
 def text_of(row: dict[str, Any], *names: str) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,10 +19,10 @@ from pasta.core.vocabulary import Vocabulary
 from pasta.engine.checked import ensure_checked
 from pasta.engine.native import NativeEngine
 from pasta.engine.selfcheck import NEEDS_SLOTS
-from pasta.errors import StorageError, UsageError
+from pasta.errors import CorruptModel, StorageError, UsageError
 from pasta.models.adapter import is_adapter
 from pasta.models.catalogue import resolve
-from pasta.models.checkpoint import ends_of, is_model, quiet, read_tokenizer, read_weights
+from pasta.models.checkpoint import check_weights, ends_of, is_model, quiet, read_tokenizer, read_weights
 from pasta.models.folder import ModelFolder
 from pasta.models.load import LoadedModel, load_model
 from pasta.outputs import check_folder
@@ -142,15 +143,24 @@ def check_output(folder: str, *, adapter: bool, resume: bool) -> None:
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """The newest that is whole: its state is written last, so one that a kill or a full disk cut short has none."""
+    """The newest that is whole: not one that a kill, a full disk or a power cut left without what it needs."""
     steps = {path: re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name) for path in folder.glob("*")}
-    whole = {path: int(found[1]) for path, found in steps.items() if found and is_json(path / TRAINER_STATE_NAME)}
+    whole = {path: int(found[1]) for path, found in steps.items() if found and is_whole(path)}
     return max(whole, key=whole.__getitem__, default=None)
 
 
 def steps_of(checkpoint: Path | None) -> int:
     """How many steps a checkpoint has behind it."""
     return 0 if checkpoint is None else int(checkpoint.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-"))
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether its state, which is written last, is there, and no file ends before it should."""
+    try:
+        check_weights(checkpoint.glob("*.safetensors"))
+    except CorruptModel:
+        return False
+    return is_json(checkpoint / TRAINER_STATE_NAME) and all(map(zipfile.is_zipfile, checkpoint.glob("*.pt*")))
 
 
 def is_json(path: Path) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pasta.core.layout import Layout
 from pasta.core.vocabulary import Vocabulary
+from pasta.data.rows import Row
 from pasta.train.answers import prompt_of
 from pasta.train.examples import Examples
 
 SHOWN = 5  # reasons for leaving rows out
+SAY_S = 10.0  # how often reading says how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,16 @@ class DataPlan:
             yield f"left out {count(rows, 'row')}: {reason}"
         if others := sum(rows for _, rows in reasons[SHOWN:]):
             yield f"left out {count(others, 'row')}: other reasons"
+
+
+def counted(source: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows as they are; now and then a line says how many were read, since a tokenizer takes its time."""
+    said = time.monotonic()
+    for number, row in enumerate(rows, start=1):
+        yield row
+        if (now := time.monotonic()) - said > SAY_S:
+            said = now
+            print(f"{source}: {count(number, 'row')} read", file=sys.stderr, flush=True)
 
 
 def no_tags(plan: DataPlan) -> str | None:

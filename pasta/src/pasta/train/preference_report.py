@@ -37,9 +37,9 @@ def summary(config: PreferenceConfig) -> list[str]:
             if record.exists():
                 done = json.loads(record.read_text("utf-8"))
                 held = done["held_out"]
+                told = ", ".join(f"{name} {held[name]:.3g}" for name in ("margin", "right", "sft") if name in held)
                 lines.append(
-                    f"      trained: {done['steps']} steps, {done['seconds']:.0f} s, held out: "
-                    + ", ".join(f"{name} {held[name]:.3g}" for name in ("margin", "right", "sft") if name in held)
+                    f"      trained: {done['steps']} steps, {done['seconds']:.0f} s, held out: {told or 'no pairs'}"
                 )
     return lines
 

@@ -24,6 +24,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from pasta.data.fields import ASKED
 from pasta.data.lines import append_lines, read_lines, write_lines
 from pasta.errors import PastaError, UsageError
 from pasta.judge.base import Judge
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from pasta.train.preference import Learner
     from pasta.train.preference_batch import Key, Pair
 
-SCORED_AT_ONCE = 4096  # samples; a judge batches them as it likes
+SCORED_AT_ONCE = 512  # samples; a judge batches them as it likes, and what it has judged is written down
 LEAST = 0.1  # minutes that a training, or the baseline, gets where nothing is left
 
 
@@ -104,9 +105,12 @@ def sample(config: PreferenceConfig, each: Round, team: Team) -> None:
     number, parts = team.share(*config.shard)
     begun = time.monotonic()
     questions = read_questions(config)
-    if blank := sum(not is_asked(each.prompt) for each in questions):
+    asked = [each.prompt if is_asked(each.prompt) else "" for each in questions]
+    if blank := asked.count(""):
         team.say(f"left out {count(blank, 'prompt')}: empty, or not valid Unicode")
-    prompts = [each.prompt if index % parts == number else "" for index, each in enumerate(questions)]
+    if blank == len(asked):
+        raise UsageError(f"{config.prompts} holds no prompt to ask", f"rows need {ASKED}")
+    prompts = [prompt if index % parts == number else "" for index, prompt in enumerate(asked)]
     limits = {name: getattr(config, name) for name in ("batch", "max_tokens", "max_prompt_tokens")}
     own = f"-{number}-of-{parts}" if parts > 1 else ""
     rows, known = list(each.samples()), list(read_parts(config.folder, "baseline"))
@@ -164,7 +168,10 @@ def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
     baseline = {row["index"]: row for row in read_parts(config.folder, "baseline")}
     done = {(row["index"], row["sample"]) for row in read_lines(each.scores)}
     asked = set(range(number, len(questions), parts)) & baseline.keys()
-    own = [row for row in each.samples() if row["index"] in asked]
+    drawn = list(each.samples())
+    if not drawn and "sample" not in config.chosen_steps:
+        raise PastaError(f"{each.folder} holds no samples", "run the step sample first")
+    own = [row for row in drawn if row["index"] in asked]
     check_prompts(own, questions, each.folder)
     each.remember_scoring(config)
     samples = [row for row in own if (row["index"], row["sample"]) not in done]

@@ -48,7 +48,7 @@ from pasta.train.model import (
     steps_of,
     train_rows,
 )
-from pasta.train.plan import DataPlan, count, duration, leak, no_tags, work_line
+from pasta.train.plan import DataPlan, count, counted, duration, leak, no_tags, work_line
 from pasta.train.resumed import check_resumed, remember_base
 from pasta.train.trackers import check_trackers
 from pasta.train.trainer import Rows, SegmentTrainer, inner, widest
@@ -91,13 +91,14 @@ def train(config: SftConfig) -> Summary:
         print(f"loading {config.model} …", file=sys.stderr, flush=True)
     loaded = load(config, arguments)
     vocabulary = loaded.vocabulary
-    examples = load_examples(config.data, config.split, loaded, config)
+    aloud = arguments.process_index == 0
+    examples = load_examples(config.data, config.split, loaded, config, aloud)
     if not config.strip_tags:
         note_depth(loaded, examples.depth)
     rows = make_rows(examples.layouts, config)
     held_out = Examples()
     if config.eval_data:
-        held_out = load_examples(config.eval_data, config.eval_split, loaded, config)
+        held_out = load_examples(config.eval_data, config.eval_split, loaded, config, aloud)
     eval_rows = make_rows(held_out.layouts, config)
     flex = choose_attention(loaded.model, config.attention, arguments.device.type)
     loaded.model.config.use_cache = False
@@ -202,9 +203,10 @@ def announce(trainer: SegmentTrainer, plan: DataPlan, rows: Sequence[Sequence[La
         trainer.say(f"about {duration(seconds)}, by one batch of the longest rows")
 
 
-def load_examples(source: str, split: str, loaded: LoadedModel, config: SftConfig) -> Examples:
+def load_examples(source: str, split: str, loaded: LoadedModel, config: SftConfig, aloud: bool) -> Examples:
+    rows = read_rows(source, split)
     examples = make_examples(
-        read_rows(source, split),
+        counted(source, rows) if aloud else rows,
         loaded.vocabulary,
         Positions.parse(config.positions),
         strip_tags=config.strip_tags,

@@ -130,6 +130,7 @@ class SegmentTrainer(Trainer):  # type: ignore[misc]
     def evaluate_at_end(self) -> None:
         """Evaluates the model unless that was done; once it is saved, for this may take long and be interrupted."""
         if self.eval_dataset is not None and not self._evaluated:
+            self.say("evaluating on the held-out rows …")
             with quiet():
                 self.evaluate()
 
