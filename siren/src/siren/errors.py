@@ -117,7 +117,7 @@ class RunError(SirenError):
 
 
 class EmptyListError(RunError):
-    """The head or tail of an empty list: this run ends here, whatever else is known of the program."""
+    """An element that a list does not have: this run ends here, whatever else is known of the program."""
 
 
 class TooDeepError(RunError):

@@ -174,6 +174,8 @@ class AbstractDS(Abstract, DS):
                 is_alike = (parent.name, parent.annotation) == (variable.name, variable.annotation)
                 if above.state != INITIALIZED or users[parent] > 1 or not is_alike:
                     break
+                if any(variables(spread) for spread in above.dist.params[above.dist.size or 1 :]):
+                    break  # of a gaussian whose variance is random the whole is no gaussian
                 node = Node(self._composed(node.dist, parent, above.dist), INITIALIZED)
                 self.graph.set(variable, node)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from siren.analysis.engines import Abstract
-from siren.analysis.lists import Lists
+from siren.analysis.lists import Lists, are_numbers, is_long
 from siren.analysis.number import Numbers, Unknown
 from siren.analysis.paths import Undecided
 from siren.analysis.state import State, capture, surroundings
@@ -54,7 +54,8 @@ class Gap:
 
 class Interpreter(Lists):
     """`gaps`: any datum may be missing. `steps` bounds the steps of each loop, to look for an example; None
-    follows loops to their end."""
+    follows loops to their end. `as_data`: of long lists of numbers that loops go through, only the shape
+    counts."""
 
     def __init__(
         self,
@@ -65,8 +66,10 @@ class Interpreter(Lists):
         numbers: Numbers,
         gaps: bool,
         steps: int | None = None,
+        as_data: bool = False,
     ) -> None:
         super().__init__(program, engine, population, plan, numbers)
+        self._as_data = as_data
         self.abstract = engine
         self._gaps = gaps
         self._gap: Gap | None = None
@@ -221,7 +224,7 @@ class Interpreter(Lists):
         if not isinstance(items, (Cons, Tail)):
             raise RunError("fold expects a list", node.span)
         with self._captured_by(function):
-            first, rest = split(items)
+            first, rest = self._steps_over(items)
             for item in first:
                 accumulator = self._tidy(self.apply(function, [item, accumulator], node.span))
             if rest is None or not rest.elements:
@@ -231,6 +234,13 @@ class Interpreter(Lists):
                 return self.apply(function, [item, accumulator], node.span)
 
             return self._loop(Loop((node.span, _identity(function)), step), rest, accumulator)
+
+    def _steps_over(self, items: Value) -> tuple[list[Value], Tail | None]:
+        """What a loop goes through: elements one by one, and then any number of others."""
+        first, rest = split(items)
+        if self._as_data and rest is None and not self._pending and is_long(first) and are_numbers(first):
+            return [], self._shape_of(first)
+        return first, rest
 
     def _map(self, function: Function, values: Value, span: Span) -> Value:
         first, rest = split(values)

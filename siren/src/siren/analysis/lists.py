@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from siren.analysis.number import Numbers, Unknown
+from siren.analysis.number import Numbers, Unknown, sign_of
 from siren.analysis.paths import Paths, Undecided
 from siren.analysis.tail import Past, Tail, assemble, has_past, split
+from siren.analysis.widen import describe
 from siren.errors import EmptyListError, Span
 from siren.inference.engine import Engine, Site
 from siren.inference.population import Population
@@ -18,6 +19,32 @@ from siren.runtime.values import Closure, Cons, Named, Record, Value
 from siren.symbolic.expr import Op, Poly, Scalar
 from siren.symbolic.sign import NONNEGATIVE
 from siren.syntax import ast
+
+# The steps of a loop over more elements are many ways through the program.
+_LONG = 3
+
+
+def is_long(items: Sequence[object]) -> bool:
+    return len(items) > _LONG
+
+
+def are_numbers(items: Iterable[Value]) -> bool:
+    """Whether nothing but known numbers is in the values, and none is missing (NaN)."""
+    return all(isinstance(leaf, float | bool) and leaf == leaf for item in items for leaf in _leaves(item))
+
+
+def _leaves(value: Value) -> Iterator[Value]:
+    if type(value) is tuple:
+        yield from _leaves(value[0])
+        yield from _leaves(value[1])
+    elif isinstance(value, Named):
+        for part in value.parts.values():
+            yield from _leaves(part)
+    elif type(value) is Cons and split(value)[1] is None:
+        for item in split(value)[0]:
+            yield from _leaves(item)
+    else:
+        yield value
 
 
 class Lists(Evaluator):
@@ -148,6 +175,22 @@ class Lists(Evaluator):
         if type(value) is Cons:
             items, rest = split(value)
             return assemble([self._copy(item) for item in items], rest)
+        return value
+
+    def _shape_of(self, items: list[Value]) -> Tail:
+        """Any number of elements like these, of whose numbers the signs are known."""
+        kinds = {describe(element): element for element in map(self._blurred, items)}
+        return Tail(tuple(kinds.values()))
+
+    def _blurred(self, value: Value) -> Value:
+        if isinstance(value, float):  # which a boolean is not
+            return self.numbers.fresh(sign_of(value))
+        if type(value) is tuple:
+            return self._blurred(value[0]), self._blurred(value[1])
+        if isinstance(value, Named):
+            return value.mapped(self._blurred)
+        if type(value) is Cons:
+            return assemble([self._blurred(item) for item in split(value)[0]], None)
         return value
 
     def _map(self, function: Function, values: Value, span: Span) -> Value:

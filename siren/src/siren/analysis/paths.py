@@ -21,6 +21,10 @@ class Undecided(Exception):
     span: Span | None = None
 
 
+class TooManyWays(Undecided):
+    """More ways lead through the program than are followed."""
+
+
 class Paths:
     """The answers of the present path. `budget` bounds the number of paths in all."""
 
@@ -61,7 +65,7 @@ class Paths:
             while True:
                 self.budget -= 1
                 if self.budget < 0:
-                    raise Undecided("there are too many ways through the program")
+                    raise TooManyWays("there are too many ways through the program")
                 self.facts, self._trace, self._at = {}, trace, 0
                 result = action()
                 self.facts, self._trace, self._at = outer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 from siren.analysis.engines import ENGINES
 from siren.analysis.gaps import has_gaps
 from siren.analysis.interpreter import Interpreter
+from siren.analysis.lists import is_long
 from siren.analysis.number import Numbers
-from siren.analysis.paths import Paths, Undecided
+from siren.analysis.paths import Paths, TooManyWays, Undecided
 from siren.analysis.tail import Tail
 from siren.analysis.widen import describe
 from siren.errors import EmptyListError, Note, PlanError, RunError, SirenError, TooDeepError
@@ -24,7 +26,8 @@ from siren.symbolic.sign import ANY, NONNEGATIVE
 from siren.syntax import ast
 from siren.syntax.traverse import everything
 
-_BUDGET, _BUDGET_OF_EXAMPLES = 10_000, 300
+# Ways through a program; through the first steps of its loops; and how many are few.
+_BUDGET, _BUDGET_OF_EXAMPLES, _FEW = 10_000, 300, 100
 # What keeps the analysis from an answer: it cannot tell, or the program itself may fail or recur without end.
 # Anything else is a fault of the analysis, and is raised.
 _OPEN = (Undecided, RunError, RecursionError)
@@ -80,7 +83,7 @@ def _problem(
 ) -> PlanError | None:
     """How the plan is broken, or why that cannot be known. `gaps`: any datum may be missing."""
     try:
-        _follow(program, method, plan, data, gaps)
+        _follow_all(program, method, plan, data, gaps)
     except PlanError as error:
         return error
     except _OPEN as error:
@@ -94,12 +97,26 @@ def _example(
     """A way through few steps of each loop on which the plan is broken: better than that all is unknown."""
     for steps in range(1, 4):
         try:
-            _follow(program, method, plan, data, gaps, steps)
+            _follow(program, method, plan, data, gaps, _BUDGET_OF_EXAMPLES, steps)
         except PlanError as error:
             return error
         except _OPEN:
             return None
     return None
+
+
+def _follow_all(
+    program: ast.Program, method: str, plan: Mapping[str, str], data: Mapping[str, Any], gaps: bool
+) -> None:
+    """Take every way through the program. If there are many, a long list written in it is first taken for
+    data, of which only the shape counts: its steps then come to the same states. What no such run breaks
+    holds; what one may break is looked at with the numbers that are there."""
+    if any(isinstance(node, ast.List) and is_long(node.items) for node in everything(program)):
+        with suppress(TooManyWays):
+            return _follow(program, method, plan, data, gaps, _FEW)
+        with suppress(PlanError, *_OPEN):
+            return _follow(program, method, plan, data, gaps, as_data=True)
+    _follow(program, method, plan, data, gaps)
 
 
 def _follow(
@@ -108,15 +125,17 @@ def _follow(
     plan: Mapping[str, str],
     data: Mapping[str, Any],
     gaps: bool,
+    budget: int = _BUDGET,
     steps: int | None = None,
+    as_data: bool = False,
 ) -> None:
-    """Take every way through the program."""
-    numbers = Numbers(Paths(_BUDGET if steps is None else _BUDGET_OF_EXAMPLES))
+    """Take every way through the program, or through the first `steps` of each loop."""
+    numbers = Numbers(Paths(budget))
     graph = Graph(1)
     rng = np.random.default_rng(0)
     engine = ENGINES[method](graph, rng)
     engine.numbers = numbers
-    interpreter = Interpreter(program, engine, Population(graph, rng), plan, numbers, gaps, steps)
+    interpreter = Interpreter(program, engine, Population(graph, rng), plan, numbers, gaps, steps, as_data)
 
     def whole() -> EmptyListError | None:
         engine.resume([])

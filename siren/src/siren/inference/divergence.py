@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from siren.errors import RunError
 from siren.symbolic.expr import Column, Expr, Op, Raw, Variable, coefficients
 from siren.symbolic.lanes import Array, Index, Scope
 from siren.symbolic.merge import scatter
@@ -54,7 +55,10 @@ def apart(exprs: Sequence[Expr], patterns: Sequence[Array]) -> list[Index]:
     classes = [index for index in split_by(patterns) if index.size]
     if len(classes) > 1:
         return classes
-    return [index for index in split_by([*_selections(exprs)]) if index.size]
+    selections = [*_selections(exprs)]
+    if not selections:  # one lane of the analysis: a choice that is not made yet names the variable in vain
+        raise RunError("it cannot be told whether a choice depends on a variable")
+    return [index for index in split_by(selections) if index.size]
 
 
 def _selections(exprs: Sequence[Expr]) -> Iterator[Array]:

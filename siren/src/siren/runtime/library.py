@@ -183,7 +183,7 @@ def _require_place(place: Value, length: int) -> None:
     if not isinstance(place, (float, bool)) or place != int(place):
         raise RunError(f"a place in a list must be a whole number, not {describe_place(place)}")
     if not 0 <= place < length:
-        raise RunError(f"there is no element {place:g} in a list of {length}; the first is element 0")
+        raise EmptyListError(f"there is no element {place:g} in a list of {length}; the first is element 0")
 
 
 def describe_place(place: Value) -> str:
