@@ -263,6 +263,12 @@ def test_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_data_set_without_a_name_is_none() -> None:
+    for source in ("", " "):
+        with pytest.raises(UsageError, match="the data set has no name"):
+            next(read_rows(source))
+
+
 def test_a_parquet_file_is_read_and_its_dates_are_written_as_texts(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "train-00000-of-00001.parquet"

@@ -37,6 +37,8 @@ def read_rows(source: str, split: str = "train") -> Iterator[Row]:
     if is_json_lines(source) or os.path.isfile(source):
         yield from _read_file(source)
         return
+    if not source.strip():
+        raise UsageError("the data set has no name", "expected a file, a folder, or a data set of the hub")
     datasets = _datasets(source)
     name, _, config = source.partition(":")
     try:
