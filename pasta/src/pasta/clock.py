@@ -1,4 +1,4 @@
-"""A time limit of work that stops by itself."""
+"""A time limit of work that stops by itself, and when it is time to say how far it is."""
 
 from __future__ import annotations
 
@@ -25,3 +25,19 @@ class Clock:
             return 0.0
         left = self._ends - self._begun
         return (time.monotonic() - self._begun) / left if left > 0 else 1.0
+
+
+class Pace:
+    """When something may be said again: once in so many seconds, the first of them from here on."""
+
+    def __init__(self, seconds: float = 10.0):
+        self.seconds = seconds
+        self._last = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether it is; then it is said."""
+        now = time.monotonic()
+        due = now - self._last > self.seconds
+        if due:
+            self._last = now
+        return due

@@ -171,7 +171,7 @@ def test_a_line_whose_reference_is_null_has_none(trained, tmp_path):
 
 
 def test_a_scoring_that_takes_long_says_how_far_it_is(base, capsys, monkeypatch):
-    monkeypatch.setattr("pasta.judge.learn.SAY_S", -1.0)
+    monkeypatch.setattr("pasta.clock.Pace.is_due", lambda _: True)
     model, tokenizer = make_model(base)
     score(model, Encoder(tokenizer, 64), [("Why?", "So."), ("Why?", "Because it is so.")], tokens=64)
     assert capsys.readouterr().err.splitlines() == ["  1 of 2 answers read", "  2 of 2 answers read"]

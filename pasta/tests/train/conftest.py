@@ -9,8 +9,13 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 from tasks_texts import FUNCTIONS, SUMS, write_problems
 
+from adapters import make_adapter
+from pasta.core.taught import Taught
+from pasta.models import load_model
+from pasta.models.taught import mark
 from pasta.train.config import SftConfig
 
 PLACE = Path(__file__).parents[2] / "recipes" / "answers"
@@ -25,6 +30,17 @@ def usual(tmp_path: Path, base: str, data: str) -> SftConfig:
         data=data, output=str(tmp_path / "out"), model=base, method="lora", lora_rank=4, max_steps=2, cpu=True,
         batch_size=2, max_length=512,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory: pytest.TempPathFactory, base: str) -> str:
+    """A tiny adapter that does something, the same whatever ran before."""
+    torch.manual_seed(0)
+    loaded = load_model(base, device="cpu", tags=True)
+    mark(loaded.model, Taught(depth=3))
+    folder = tmp_path_factory.mktemp("adapter")
+    make_adapter(loaded, folder)
+    return str(folder)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from preferring import settings
 
 from adapters import make_adapter
 from pasta.core.layout import IGNORE, Layout
@@ -22,39 +23,19 @@ from pasta.data.lines import read_lines
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
 from pasta.engine.load import load_engine
-from pasta.errors import PastaError, UsageError
+from pasta.errors import UsageError
 from pasta.lang import parse
 from pasta.models import load_model
 from pasta.models.taught import mark
 from pasta.train import preference_run
 from pasta.train.preference import Learner, PairTrainer, log_probs
 from pasta.train.preference_batch import LayOut, Pair, Response, layouts_of, make_pair_batch, make_response_batch
-from pasta.train.preference_config import PreferenceConfig
 from pasta.train.preference_report import summary
 from pasta.train.preference_round import read_parts
 from pasta.train.preference_run import run
 from pasta.train.samples import describe, draw, nest, unnest
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
-
-@pytest.fixture(scope="module")
-def adapter(tmp_path_factory: pytest.TempPathFactory, base: str) -> str:
-    """A tiny adapter that does something, the same whatever ran before."""
-    torch.manual_seed(0)
-    loaded = load_model(base, device="cpu", tags=True)
-    mark(loaded.model, Taught(depth=3))
-    folder = tmp_path_factory.mktemp("adapter")
-    make_adapter(loaded, folder)
-    return str(folder)
-
-
-def settings(output: Path, adapter: str, **changes: Any) -> PreferenceConfig:
-    usual: dict[str, Any] = {
-        "prompts": "p.jsonl", "output": str(output), "model": adapter, "baseline": adapter, "judge": "length",
-        "device": "cpu", "max_length": 512, "batch_size": 1, "held_out": 0.0, "save_steps": 0, "logging_steps": 1,
-    }  # fmt: skip
-    return PreferenceConfig(**{**usual, **changes})
 
 
 RESPONSES = (
@@ -375,37 +356,3 @@ def test_samples_of_another_model_are_not_learned_from(tmp_path: Path, adapter: 
     known = json.loads(policy.read_text())
     policy.write_text(json.dumps({name: known[name] for name in ("temperature", "parallelism")}))  # as it once was
     run(settings(tmp_path / "out", adapter, **usual, steps="sample"))
-
-
-def test_prompts_of_which_none_can_be_asked_are_named_and_so_are_samples_that_are_missing(
-    tmp_path: Path, adapter: str
-) -> None:
-    (tmp_path / "p.jsonl").write_text('{"prompt": " "}\n{"prompt": "half \\ud800"}\n')
-    usual: dict[str, Any] = {"prompts": str(tmp_path / "p.jsonl"), "samples": 2}
-    with pytest.raises(UsageError, match=r"p\.jsonl holds no prompt to ask"):
-        run(settings(tmp_path / "out", adapter, **usual))
-    with pytest.raises(PastaError, match=r"round-1 holds no samples \(run the step sample first\)"):
-        run(settings(tmp_path / "out", adapter, **usual, steps="score"))
-
-
-def test_scores_are_written_down_as_they_come(
-    tmp_path: Path, adapter: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pasta.train.preference_run.SCORED_AT_ONCE", 3)
-    (tmp_path / "p.jsonl").write_text('{"prompt": "0?"}\n{"prompt": "1?"}\n')
-    usual: dict[str, Any] = {"prompts": str(tmp_path / "p.jsonl"), "samples": 2, "max_tokens": 8}
-    run(settings(tmp_path / "out", adapter, **usual, steps="sample,score"))
-    said = capsys.readouterr().err
-    assert "3/4 scored" in said and "4/4 scored" in said
-
-
-def test_prompts_that_are_left_out_are_counted(
-    tmp_path: Path, adapter: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prompts = ["0?", " ", "1?" * 400]
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
-    usual: dict[str, Any] = {"samples": 2, "max_tokens": 8, "max_prompt_tokens": 100, "steps": "sample"}
-    run(settings(tmp_path / "out", adapter, prompts=str(tmp_path / "p.jsonl"), **usual))
-    said = capsys.readouterr().err
-    assert "left out 1 prompt: empty, or not valid Unicode\n" in said
-    assert said.count("left out 1 prompt: longer than 100 tokens\n") == 1, "the baseline is asked what was sampled"

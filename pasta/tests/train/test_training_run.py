@@ -49,7 +49,7 @@ def test_it_says_what_it_will_do(usual: SftConfig, capsys: pytest.CaptureFixture
 def test_reading_and_the_last_evaluation_say_that_they_go_on(
     usual: SftConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pasta.train.plan.SAY_S", -1.0)
+    monkeypatch.setattr("pasta.clock.Pace.is_due", lambda _: True)
     sft.train(replace(usual, eval_data=usual.data, eval_answers=0))
     said = capsys.readouterr().err
     assert f"{usual.data}: 1 row read\n{usual.data}: 2 rows read\n" in said

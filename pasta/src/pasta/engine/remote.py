@@ -61,7 +61,6 @@ class Handle:
     banned: frozenset[int] = frozenset()  # what the stream was told never to give
     first: Stream | None = None
     failures: int = 0  # one after another
-    wait_s: float = 0.0  # before the next stream, after a failure
 
 
 class Elsewhere:
@@ -221,14 +220,15 @@ class RemoteEngine:
             return None
         if ended and stream.last is None:
             error = Unavailable("the server ended a completion without a token", "see the server's log")
+        wait_s = 0.0
         if error is not None:
             if not error.passing or handle.failures == len(self.retries_s):
                 return Decoded(handle, error)
             handle.failures += 1
-            handle.wait_s = max(self.retries_s[handle.failures - 1], error.after_s)
+            wait_s = max(self.retries_s[handle.failures - 1], error.after_s)
         if error is not None or ended:  # by the server's own limit, or a correction
             self._drop(handle)
-            self._ask(handle)
+            self._ask(handle, wait_s)
         return None
 
     # -- what is asked ------------------------------------------------------------------------------------
@@ -240,8 +240,8 @@ class RemoteEngine:
         allowed = self.grammar.allowed[handle.expect]
         return token < len(allowed) and bool(allowed[token])
 
-    def _ask(self, handle: Handle) -> None:
-        """Starts a stream after what the thread holds; where a token was refused, of those that may come.
+    def _ask(self, handle: Handle, wait_s: float = 0.0) -> None:
+        """Starts a stream after what the thread holds; where a token was refused, of those that may come. It may wait.
 
         In text that is the same grammar for the whole stream, which then ends with a promise; else it is for one token.
         """
@@ -257,8 +257,7 @@ class RemoteEngine:
         favours = refused and FAVOUR in bias.values()
         penalty = 1.0 if favours else request.params.repetition_penalty
         stops = [self.grammar.tags.promise] if refused and self.grammar is not None else []
-        wait, handle.wait_s = handle.wait_s, 0.0
-        handle.stream = self._open(request, handle.ids, most, bias, seed, wait, penalty, stops, handle.asked)
+        handle.stream = self._open(request, handle.ids, most, bias, seed, wait_s, penalty, stops, handle.asked)
         handle.first = handle.first or handle.stream
 
     def _open(

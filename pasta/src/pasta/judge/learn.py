@@ -16,7 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from transformers.modeling_layers import GenericForSequenceClassification
 from transformers.utils import logging
 
-from pasta.clock import Clock
+from pasta.clock import Clock, Pace
 from pasta.core.taught import Taught
 from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair, batches, padded
@@ -29,7 +29,6 @@ from pasta.models.checkpoint import check_weights, no_bars, weight_files
 from pasta.models.save import save_adapter
 
 WARMUP = 0.05
-SAY_S = 10.0  # how often a long scoring tells how far it is
 ALPHA_PER_RANK = 2.0
 
 
@@ -77,7 +76,7 @@ def train(
     optimizer = torch.optim.AdamW(trained, lr=config.peak_learning_rate, weight_decay=0.0, betas=(0.9, 0.98))
     clock = Clock(minutes)
     clock.start()
-    begun = shown = time.monotonic()
+    begun, pace = time.monotonic(), Pace(5)
     model.train()
     tokens, losses = 0, []
     for step in range(plan.steps):
@@ -96,10 +95,9 @@ def train(
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.detach())
         tokens += sum(map(len, sequences))
-        if time.monotonic() - shown > 5 or step == plan.steps - 1:
-            shown = time.monotonic()
+        if pace.is_due() or step == plan.steps - 1:
             recent = float(torch.stack(losses[-20:]).mean())
-            speed = tokens / (shown - begun)
+            speed = tokens / (time.monotonic() - begun)
             print(
                 f"  step {step + 1}/{plan.steps}  loss {recent:.4f}  {speed:,.0f} tokens/s", file=sys.stderr, flush=True
             )
@@ -201,12 +199,10 @@ def score(model: PreTrainedModel, encoder: Encoder, pairs: Sequence[Pair], token
         return []
     was = model.training
     model.eval()
-    said = time.monotonic()
+    pace = Pace()
 
     def tell(done: int) -> None:
-        nonlocal said
-        if (now := time.monotonic()) - said > SAY_S:
-            said = now
+        if pace.is_due():
             print(f"  {done:,} of {len(pairs):,} answers read", file=sys.stderr, flush=True)
 
     try:

@@ -10,12 +10,12 @@ import math
 import os
 import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pasta.clock import Pace
 from pasta.data.endpoint import Endpoint, Gone, keep, read_kept
 from pasta.errors import PastaError
 from pasta.judge.base import Comparison
@@ -23,7 +23,6 @@ from pasta.judge.base import Comparison
 FORM = 1  # of the question: another number makes all kept verdicts old
 FIRST, SECOND = "m", "M"
 VERDICT = re.compile(r"(?<![\w'’])([mM])(?![\w'’])")  # the m of "I'm" is no verdict
-SAY_S = 10.0  # how often it tells how far it is
 REFUSING = {400, 422}  # what a server that gives no log probabilities answers to a request for them
 WORDS = 12  # tokens for a verdict in words, where there are no log probabilities
 LEAST = -1000.0  # of a log probability: its probability is 0
@@ -97,11 +96,10 @@ class LlmJudge:
             print(f"{self.name}: {estimate}", file=sys.stderr, flush=True)
         out = [0.5] * len(comparisons)
         before, self.failed = self.undecided, None
-        said = time.monotonic()
+        pace = Pace()
         for done, (index, probability) in enumerate(self.endpoint.each(list(enumerate(comparisons)), self._one), 1):
             out[index] = probability
-            if (now := time.monotonic()) - said > SAY_S:
-                said = now
+            if pace.is_due():
                 print(f"{self.name}: {done} of {len(comparisons)}", file=sys.stderr, flush=True)
         lost = self.undecided - before
         self.decided += 2 * len(comparisons) - lost

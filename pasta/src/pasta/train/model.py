@@ -144,9 +144,8 @@ def check_output(folder: str, *, adapter: bool, resume: bool) -> None:
 
 def newest_checkpoint(folder: Path) -> Path | None:
     """The newest that is whole: not one that a kill, a full disk or a power cut left without what it needs."""
-    steps = {path: re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name) for path in folder.glob("*")}
-    whole = {path: int(found[1]) for path, found in steps.items() if found and is_whole(path)}
-    return max(whole, key=whole.__getitem__, default=None)
+    found = [path for path in folder.glob("*") if re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-\d+", path.name)]
+    return next(filter(is_whole, sorted(found, key=steps_of, reverse=True)), None)
 
 
 def steps_of(checkpoint: Path | None) -> int:

@@ -71,7 +71,8 @@ def form_of(sample: Mapping[str, Any]) -> tuple[str, bool, bool]:
     A list is the same with forks and without, and had better fork; other text is not: a story, say. Words before a list
     cost steps, but without them everything becomes a list: so they are no matter of speed.
     """
-    form, text = kind(sample["text"]), sample["text"]
+    text = sample["text"]
+    form = kind(text)
     return form, begins_with_marker(text), form != "list" and "<promise" in sample["annotated"]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pasta.clock import Pace
 from pasta.core.layout import Layout
 from pasta.core.vocabulary import Vocabulary
 from pasta.data.rows import Row
@@ -15,7 +15,6 @@ from pasta.train.answers import prompt_of
 from pasta.train.examples import Examples
 
 SHOWN = 5  # reasons for leaving rows out
-SAY_S = 10.0  # how often reading says how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +57,10 @@ class DataPlan:
 
 def counted(source: str, rows: Iterable[Row]) -> Iterator[Row]:
     """The rows as they are; now and then a line says how many were read, since a tokenizer takes its time."""
-    said = time.monotonic()
+    pace = Pace()
     for number, row in enumerate(rows, start=1):
         yield row
-        if (now := time.monotonic()) - said > SAY_S:
-            said = now
+        if pace.is_due():
             print(f"{source}: {count(number, 'row')} read", file=sys.stderr, flush=True)
 
 

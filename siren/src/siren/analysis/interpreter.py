@@ -12,7 +12,7 @@ from siren.analysis.lists import Lists, are_numbers, is_long
 from siren.analysis.number import Numbers, Unknown
 from siren.analysis.paths import Undecided
 from siren.analysis.state import State, capture, surroundings
-from siren.analysis.tail import Past, Tail, assemble, has_past, split
+from siren.analysis.tail import Past, Tail, assemble, has_past, leaves, split
 from siren.analysis.widen import FRONT, Widening, describe
 from siren.errors import EmptyListError, RunError, Span
 from siren.inference.engine import Site
@@ -20,7 +20,7 @@ from siren.inference.population import Population
 from siren.runtime.combine import Uneven
 from siren.runtime.effects import LOOP, bound
 from siren.runtime.loops import Env, Function, nest
-from siren.runtime.values import EXPRESSIONS, NIL, Closure, Cons, Named, Value, list_of
+from siren.runtime.values import EXPRESSIONS, NIL, Closure, Cons, Value, list_of
 from siren.symbolic.dist import Dist
 from siren.symbolic.expr import NUMBERS, Expr, Op, Poly, Scalar, Variable, variables
 from siren.syntax import ast
@@ -327,7 +327,7 @@ class Interpreter(Lists):
 
     def answer(self, value: Value) -> None:
         """Ask of each part of the answer what a run asks: the distributions of its variables."""
-        past = _unsettled(value)
+        past = next((leaf for leaf in leaves(value) if type(leaf) is Past and not leaf.settled), None)
         if past is not None:
             raise Undecided(
                 f"the answer keeps every `{past.name}`, and an early one may be drawn or draw another"
@@ -363,31 +363,5 @@ def _part_of(dist: Dist, place: int) -> Hashable:
     return frozenset(tuple((getattr(v, "whole", v), power) for v, power in m) for m in monomials)
 
 
-def _unsettled(value: Value) -> Past | None:
-    if type(value) is Past:
-        return None if value.settled else value
-    if type(value) is tuple:
-        return _unsettled(value[0]) or _unsettled(value[1])
-    if isinstance(value, Named):
-        return next((past for part in value.parts.values() if (past := _unsettled(part))), None)
-    items, rest = split(value)
-    for item in (*items, *(rest.elements if rest else ())):
-        found = _unsettled(item)
-        if found is not None:
-            return found
-    return None
-
-
 def _expressions(value: Value) -> Iterator[Expr]:
-    if type(value) is tuple:
-        yield from _expressions(value[0])
-        yield from _expressions(value[1])
-    elif isinstance(value, Named):
-        for part in value.parts.values():
-            yield from _expressions(part)
-    elif type(value) is Cons or type(value) is Tail:
-        items, rest = split(value)
-        for item in (*items, *(rest.elements if rest else ())):
-            yield from _expressions(item)
-    elif type(value) is Poly or type(value) is Op:
-        yield value
+    return (leaf for leaf in leaves(value) if type(leaf) is Poly or type(leaf) is Op)

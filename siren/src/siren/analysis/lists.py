@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from siren.analysis.number import Numbers, Unknown, sign_of
 from siren.analysis.paths import Paths, Undecided
-from siren.analysis.tail import Past, Tail, assemble, has_past, split
+from siren.analysis.tail import Past, Tail, assemble, has_past, leaves, map_leaves, split
 from siren.analysis.widen import describe
 from siren.errors import EmptyListError, Span
 from siren.inference.engine import Engine, Site
@@ -30,21 +30,7 @@ def is_long(items: Sequence[object]) -> bool:
 
 def are_numbers(items: Iterable[Value]) -> bool:
     """Whether nothing but known numbers is in the values, and none is missing (NaN)."""
-    return all(isinstance(leaf, float | bool) and leaf == leaf for item in items for leaf in _leaves(item))
-
-
-def _leaves(value: Value) -> Iterator[Value]:
-    if type(value) is tuple:
-        yield from _leaves(value[0])
-        yield from _leaves(value[1])
-    elif isinstance(value, Named):
-        for part in value.parts.values():
-            yield from _leaves(part)
-    elif type(value) is Cons and split(value)[1] is None:
-        for item in split(value)[0]:
-            yield from _leaves(item)
-    else:
-        yield value
+    return all(isinstance(leaf, float | bool) and leaf == leaf for item in items for leaf in leaves(item))
 
 
 class Lists(Evaluator):
@@ -179,19 +165,13 @@ class Lists(Evaluator):
 
     def _shape_of(self, items: list[Value]) -> Tail:
         """Any number of elements like these, of whose numbers the signs are known."""
-        kinds = {describe(element): element for element in map(self._blurred, items)}
-        return Tail(tuple(kinds.values()))
+        blurred = [map_leaves(item, self._blurred) for item in items]
+        return Tail(tuple({describe(element): element for element in blurred}.values()))
 
-    def _blurred(self, value: Value) -> Value:
-        if isinstance(value, float):  # which a boolean is not
-            return self.numbers.fresh(sign_of(value))
-        if type(value) is tuple:
-            return self._blurred(value[0]), self._blurred(value[1])
-        if isinstance(value, Named):
-            return value.mapped(self._blurred)
-        if type(value) is Cons:
-            return assemble([self._blurred(item) for item in split(value)[0]], None)
-        return value
+    def _blurred(self, number: Value) -> Value:
+        return (
+            self.numbers.fresh(sign_of(number)) if isinstance(number, float) else number
+        )  # a boolean is none
 
     def _map(self, function: Function, values: Value, span: Span) -> Value:
         first, rest = split(values)

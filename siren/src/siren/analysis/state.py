@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from siren.analysis.engines import Abstract
 from siren.analysis.number import Unknown
 from siren.analysis.paths import Undecided
-from siren.analysis.tail import Tail, assemble, split
+from siren.analysis.tail import Tail, map_leaves, split
 from siren.inference.graph import Graph
 from siren.inference.node import Node
 from siren.runtime.values import Cons, Named, Value
@@ -38,20 +38,6 @@ class State:
                 )
         nodes = {full[v]: _rename_node(node, full) for v, node in self.nodes.items()}
         return State(map_leaves(self.accumulator, lambda e: _rename(e, full)), nodes, self.key)
-
-
-def map_leaves(value: Value, change: Callable[[Expr], Value]) -> Value:
-    """The value with its random expressions changed."""
-    if type(value) is tuple:
-        return map_leaves(value[0], change), map_leaves(value[1], change)
-    if isinstance(value, Named):
-        return value.mapped(lambda part: map_leaves(part, change))
-    if type(value) is Cons or type(value) is Tail:
-        items, rest = split(value)
-        if rest is not None:
-            rest = replace(rest, elements=tuple(map_leaves(element, change) for element in rest.elements))
-        return assemble([map_leaves(item, change) for item in items], rest)
-    return change(value) if type(value) is Poly or type(value) is Op else value
 
 
 def _rename(expr: Expr, names: Mapping[Variable, Variable]) -> Expr:

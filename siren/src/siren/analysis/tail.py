@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from siren.runtime.values import NIL, Cons, Named, Value
@@ -43,18 +44,36 @@ def assemble(items: list[Value], rest: Tail | None) -> Value:
     return result
 
 
-def has_past(value: Value) -> Past | None:
-    """Some random element that was put away inside the value."""
-    if type(value) is Past:
-        return value
+def leaves(value: Value) -> Iterator[Value]:
+    """All that is no pair, record or list in the value, also in elements of which a list has any number."""
     if type(value) is tuple:
-        return has_past(value[0]) or has_past(value[1])
-    if isinstance(value, Named):
-        return next((past for part in value.parts.values() if (past := has_past(part)) is not None), None)
-    if type(value) is Tail or type(value) is Cons:
+        yield from leaves(value[0])
+        yield from leaves(value[1])
+    elif isinstance(value, Named):
+        for part in value.parts.values():
+            yield from leaves(part)
+    elif type(value) is Cons or type(value) is Tail:
         items, rest = split(value)
         for item in (*items, *(rest.elements if rest else ())):
-            found = has_past(item)
-            if found is not None:
-                return found
-    return None
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def map_leaves(value: Value, change: Callable[[Any], Value]) -> Value:
+    """The value with its leaves changed."""
+    if type(value) is tuple:
+        return map_leaves(value[0], change), map_leaves(value[1], change)
+    if isinstance(value, Named):
+        return value.mapped(lambda part: map_leaves(part, change))
+    if type(value) is Cons or type(value) is Tail:
+        items, rest = split(value)
+        if rest is not None:
+            rest = replace(rest, elements=tuple(map_leaves(element, change) for element in rest.elements))
+        return assemble([map_leaves(item, change) for item in items], rest)
+    return change(value)
+
+
+def has_past(value: Value) -> Past | None:
+    """Some random element that was put away inside the value."""
+    return next((leaf for leaf in leaves(value) if type(leaf) is Past), None)

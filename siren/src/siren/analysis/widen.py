@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from siren.analysis.engines import Abstract
 from siren.analysis.number import Numbers, Unknown, sign_of
-from siren.analysis.state import map_leaves, reachable
-from siren.analysis.tail import Past, Tail, assemble, split
+from siren.analysis.state import reachable
+from siren.analysis.tail import Past, Tail, assemble, map_leaves, split
 from siren.distributions.finite import CATEGORICAL, DELTA
 from siren.inference.graph import Graph
 from siren.inference.node import Node
@@ -31,7 +31,9 @@ class Widening:
     def accumulator(self, before: Value, after: Value, outside: list[Value], large: bool) -> Value:
         """`large`: the loop has run for long enough that expressions should stop growing."""
 
-        def decided(expr: Expr) -> Value:
+        def decided(expr: Value) -> Value:
+            if type(expr) is not Poly and type(expr) is not Op:
+                return expr
             expr = self.engine.resolve(self.graph.simplify(expr))
             expr = self.graph.simplify(expr)
             return self.engine.gather(expr) if large and type(expr) is Op else expr
