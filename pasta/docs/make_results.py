@@ -24,7 +24,7 @@ from results_derived import DERIVED, derived
 from results_settled import settled
 from results_summary import BASELINE, HEAD, WORDS, over_baselines, summary_page
 from results_summary import tasks as tasks_of
-from results_tables import clocks, equally_treated, lengths, redundancy, speed, stage_two, timed_otherwise
+from results_tables import clocks, elsewhere, equally_treated, lengths, redundancy, speed, stage_two, timed_otherwise
 
 from pasta.data.lines import write_json
 from pasta.data.rows import read_rows, write_rows
@@ -32,7 +32,7 @@ from pasta.eval.figures import concurrency, pareto
 from pasta.eval.folder import RunFolder
 from pasta.eval.goals import COLUMNS, goal_rows, is_asked
 from pasta.eval.report import interval, make_report
-from pasta.eval.rows import collect, listed, read, write
+from pasta.eval.rows import Rows, collect, listed, read, write
 from pasta.eval.seeds import of_seeds, seed_page
 from pasta.eval.summary import of_rows, reference_of
 from pasta.eval.task_page import promisable, rivals, table, tasks
@@ -117,7 +117,7 @@ def seeds(name: str) -> Iterator[str]:
 def over_seeds(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Figures over all seeds, and what was written down of their trainings."""
     about = json.loads((RESULTS / f"seeds-{name}.json").read_text("utf-8"))
-    runs = {"0": read(str(rows_path(name)))}
+    runs = {"0": rows_of(name)}
     for row in read_rows(str(seeds_path(name))):
         keys = [row.pop(key) for key in ("seed", "prompts", "model", "id")]
         runs.setdefault(keys[0], {}).setdefault(keys[1], {}).setdefault(keys[2], {})[keys[3]] = row
@@ -132,6 +132,10 @@ def rows_path(name: str) -> Path:
     return RESULTS / f"eval-{name}.rows.jsonl.xz"
 
 
+def rows_of(name: str) -> Rows:
+    return read(str(rows_path(name)))
+
+
 def load(path: Path) -> dict[str, Any]:
     """The figures of an evaluation: made of its rows, where they are saved."""
     saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
@@ -142,7 +146,7 @@ def load(path: Path) -> dict[str, Any]:
     about = {key: value for key, value in saved.items() if key not in made}
     found = read(str(rows))
     told = TOLD.get(path.stem.removeprefix("eval-"), {})
-    return {**of_rows(found, about, saved["concurrency"]), **derived(told, found, about)}
+    return {**of_rows(found, about, saved["concurrency"]), **derived(told, found, about, rows_of)}
 
 
 def plots(name: str, summary: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -209,9 +213,10 @@ def section(name: str, summary: dict[str, Any]) -> Iterator[str]:
     if counts:
         yield from stage_two(summary)
         yield from equally_treated(summary)
+        yield from elsewhere(summary)
         yield from speed(summary)
         if summary["against"] != "baseline" and rows_path(name).exists():
-            yield from timed_otherwise(summary, read(str(rows_path(name)))[summary["prompts"]])
+            yield from timed_otherwise(summary, rows_of(name)[summary["prompts"]])
         yield from redundancy(summary)
         yield from lengths(summary)
     yield from tasks(summary)

@@ -13,26 +13,26 @@ QUESTIONS = {
         "Good: five blocks with distinct topics, each of which makes sense alone. But seven hours of exercise a day?"
     ),
     "Explain the differences between solar, wind and hydro power.": (
-        "Well structured: a paragraph each, then three differences in parallel. Two of them leave out hydro power."
+        "Well structured: four aspects in parallel. Three of them leave out hydro power, and two say the same of both."
     ),
     "How do I prepare for a job interview?": (
-        "Well structured, but the third and the last block say nearly the same: neither sees the other."
+        "Well structured, but two of the five topics are preparation itself, and it talks to the employer in the first."
     ),
     "What are the advantages and disadvantages of working from home?": (
-        "Good: five distinct topics, at more than twice the speed. But it gives advantages only."
+        "Good: four distinct topics, at more than twice the speed. But it gives advantages only."
     ),
     "What should I pack for a week of hiking in the mountains?": (
-        "Mixed: the topics differ in words but not in meaning. Four of the five are bags."
+        "Mixed: the topics differ, but the first and the last are both clothes, and two do not say what to pack."
     ),
     "Why do leaves change colour in autumn?": "Sequential, as it should be. The biology is wrong.",
     "What are the main parts of a bicycle, and what does each do?": (
-        "Too short: it names the parts but does not say what they do."
+        "Good: each block says what its part does. But it has no brakes, and nobody knows what rigors are."
     ),
     "Describe the benefits of learning a second language.": (
-        "Good: five aspects, each of which makes sense alone. Culture comes up twice."
+        "Good: four aspects, each of which makes sense alone. Health is far-fetched."
     ),
     "Name the top cities in Italy and what is special about each.": (
-        "Well structured, with wrong facts: the Uffizi are in Florence, and St Mark's Basilica is in Venice."
+        "Well structured, with wrong facts: the Uffizi are in Florence, Rome is the capital, and there is no Carsola."
     ),
     "What is the capital of Japan?": "Sequential, as it should be.",
     "How can a small shop attract more customers?": "Good: five distinct topics, and blocks that keep to them.",

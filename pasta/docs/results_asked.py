@@ -70,9 +70,9 @@ def clock_of(summary: Figures, task: str) -> Figures | None:
 
 
 def of_default(found: dict[str, Figures]) -> Iterator[Row]:
-    """The default model, `new` in its evaluation, and beside it the one before, `today`."""
-    latest = found["default-own"]
-    shipped, before = latest["models"]["new"], latest["models"]["today"]
+    """The default model in its evaluation, and beside it the one before, `today`."""
+    latest, name = found[TOLD["default"]["evaluation"]], TOLD["default"]["model"]
+    shipped, before = latest["models"][name], latest["models"]["today"]
     clock, wins, against = shipped["realised_speedup"], win_rate(shipped, JUDGE), win_rate(shipped, f"{JUDGE}-today")
     assert wins is not None and against is not None
     for least, rate in GOALS:
@@ -85,12 +85,12 @@ def of_default(found: dict[str, Figures]) -> Iterator[Row]:
         goal = f"wins against {what} of {CHAT_WINS} % or more (judge `{JUDGE}`)"
         yield "135M", CHAT, Goal.of(goal, rate, rate["value"] >= CHAT_WINS, digits=1)
     yield from (("135M", CHAT, goal) for goal in of_repeats(shipped["redundancy"]))
-    untagged = win_rate(latest["models"]["new-untagged"], JUDGE)
+    untagged = win_rate(latest["models"][f"{name}-untagged"], JUDGE)
     assert untagged is not None
     yield "135M", f"{CHAT}, without tags", of_untagged(untagged, JUDGE)
     task = latest["tasks"]["constraints"]
-    yield from (("135M", TASKS["constraints"], goal) for goal in of_task("constraints", task["new"]))
-    for goal in of_task("constraints", task["new-untagged"]):
+    yield from (("135M", TASKS["constraints"], goal) for goal in of_task("constraints", task[name]))
+    for goal in of_task("constraints", task[f"{name}-untagged"]):
         yield "135M", f"{TASKS['constraints']}, without tags", goal
-    promised = latest["promises"]["new"]
+    promised = latest["promises"][name]
     yield "135M", TASKS["constraints"], of_correlation(promised["correlation"], promised["blocks"])

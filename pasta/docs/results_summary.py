@@ -237,15 +237,15 @@ def default(found: dict[str, Figures]) -> str:
 def over_baselines(found: dict[str, Figures], *, brief: bool = False) -> str:
     """The default model against each of its baselines. brief: as in the README."""
     rows = []
-    for name, model, words in WORDS["baselines"]:
+    for name, model, words, place in WORDS["baselines"]:
         own = found[name]["models"][model]
-        treated = found[name].get("equally_treated", {}).get(model) if words.startswith(TREATED) else None
-        figures = treated or own
-        win = None if treated else own["judged"][JUDGE]["lc_win_rate"]
+        other = found[name]["elsewhere"][model][place] if place else None  # counted in steps alone
+        figures = other or own
+        win = None if other else own["judged"][JUDGE]["lc_win_rate"]
         rows.append(
             [
-                words if brief else f"[{words}](results/{name}.md)",
-                counted(None if treated else own["realised_speedup"]),
+                words if brief else f"[{words}](results/{place.partition('/')[0] or name}.md)",
+                counted(None if other else own["realised_speedup"]),
                 interval(figures["theoretical_speedup"]),
                 f"{figures['length_factor']['value']:.2f}" if brief else interval(figures["length_factor"]),
                 interval(win, 1),
@@ -256,7 +256,6 @@ def over_baselines(found: dict[str, Figures], *, brief: bool = False) -> str:
 
 
 BASELINE = "baseline finetuned on"
-TREATED = "both stages"  # how the words for a baseline begin that had all stages of training
 
 
 def pages(told: dict[str, Figures]) -> str:

@@ -54,6 +54,22 @@ def equally_treated(summary: dict[str, Any]) -> Iterator[str]:
     yield table(["model", "against", "theoretical speedup", "length ratio", *judges], rows)
 
 
+def elsewhere(summary: dict[str, Any]) -> Iterator[str]:
+    """Models against baselines that answered the same prompts in another evaluation."""
+    if not (found := summary.get("elsewhere")):
+        return
+    yield "### Against baselines of other evaluations\n"
+    yield "The same prompts and limits. Steps and tokens are counted, not timed.\n"
+    rows = [
+        [f"`{model}`", f"`{name}` of [{place}]({place}.md)", interval(told["theoretical_speedup"]),
+         interval(told["length_factor"])]
+        for model, others in found.items()
+        for where, told in others.items()
+        for place, _, name in [where.partition("/")]
+    ]  # fmt: skip
+    yield table(["model", "against", "theoretical speedup", "length ratio"], rows)
+
+
 def speed(summary: dict[str, Any]) -> Iterator[str]:
     timed = [f["realised_speedup"]["prompts"] for f in summary["models"].values() if f["realised_speedup"]]
     yield "### Speed\n"

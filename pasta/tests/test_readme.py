@@ -118,7 +118,7 @@ def test_figures_are_those_of_their_reports() -> None:
     named = set(re.findall(r"pasta/benchmarks/results/([\w-]+\.json)", text))
     assert named == {
         "table-h200-9.json", "vllm-h200-3.json", "vllm-h200.json", "cpu-xeon.json",
-        "eval-qwen15-chains.json", "eval-default-own.json", "eval-default-trials.json",
+        "eval-qwen15-chains.json", "eval-default-items.json",
     }  # fmt: skip
 
 
@@ -150,9 +150,8 @@ def of_the_engine() -> Iterator[str]:
     assert all(now[f"{shape} answer"][width] < ms for shape in shapes for width, ms in vllm[shapes[shape]].items())
     ratio = {row["threads"]: row["ratio"] for row in report("cpu-xeon")["steps"] if row["weights"] == "float32"}
     yield f"4 / 8 / 16 threads cost {' / '.join(f'{ratio[threads]:.2f}' for threads in (4, 8, 16))} times one"
-    for name in ("users-default-h200", "users-1.5b-h200"):
-        users = {row["users"]: row for row in report(name)["rows"] if row["mode"] == "free"}
-        assert 0.95 < min(users[128]["faster_by_turn"]) < 1.05, "with 128 users the gain may be gone"
+    users = {row["users"]: row for row in report("users-1.5b-h200")["rows"] if row["mode"] == "free"}
+    assert 0.95 < min(users[128]["faster_by_turn"]) < 1.05, "with 128 users the gain may be gone"
 
 
 def of_the_adapter() -> Iterator[str]:
@@ -197,21 +196,20 @@ def of_the_adapter() -> Iterator[str]:
 
 def of_the_default() -> Iterator[str]:
     """Its table, a row for each baseline, and what is said below it."""
-    own, later = report("eval-default-own"), report("eval-default-trials")
-    model, same = own["models"]["new"], own["equally_treated"]["new"]
-    for baseline, told, timed in (
-        ("the default's own answers", later["models"]["today"], True),
-        ("both stages, like the default", same, False),
-        ("stage one only", model, True),
+    own = report("eval-default-items")
+    model, elsewhere = own["models"]["firm3"], own["elsewhere"]["firm3"]
+    for baseline, told in (
+        ("the previous default's own answers", model),
+        ("both stages, one round of the second", elsewhere["default-own/baseline-two"]),
+        ("stage one only", elsewhere["default-own/baseline"]),
     ):
-        clock = told["realised_speedup"] if timed else None
-        wins = told["judged"]["features"]["lc_win_rate"] if timed else None
+        clock = told.get("realised_speedup")
         line = [
             baseline,
             f"{interval(clock)} ({clock['prompts']})" if clock else "–",
             interval(told["theoretical_speedup"]),
             f"{told['length_factor']['value']:.2f}",
-            interval(wins, 1),
+            interval(told["judged"]["features"]["lc_win_rate"] if clock else None, 1),
         ]
         yield f"| {' | '.join(line)} |"
     yield f"{percent(model['forking'])} of the default's answers fork"
@@ -233,24 +231,23 @@ def test_the_tables_of_a_cpu_are_those_of_their_report() -> None:
 def test_the_card_of_the_default_has_the_figures_of_its_report() -> None:
     pasta = ROOT / "pasta"
     card = (pasta / "src" / "pasta" / "models" / "default_adapter" / "README.md").read_text("utf-8")
-    told = json.loads((pasta / "benchmarks" / "results" / "eval-default-own.json").read_text())["models"]["new"]
+    whole = json.loads((pasta / "benchmarks" / "results" / "eval-default-items.json").read_text())
+    told, untagged = whole["models"]["firm3"], whole["models"]["firm3-untagged"]
     arithmetic, repeats, lengths = told["realised_speedup_arithmetic"], told["redundancy"], told["promises"]
+    wins = [interval(each["judged"]["features"]["lc_win_rate"], 1).replace(" ", "% ", 1) for each in (told, untagged)]
+    brief = whole["elsewhere"]["firm3"]["default-own/baseline"]["theoretical_speedup"]
     cells = [
         f"| {percent(told['well_formed'])} |",
         f"| {percent(told['forking'])}; {percent(told['forking_of_lists_and_paragraphs'])} |",
         f"| {interval(told['parallelism_of_forking'])}; {told['theoretical_parallelism']['value']:.2f} |",
         f"| {interval(told['theoretical_speedup'])} |",
         f"{arithmetic['prompts']} prompts | {interval(told['realised_speedup'])}; {arithmetic['value']:.2f} |",
-        f"| {interval(told['judged']['features']['lc_win_rate'], 1).replace(' ', '% ', 1)} |",
-        f"| {percent(repeats['blocks_repeat'])} |",
+        f"length ratio | {interval(told['length_factor'])} |",
+        f"| {'; '.join(wins)} |",
+        f"(stage one only) | {interval(brief)} |",
+        f"repeat each other | {percent(repeats['blocks_repeat'])} |",
+        f"empty | {percent(repeats['topics_unclean'])} |",
         f"loop | {percent(repeats['loops'])} |",
         f"constant: {lengths['within_one_constant']:.0%}) | {lengths['within_one']:.0%} of the blocks |",
-    ]
-    later = json.loads((pasta / "benchmarks" / "results" / "eval-default-trials.json").read_text())["models"]
-    clock = later["today"]["realised_speedup"]
-    wins = [later[name]["judged"]["features"]["lc_win_rate"]["value"] for name in ("today", "today-untagged")]
-    cells += [
-        f"{clock['prompts']} prompts | {interval(clock)} |",
-        f"| {later['today']['length_factor']['value']:.2f}; {wins[0]:.1f}%; {wins[1]:.1f}% |",
     ]
     assert [cell for cell in cells if cell not in card] == []

@@ -32,6 +32,16 @@ def test_differences_are_taken_within_a_run() -> None:
     assert found["wins"]["mean"] == pytest.approx(60)
 
 
+def test_a_prompt_that_lacks_a_judgement_leaves_the_others_theirs() -> None:
+    runs = {"0": run([[1, 1]] * 3, 50), "1": run([[1, 1]] * 3, 50)}
+    del runs["0"]["several4-gsm8k_dev"]["pasta"]["1"]["wins"]
+    runs["1"]["several4-gsm8k_dev"]["pasta"]["1"]["wins"] = {"j": 0.0}
+    found = of_seeds(runs, "pasta", "baseline", "j")["several4-gsm8k_dev"]
+    assert (found["prompts"], found["wins"]["prompts"]) == (3, 2)
+    assert found["wins"]["each"] == pytest.approx([60, 60])
+    assert "wins" not in of_seeds(runs, "pasta", "baseline", "another")["several4-gsm8k_dev"]
+
+
 def test_only_prompts_that_all_have_answered_count() -> None:
     runs = {"0": run([[1, 1]] * 4, 50), "1": run([[1, 1]] * 2, 50)}
     assert of_seeds(runs, "pasta", "baseline")["several4-gsm8k_dev"]["prompts"] == 2

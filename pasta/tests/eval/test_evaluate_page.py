@@ -16,7 +16,8 @@ from pasta.eval.run import TASKS, parser
 from pasta.eval.tasks import built_in
 from pasta.text.overlap import overlap
 
-PAGE = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "evaluate.md").read_text("utf-8")
 COMMANDS = re.findall(r"^pasta eval .+$", PAGE.replace("\\\n", " "), re.MULTILINE)
 
 
@@ -47,7 +48,7 @@ def test_who_repeats_is_what_was_counted() -> None:
     writers = json.loads((results / "repeating-lists.json").read_text("utf-8"))["writers"]
     models = {
         name: json.loads((results / f"eval-{name}.json").read_text("utf-8"))["models"]
-        for name in ("qwen15-chats", "default-own")
+        for name in ("qwen15-chats", "default-items")
     }
 
     def told(*figures: dict[str, float]) -> str:
@@ -68,7 +69,7 @@ def test_who_repeats_is_what_was_counted() -> None:
             for run, names in (
                 ("qwen15-chats", ("baseline", "pasta")),
                 ("qwen15-chats", ("bon-baseline-0.2", "bon-pasta-0.2")),
-                ("default-own", ("baseline", "new", "new-untagged")),
+                ("default-items", ("baseline", "firm3", "firm3-untagged")),
             )
         ),
     ]
@@ -92,3 +93,19 @@ def test_what_repeats_and_what_reads_badly_is_counted_as_the_page_says() -> None
     two = f"- {short}\n- {long}\n"
     assert overlap_in_lists(two) is None
     assert (overlap_in_lists(f"{two}- Deserts are dry.") or 0) > REPEATS
+
+
+def test_what_was_read_blind_is_what_its_page_says() -> None:
+    results = DOCS.parent / "benchmarks" / "results"
+    rows = json.loads((results / "read-default-items.json").read_text("utf-8"))["rows"]
+    page = (DOCS / "results" / "default-items.md").read_text("utf-8")
+    own, other = ([row for row in rows if row["model"] == model] for model in ("firm3", "mid3"))
+    better = {of: [sum(row["better"] == each for row in of_model) for each in ("model", "today", "tie")]
+              for of, of_model in (("firm3", own), ("mid3", other))}  # fmt: skip
+    assert f"`firm3` is better in {better['firm3'][0]}, `today` in {better['firm3'][1]}, neither in" in page
+    assert f"Of {len(other)} pairs of `mid3` and `today` {better['mid3'][0]} and {better['mid3'][1]} are better" in page
+    flags = [
+        f"{sum(flag in row['flags'] for row in own)} and {sum(flag in row['today_flags'] for row in own)}"
+        for flag in ("repeats", "wrong_form", "off_topic")
+    ]
+    assert "{} say something twice, {} have a wrong form, {} miss what was asked".format(*flags) in page

@@ -14,6 +14,9 @@ from pasta.errors import UsageError
 from pasta.judge.__main__ import main
 from pasta.judge.again import report_again
 from pasta.judge.config import JudgeConfig
+from pasta.judge.held_out import keys_of, read_held_out, write_held_out
+from pasta.judge.preferences import Answer, Contest, prompt_key
+from pasta.judge.reward import RewardModel
 from pasta.judge.train import train_judge
 
 
@@ -51,6 +54,48 @@ def test_the_record_says_how_the_linear_judge_is_fitted(
     folder = copy(trained, tmp_path / "lost")
     report_again(folder, data)
     assert (folder / "features.json").read_bytes() == (trained[0] / "features.json").read_bytes()
+
+
+def test_two_answers_of_one_model_to_one_prompt_keep_their_own_rewards(data: str, base: str, tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in Path(data).read_text().splitlines()]
+    twice = next(row for row in rows if row["generator"] == "able")
+    other = {**twice, "output": "~~~~ of quite another length", "preference": 1.0}
+    (tmp_path / "twice.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, other]))
+    out = tmp_path / "judge"
+    report = small(str(tmp_path / "twice.jsonl"), base, out, features=False, learning_rate=1e-2, epochs=4)
+    assert report["answers"] == len(rows) - 20 + 1
+    prompt = prompt_key(twice["instruction"])
+    kept = read_held_out(out)
+    fold = out / f"fold-{json.loads((out / 'judge.json').read_text())['prompts'][prompt]}"
+    asked = [(twice["instruction"], row["output"]) for row in (twice, other)]
+    own = RewardModel(str(fold), device="cpu", max_length=96).rewards(asked)
+    assert abs(own[0] - own[1]) > 0.1
+    assert [kept[prompt, "able", number] for number in (0, 1)] == pytest.approx(own, abs=0.02)
+    again = report_again(out, str(tmp_path / "twice.jsonl"))
+    assert json.loads(json.dumps(again)) == json.loads(json.dumps(report))
+    lines = (out / "held-out.jsonl").read_text().splitlines()
+    second = [line for line in lines if json.loads(line)["prompt"] == prompt and '"able"' in line][1]
+    (out / "held-out.jsonl").write_text("".join(f"{line}\n" for line in lines if line != second))
+    with pytest.raises(UsageError, match="no reward of the answer that able gave to"):
+        report_again(out, str(tmp_path / "twice.jsonl"))
+
+
+def test_each_answer_is_read_with_the_reward_that_was_written(tmp_path: Path) -> None:
+    """Also where two prompts differ in white space alone, and so have one key."""
+    parts, rewards = [], []
+    for asked in (("Why?", "Why? "), ("How?",)):
+        parts.append([contest(prompt, "able", "able", "poor") for prompt in asked])
+        rewards.append([[len(prompt) + number for number in range(4)] for prompt in asked])
+    write_held_out(tmp_path, parts, rewards)
+    kept = read_held_out(tmp_path)
+    assert len(kept) == 12
+    keys = keys_of(contest for part in parts for contest in part)
+    assert [kept[key] for key in keys] == [reward for part in rewards for each in part for reward in each]
+
+
+def contest(prompt: str, *models: str) -> Contest:
+    answers = [Answer(prompt, model, "So.", 0.5) for model in ("teacher", *models)]
+    return Contest(prompt, answers[0], tuple(answers[1:]))
 
 
 def test_a_judge_without_a_linear_one_gets_none(data: str, base: str, tmp_path: Path) -> None:

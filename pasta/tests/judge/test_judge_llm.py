@@ -15,7 +15,7 @@ import pytest
 from chat_server import ChatServer
 from pasta.data.endpoint import Endpoint
 from pasta.errors import PastaError, UsageError
-from pasta.judge.base import Comparison
+from pasta.judge.base import Comparison, NotJudged
 from pasta.judge.llm import LlmJudge, read_verdict
 from pasta.judge.open import open_judge
 
@@ -142,20 +142,51 @@ def test_what_cannot_be_read_counts_as_a_half(server, tmp_path, capsys):
     judge = judge_of(server, tmp_path)
     won = judge.compare(ASKED)
     assert won[0] == 0.5 and won[1] < 0.5 and judge.undecided == 2
-    assert "2 of 4 verdicts" in capsys.readouterr().err
+    assert "2 of 4 verdicts cannot be read, and count as ties" in capsys.readouterr().err
     assert judge.compare(ASKED[:1]) == [0.5], "as the last few of many may be"
     with pytest.raises(PastaError, match="no verdict that can be read"):
         judge_of(server, tmp_path).compare(ASKED[:1])
 
 
+@pytest.mark.parametrize("status", [503, 400])
+def test_a_request_that_fails_is_no_tie_and_is_made_again(server, tmp_path, capsys, status):
+    def fails(body, first, second):
+        return (status, "not this one") if "Why?" in body["messages"][-1]["content"] else longer(body, first, second)
+
+    server.verdict = fails
+    with pytest.raises(NotJudged) as lacking:
+        judge_of(server, tmp_path, retries=0).compare([*ASKED, ASKED[1]])
+    told = f"1 of 3 comparisons are not judged: the server answered {status}, not this one (run the same command again"
+    assert told in str(lacking.value) and lacking.value.exit_code == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1, "the cost alone: who asked says what is lacking"
+    first, *others = lacking.value.verdicts
+    assert first is None and others[0] == others[1] < 0.5
+    server.verdict = longer
+    before = len(server.bodies)
+    assert judge_of(server, tmp_path).compare(ASKED) == [pytest.approx(1 - others[0]), others[0]]
+    assert len(server.bodies) - before == 2, "what had a verdict is kept"
+
+
+def test_one_order_that_fails_leaves_no_verdict_and_the_other_order_is_kept(server, tmp_path):
+    server.verdict = lambda body, first, second: (
+        (503, "busy") if first == ASKED[0].answer else longer(body, first, second)
+    )
+    with pytest.raises(PastaError, match="gave no verdict: the server answered 503"):
+        judge_of(server, tmp_path, retries=0).compare(ASKED[:1])
+    server.verdict = longer
+    judge = judge_of(server, tmp_path)
+    assert judge.estimate(ASKED[:1]).calls == 1 and judge.compare(ASKED[:1])[0] > 0.5
+
+
 def test_a_server_that_fails_midway_is_said_and_one_that_refuses_a_question_is_not(server, tmp_path):
     judge = judge_of(server, tmp_path, retries=0)
-    judge.compare(ASKED[:1])
     server.verdict = lambda *_: (400, "this is no fit question")
-    assert judge.compare(ASKED[1:]) == [0.5]
-    server.verdict = lambda *_: (503, "busy")
-    with pytest.raises(PastaError, match="answered 503"):
+    with pytest.raises(NotJudged, match="1 of 1 comparisons are not judged: the server answered 400"):
         judge.compare(ASKED[1:])
+    server.verdict = lambda *_: (503, "busy")
+    with pytest.raises(PastaError, match=r"gave no verdict: the server answered 503.*run the same command") as failed:
+        judge.compare(ASKED[1:])
+    assert not isinstance(failed.value, NotJudged), "a caller that goes on without the unjudged would ask it for ever"
 
 
 def test_a_server_that_refuses_all_is_not_called_too_small(server, tmp_path):

@@ -101,6 +101,25 @@ def margins(learner: Learner, pairs: list[Pair], folder: Path) -> dict[str, floa
     return {name.removeprefix("eval_"): value for name, value in found.items()}
 
 
+@pytest.mark.parametrize(
+    ("response", "given", "left"),
+    [
+        (RESPONSES[0], 0, ""),
+        (RESPONSES[0], 3, "Two"),
+        (RESPONSES[0], 99, "Two: "),  # no further than the first tag
+        (RESPONSES[2], 4, "Only"),
+    ],
+)
+def test_what_is_given_is_not_learned(tmp_path: Path, adapter: str, response: str, given: int, left: str) -> None:
+    learner = Learner(adapter, settings(tmp_path, adapter))
+    lay = LayOut(learner.vocabulary, learner.positions)
+    tree = nest(spell(parse(response), learner.vocabulary))
+    whole, some = lay("Q?", tree, True), lay("Q?", tree, True, given)
+    out = [was for was, now in zip(whole.targets, some.targets, strict=True) if was != now]
+    assert learner.vocabulary.decode(out) == left
+    assert some.ids == whole.ids and some.targets.count(IGNORE) == whole.targets.count(IGNORE) + len(out)
+
+
 @torch.no_grad()
 def test_packed_is_unpacked_is_the_dense_mask(tmp_path: Path, adapter: str) -> None:
     learner = Learner(adapter, settings(tmp_path, adapter))

@@ -63,9 +63,11 @@ def test_what_can_be_made_at_once(tmp_path: Path) -> None:
         trials.read_trials(str(tmp_path / "t.yaml"))
 
 
-@pytest.mark.parametrize(("name", "trials"), [("trials-default", 19), ("trials-default-leads", 12)])
+@pytest.mark.parametrize(
+    ("name", "trials"), [("trials-default", 19), ("trials-default-leads", 12), ("trials-default-items", 13)]
+)
 def test_the_costs_that_are_saved_are_those_of_their_rows(name: str, trials: int) -> None:
-    """Of which docs/results/default-trials.md and default-leads.md tell."""
+    """Of which pages of docs/results tell."""
     cost = import_module("cost")
     saved = RECIPE.parents[1] / "benchmarks" / "results" / name
     rows = read(f"{saved}.rows.jsonl.xz")["dev"]
@@ -84,7 +86,7 @@ def test_the_trials_that_ship_name_known_settings() -> None:
     options = vars(trials.parser().parse_args("--prompts p --dev d --judge length --out o".split()))
     this = trials.Run(options)
     for trial in this.trials:
-        assert this.config(trial).alpha == {"calm": 0.98, "between": 0.005}.get(trial.name, 0.2)
+        assert this.config(trial).alpha == {"mid": 0.9, "between": 0.005}.get(trial.name, 0.2)
 
 
 def test_a_cost_counts_what_a_reader_loses() -> None:

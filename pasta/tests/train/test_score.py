@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pasta.judge.base import Comparison
+from pasta.judge.base import Comparison, NotJudged, all_judged
 from pasta.lang import parse
-from pasta.train.pairs import extremes, form_of, make_pairs
+from pasta.train.pairs import extremes, form_of, given, make_pairs
 from pasta.train.score import Guards, Score, faults, quality, redundancy, score, speedup
 
 RIVERS = "Water runs down from the hills to the sea and shapes the land it crosses."
@@ -176,6 +176,20 @@ def test_words_before_a_list_do_not_cost_it_the_comparison() -> None:
     assert (either["chosen_tokens"], either["n"]) in (([0], 2), ([2], 2))
 
 
+def test_what_makes_an_answer_a_list_is_given() -> None:
+    items = "1. The Nile\n2. The Rhine\n3. The Po"
+    led = f"Some rivers:\n\n{items}"
+    assert given(items) == len("1. ")
+    assert given(led) == len("Some rivers:\n\n1. ")
+    assert given("The Nile and the Po.") == given("1. The Nile\n2. The Po") == 0, "no list"
+    samples = [sample(0, led, text=led), sample(1, led, text=led)]
+    scores = [make(0, 2.0, 1.0), make(1, 1.0, 1.0)]
+    (pair,) = make_pairs(samples, scores, 1.0, alike=True)
+    assert pair["chosen_given"] == pair["rejected_given"] == given(led)
+    (pair,) = make_pairs(samples, scores, 1.0)
+    assert not {"chosen_given", "rejected_given"} & set(pair), "where forms are compared, they are learned"
+
+
 def make(number: int, speed: float, good: float, *found: str) -> Score:
     return Score(0, number, speed, good, 0.0, found, {"baseline": 0.5})
 
@@ -216,3 +230,27 @@ def test_redundancy_costs_even_where_it_is_no_fault() -> None:
     assert Score.from_dict(alike.to_dict()) == alike
     old = {name: value for name, value in alike.to_dict().items() if name != "penalty"}
     assert Score.from_dict(old).penalty == 0, "scores of before are still read"
+
+
+class Silent:
+    """Gives a server's reason in place of a verdict on what it does not know."""
+
+    name = "llm:silent"
+
+    def __init__(self, known: str):
+        self.known = known
+
+    def compare(self, comparisons: Sequence[Comparison]) -> list[float]:
+        verdicts = [0.75 if each.answer == self.known else None for each in comparisons]
+        return all_judged(self.name, verdicts, "status 400: no such words")
+
+
+def test_a_sample_without_a_verdict_has_no_score(capsys: pytest.CaptureFixture[str]) -> None:
+    samples = [sample(0), sample(1, text="Rivers end in the sea, and lakes do not.")]
+    told = {0: {"baseline": "Rivers."}}
+    (found,) = score(samples, told, {0: baseline(100)}, Silent(samples[1]["text"]))
+    assert (found.sample, found.chances) == (1, {"baseline": 0.75})
+    told_of = capsys.readouterr().err
+    assert "1 of 2 comparisons are not judged: status 400: no such words" in told_of and "again" in told_of
+    with pytest.raises(NotJudged, match="2 of 2 comparisons"):
+        score(samples, told, {0: baseline(100)}, Silent("another"))

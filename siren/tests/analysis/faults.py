@@ -36,7 +36,7 @@ def _nothing_is_drawn(self, variable, dist) -> None:
 
 
 def _one_step(self, loop, rest, start) -> list:
-    return [start, *self.paths.explore(lambda: self._step_from(loop, rest, start, 0))]
+    return [start, *self._states_after(loop, rest, start, 0)]
 
 
 ALL = ("ssi", "ds", "bp")

@@ -252,3 +252,18 @@ def test_a_matrix_is_not_multiplied_with_dot(arguments):
     with pytest.raises(RunError, match="dot expects two lists of numbers") as caught:
         siren.run(text, particles=2)
     assert "multiplied with `*`" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("product", "words"),
+    [
+        ("[[1, [2]], [3, 4]] * x", "a list of 2 lists that hold lists and a list of 2"),
+        ("[[[1, 2]], [[3, 4]]] * x", "a list of 2 lists that hold lists and a list of 2"),
+        ("[[1, 2], [3, 4]] * [x, 1]", "a matrix of 2 x 2 and a list of 2, numbers and lists"),
+        ("[[], []] * x", "a matrix of 2 x 0 and a list of 2"),
+    ],
+)
+def test_lists_that_are_no_matrix_are_not_multiplied(product, words):
+    """They were a TypeError and an IndexError."""
+    with pytest.raises(RunError, match=f"cannot multiply {words}"):
+        siren.run(f"let x <- mv_gaussian([0, 1], identity(2)) in {product}", particles=2)

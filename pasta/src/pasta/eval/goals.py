@@ -48,7 +48,7 @@ def goal_rows(summary: Figures) -> list[list[str]]:
     found += [
         (f"`{model}` on all tasks together", of_correlation(told["correlation"], told.get("blocks")))
         for model, told in summary.get("promises", {}).items()
-        if told and told["correlation"] is not None and is_asked(model)
+        if told and is_asked(model)
     ]
     chats, models = summary.get("prompts"), summary.get("models", {})
     found += [
@@ -95,9 +95,11 @@ def of_clock(task: str, clock: Figures | None) -> Iterator[Goal]:
             yield Goal.of(f"realised speedup of {least} or more", clock, clock["value"] >= least)
 
 
-def of_correlation(correlation: float, blocks: int | None) -> Goal:
+def of_correlation(correlation: float | None, blocks: int | None) -> Goal:
+    """None: all promises are alike, or all blocks."""
     asked = f"promised lengths: correlation {CORRELATION} or more"
-    return Goal(asked, f"{correlation:.2f}", "–", f"{blocks or '–'} blocks", correlation >= CORRELATION)
+    measured = "none" if correlation is None else f"{correlation:.2f}"
+    return Goal(asked, measured, "–", f"{blocks or '–'} blocks", (correlation or 0.0) >= CORRELATION)
 
 
 def of_chats(figures: Figures, models: dict[str, Figures]) -> Iterator[Goal]:

@@ -12,7 +12,7 @@ from pasta.errors import UsageError
 from pasta.eval.answers import Say
 from pasta.eval.folder import RunFolder
 from pasta.eval.names import check_name
-from pasta.judge.base import Comparison
+from pasta.judge.base import Comparison, NotJudged, ask
 from pasta.judge.kin import Lineage, in_common, judge_of
 from pasta.judge.open import open_judge
 
@@ -32,7 +32,13 @@ def run_judging(
     limit: int = 0,
     minutes: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """Into `judged/NAME/SET/MODEL.jsonl`: for each answer, the probability that it is better than the reference's."""
+    """Into `judged/NAME/SET/MODEL.jsonl`: for each answer, the probability that it is better than the reference's.
+
+    What got no verdict is not written, so that the next run asks for it again.
+
+    Raises:
+        NotJudged: Nothing that was asked got a verdict.
+    """
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     name = name or spec.partition(":")[0]
     check_name("--name", name)
@@ -51,33 +57,41 @@ def run_judging(
     warn_of_kin(folder, spec, answers, say)
     done = {model: folder.judged(name, questions, model) for model in answers}
     ids = list(reference)[:limit] if limit else list(reference)
+    missing = {id: [model for model in answers if id in answers[model] and id not in done[model]] for id in ids}
+    left = [id for id in ids if missing[id]]  # so that the few that failed before do not each make a chunk of their own
+    verdicts: list[float | None] = []
+    reason = ""
     begun = time.monotonic()
-    for start in range(0, len(ids), CHUNK):
-        pairs = [
-            (model, id)
-            for id in ids[start : start + CHUNK]
-            for model in answers
-            if id in answers[model] and id not in done[model]
-        ]
-        if not pairs:
-            continue
+    for start in range(0, len(left), CHUNK):
         if time.monotonic() > end:
             say("time is up: the rest is left for the next run")
             break
-        wins = judge.compare(
+        pairs = [(model, id) for id in left[start : start + CHUNK] for model in missing[id]]
+        wins, why = ask(
+            judge,
             [
                 Comparison(reference[id]["prompt"], reference[id]["text"], answers[model][id]["text"])
                 for model, id in pairs
-            ]
+            ],
         )
-        folder.remember_judge(name, about)  # once it judges: one that cannot be read leaves the name free
-        for (model, id), win in zip(pairs, wins, strict=True):
+        verdicts += wins
+        reason = reason or why
+        found = [(model, id, win) for (model, id), win in zip(pairs, wins, strict=True) if win is not None]
+        if found:
+            folder.remember_judge(name, about)  # once it judges: one that cannot be read leaves the name free
+        for model, id, win in found:
             row = {"id": id, "win": win, "characters": len(answers[model][id]["text"])}
-            append_line(
-                folder.judged_path(name, questions, model),
-                {**row, "reference_characters": len(reference[id]["text"])},
-            )
-        say(f"{judge.name}: {min(start + CHUNK, len(ids))} of {len(ids)} prompts, {time.monotonic() - begun:.0f} s")
+            done[model][id] = {**row, "reference_characters": len(reference[id]["text"])}
+            append_line(folder.judged_path(name, questions, model), done[model][id])
+        if not any(done.values()):
+            break  # nothing here has ever had a verdict of it: the rest would have none either
+        seen = len(ids) - len(left) + min(start + CHUNK, len(left))
+        say(f"{judge.name}: {seen} of {len(ids)} prompts, {time.monotonic() - begun:.0f} s")
+    if reason:
+        lacking = NotJudged(judge.name, verdicts, reason)
+        if all(verdict is None for verdict in verdicts):
+            raise lacking
+        say(str(lacking))
     return [write_alpaca(folder, name, questions, against, model, reference, answers[model]) for model in answers]
 
 

@@ -60,8 +60,10 @@ def of_set(pairs: Mapping[str, Pair], judge: str | None) -> dict[str, Any]:
     def ends(some: Sequence[Pair]) -> Figure | None:
         return mean_of([difference(lambda row: float(end_of(row) or 0), id, some) for id in ids])
 
+    judged = [id for id in ids if all(judge in own[id].get("wins", {}) for own, _ in runs)]
+
     def wins(some: Sequence[Pair]) -> Figure | None:
-        return mean_of([100 * mean(own[id]["wins"][judge] for own, _ in some) for id in ids])
+        return mean_of([100 * mean(own[id]["wins"][judge] for own, _ in some) for id in judged])
 
     def speed(some: Sequence[Pair]) -> Figure | None:
         ratios = ([content(other[id]) / max(1, own[id]["critical_path"]) for own, other in some] for id in ids)
@@ -78,8 +80,8 @@ def of_set(pairs: Mapping[str, Pair], judge: str | None) -> dict[str, Any]:
         found["over_reference"] = over_runs(parts, runs)
     if all(end_of(row) is not None for row in every):
         found["end_over_reference"] = over_runs(ends, runs)
-    if judge and all(judge in own[id].get("wins", {}) for own, _ in runs for id in ids):
-        found["wins"] = over_runs(wins, runs)
+    if judged:
+        found["wins"] = {**over_runs(wins, runs), "prompts": len(judged)}
     if len(timed) >= FEWEST_TIMED:
         found["realised_speedup"] = {**over_runs(clock, runs), "prompts": len(timed)}
     return found

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from pasta.data.lines import read_json
-from pasta.data.rows import read_rows
 from pasta.errors import CorruptModel, UsageError
 from pasta.judge.features import FeatureJudge
+from pasta.judge.held_out import keys_of, read_held_out
 from pasta.judge.preferences import prompt_key, read_contests
 from pasta.judge.reward import RECORD
-from pasta.judge.train import FEATURES, HELD_OUT, answers_of, write_report
+from pasta.judge.train import FEATURES, write_report
 
 
 def report_again(folder: Path, data: str) -> dict[str, Any]:
@@ -31,17 +31,16 @@ def report_again(folder: Path, data: str) -> dict[str, Any]:
     linear = folder / FEATURES
     if linear.exists() and FeatureJudge.read(str(linear)).prompts != prompts:
         raise UsageError(f"{linear} was made of other prompts than {folder / RECORD}", "move it to another folder")
-    scored = [(row["prompt"], row["model"]) for row in read_rows(str(folder / HELD_OUT))]
-    reference = record.get("reference") or scored[0][1]  # a prompt's first: its name was not always written down
-    contests, rewarded = read_contests(data, reference), set(scored)
-    known = [contest for contest in contests if prompt_key(contest.prompt) in prompts]
-    for contest in known:
-        for answer in answers_of(contest):
-            if (prompt_key(contest.prompt), answer.model) not in rewarded:
-                raise UsageError(
-                    f"{folder} has no reward of the answer that {answer.model} gave to {contest.prompt!r:.60}",
-                    f"name the preferences that it was trained on; {data} holds others",
-                )
+    rewards = read_held_out(folder)
+    reference = record.get("reference") or next(iter(rewards))[1]  # a prompt's first: it was not always written down
+    known = [contest for contest in read_contests(data, reference) if prompt_key(contest.prompt) in prompts]
+    answers = [answer for contest in known for answer in contest.all_answers]
+    for answer, key in zip(answers, keys_of(known), strict=True):
+        if key not in rewards:
+            raise UsageError(
+                f"{folder} has no reward of the answer that {answer.model} gave to {answer.prompt!r:.60}",
+                f"name the preferences that it was trained on; {data} holds others",
+            )
     if not known:
         raise UsageError(f"{data} has no prompt that {folder} was trained on", "name the preferences of its training")
     return write_report(folder, known)

@@ -30,7 +30,7 @@ class Board:
 
     @classmethod
     def of(cls, contests: Sequence[Contest]) -> Board:
-        rows = [(contest.reference, *contest.answers) for contest in contests]
+        rows = [contest.all_answers for contest in contests]
         names = sorted({answer.model for row in rows for answer in row})
         place = {name: float(index) for index, name in enumerate(names)}
         arrays: list[Callable[[Any], float]] = [

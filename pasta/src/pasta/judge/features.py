@@ -138,7 +138,7 @@ def fit(contests: Sequence[Contest], temper: float, spoiled: float, seed: int = 
     rows: list[Any] = []
     wanted: list[Any] = []
     for contest in contests:
-        answers = (contest.reference, *contest.answers)
+        answers = contest.all_answers
         x = np.array([features(contest.prompt, answer.text) for answer in answers])
         y = temper * np.array([answer.logit for answer in answers])
         rows.append(x - x.mean(0))

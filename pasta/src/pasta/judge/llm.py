@@ -18,12 +18,12 @@ from typing import Any
 from pasta.clock import Pace
 from pasta.data.endpoint import Endpoint, Gone, keep, read_kept
 from pasta.errors import PastaError
-from pasta.judge.base import Comparison
+from pasta.judge.base import Comparison, all_judged
 
 FORM = 1  # of the question: another number makes all kept verdicts old
 FIRST, SECOND = "m", "M"
 VERDICT = re.compile(r"(?<![\w'’])([mM])(?![\w'’])")  # the m of "I'm" is no verdict
-REFUSING = {400, 422}  # what a server that gives no log probabilities answers to a request for them
+REFUSING = {400, 422}  # what a server answers to one question, or to a request for log probabilities if it has none
 WORDS = 12  # tokens for a verdict in words, where there are no log probabilities
 LEAST = -1000.0  # of a log probability: its probability is 0
 LETTERS = 4  # characters of a token, near enough to say a price
@@ -79,9 +79,8 @@ class LlmJudge:
         self.name = f"llm:{model}@{self.endpoint.base_url}"
         self.price = price
         self.log_probabilities = True  # until the server refuses them
-        self.failed: Gone | None = None  # the last request that got no answer
         self.decided = 0  # verdicts so far
-        self.undecided = 0  # verdicts that could not be read, or were never given: they count as a half
+        self.undecided = 0  # replies that could not be read as a verdict: they count as a half
 
     def estimate(self, comparisons: Sequence[Comparison]) -> Estimate:
         """Of what is not kept from an earlier run."""
@@ -94,48 +93,47 @@ class LlmJudge:
         estimate = self.estimate(comparisons)
         if estimate.calls:
             print(f"{self.name}: {estimate}", file=sys.stderr, flush=True)
-        out = [0.5] * len(comparisons)
-        before, self.failed = self.undecided, None
+        verdicts: list[float | None] = [None] * len(comparisons)
+        failed: list[Gone] = []
+        decided, undecided = self.decided, self.undecided
         pace = Pace()
-        for done, (index, probability) in enumerate(self.endpoint.each(list(enumerate(comparisons)), self._one), 1):
-            out[index] = probability
+        for done, (index, found) in enumerate(self.endpoint.each(list(enumerate(comparisons)), self._one), 1):
+            if isinstance(found, Gone):
+                failed.append(found)
+            else:
+                verdicts[index] = found
             if pace.is_due():
                 print(f"{self.name}: {done} of {len(comparisons)}", file=sys.stderr, flush=True)
-        lost = self.undecided - before
-        self.decided += 2 * len(comparisons) - lost
-        if comparisons and lost == 2 * len(comparisons):
-            self._check()
-        if lost:
-            print(f"{self.name}: {lost} of {2 * len(comparisons)} verdicts are counted as undecided", file=sys.stderr)
-        return out
+        if failed and len(failed) == len(comparisons) and not any(error.status in REFUSING for error in failed):
+            again = "see to the server, then run the same command again: it asks only for what is missing"
+            raise PastaError(f"{self.name} gave no verdict: {failed[0]}", again)
+        if unread := self.undecided - undecided:
+            if not self.decided:
+                raise PastaError(f"{self.name} gave no verdict that can be read", "ask a larger model")
+            given = self.decided - decided + unread
+            print(f"{self.name}: {unread} of {given} verdicts cannot be read, and count as ties", file=sys.stderr)
+        return all_judged(self.name, verdicts, str(failed[0]) if failed else "")
 
-    def _check(self) -> None:
-        """Where all verdicts were lost: a judge that has decided others may find none here that can be read."""
-        if self.failed is not None and not (self.decided and self.failed.status in REFUSING):
-            raise PastaError(f"{self.name} gave no verdict: {self.failed}", "see to the server, then ask again")
-        if not self.decided:
-            raise PastaError(f"{self.name} gave no verdict that can be read", "ask a larger model")
-
-    async def _one(self, client: Any, numbered: tuple[int, Comparison]) -> tuple[int, float]:
+    async def _one(self, client: Any, numbered: tuple[int, Comparison]) -> tuple[int, float | Gone]:
+        """With its number, the probability; or why there is none: one order alone would tell of the order."""
         index, comparison = numbered
         forth, back = self._bodies(comparison)
-        second = await self._second_is_better(client, forth)
-        first = 1 - await self._second_is_better(client, back)
+        try:
+            second = await self._second_is_better(client, forth)
+            first = 1 - await self._second_is_better(client, back)
+        except Gone as error:
+            return index, error
         return index, (second + first) / 2
 
     async def _second_is_better(self, client: Any, body: dict[str, Any]) -> float:
         probability = self._kept(body)
         if probability is None:
-            try:
-                probability = read_verdict(await self._ask(client, body))
-            except Gone as error:
-                self.failed = error
-                print(f"{self.name}: {error}", file=sys.stderr, flush=True)
-            if probability is not None:
-                keep(self.endpoint.place(FORM, body), probability)
-        if probability is None:
-            self.undecided += 1
-            return 0.5
+            probability = read_verdict(await self._ask(client, body))
+            if probability is None:
+                self.undecided += 1
+                return 0.5
+            keep(self.endpoint.place(FORM, body), probability)
+        self.decided += 1
         return probability
 
     async def _ask(self, client: Any, body: dict[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Contest:
     reference: Answer
     answers: tuple[Answer, ...]
 
+    @property
+    def all_answers(self) -> tuple[Answer, ...]:
+        return (self.reference, *self.answers)
+
 
 def read_contests(path: str, reference: str, limit: int = 0) -> list[Contest]:
     """The rows of a file by prompt: `instruction`, `generator`, `output`, `preference` (1: reference, 2: answer)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pasta.data.rows import read_rows
 from pasta.errors import UsageError
-from pasta.judge.base import Comparison, Judge
+from pasta.judge.base import Comparison, Judge, all_judged, ask
 from pasta.tasks.marking import is_task, mark_all, runs_code
 
 
@@ -23,13 +23,15 @@ class RightJudge:
         known = [c for c in comparisons if c.prompt in self.tasks]
         shares = self.shares({(c.prompt, text) for c in known for text in (c.answer, c.reference)})
         unknown = [c for c in comparisons if c.prompt not in self.tasks]
-        asked = iter(self.other.compare(unknown) if self.other and unknown else [0.5] * len(unknown))
-        return [
+        others, reason = ask(self.other, unknown) if self.other and unknown else ([0.5] * len(unknown), "")
+        asked = iter(others)
+        verdicts = [
             0.5 + (shares[c.prompt, c.answer] - shares[c.prompt, c.reference]) / 2
             if c.prompt in self.tasks
             else next(asked)
             for c in comparisons
         ]
+        return all_judged(self.name, verdicts, reason)
 
     def shares(self, pairs: set[tuple[str, str]]) -> dict[tuple[str, str], float]:
         """Of prompts and answers, the share of the parts that is right."""

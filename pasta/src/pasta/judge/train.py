@@ -19,17 +19,15 @@ from pasta.judge.config import JudgeConfig
 from pasta.judge.encode import Encoder, Pair
 from pasta.judge.features import FeatureJudge, Linear, fit
 from pasta.judge.groups import sigmoid
-from pasta.judge.preferences import Answer, Contest, deal, part_of, prompt_key, read_contests
+from pasta.judge.held_out import Parts, Rewards, keys_of, read_held_out, write_held_out
+from pasta.judge.preferences import Contest, deal, part_of, prompt_key, read_contests
 from pasta.judge.report import compose, markdown
 from pasta.judge.reward import RECORD, Fold, FoldedReward, RewardModel
 from pasta.judge.trials import Trial, run_trials, summarise
 from pasta.outputs import check_apart, check_folder
 
-HELD_OUT, FEATURES = "held-out.jsonl", "features.json"
+FEATURES = "features.json"
 SAMPLE = 256  # held-out answers that the saved model is tried on
-
-Parts = Sequence[Sequence[Contest]]
-Rewards = Sequence[Sequence[Sequence[float]]]  # by fold, prompt and answer
 
 
 def train_judge(config: JudgeConfig) -> dict[str, Any]:
@@ -71,7 +69,7 @@ def train_judge(config: JudgeConfig) -> dict[str, Any]:
         "spoiled": summarise(trials, folds), "folds": [asdict(fold) for fold in folds], "prompts": prompts,
         "reference": config.reference, "spoiled_weight": config.spoiled, "features": config.features,
     }  # fmt: skip
-    write_rows(str(out / HELD_OUT), held_out_rows(parts, rewards))
+    write_held_out(out, parts, rewards)
     (out / RECORD).write_text(json.dumps(judge, indent=1) + "\n", "utf-8")
     report = write_report(out, contests)
     if config.score:
@@ -129,11 +127,8 @@ def write_report(out: Path, contests: Sequence[Contest]) -> dict[str, Any]:
     judge = json.loads((out / RECORD).read_text("utf-8"))
     folds, prompts = [Fold(**fold) for fold in judge["folds"]], judge["prompts"]
     parts = split([c for c in contests if prompt_key(c.prompt) in prompts], prompts, len(folds))
-    held_out = {(row["prompt"], row["model"]): row["reward"] for row in read_rows(str(out / HELD_OUT))}
-    rewards = [
-        [[held_out[prompt_key(contest.prompt), answer.model] for answer in answers_of(contest)] for contest in part]
-        for part in parts
-    ]
+    held_out, keys = read_held_out(out), keys_of(contest for part in parts for contest in part)
+    rewards = [[[held_out[next(keys)] for _ in contest.all_answers] for contest in part] for part in parts]
     board = Board.of([contest for part in parts for contest in part])
     judges = {"reward": log_odds(parts, rewards, folds, True), "reward-raw": log_odds(parts, rewards, folds, False)}
     if (out / FEATURES).exists():
@@ -191,7 +186,7 @@ def log_odds(parts: Parts, rewards: Rewards, folds: Sequence[Fold], control: boo
         other = folds[(k + 1) % len(folds)]
         fold = Fold("", folds[k].length_slope, other.scale, other.raw_scale)
         for contest, values in zip(part, by_prompt, strict=True):
-            texts = [answer.text for answer in answers_of(contest)]
+            texts = [answer.text for answer in contest.all_answers]
             out.append(np.array([fold.log_odds(v, len(t), control) for v, t in zip(values, texts, strict=True)]))
     return out
 
@@ -203,7 +198,7 @@ def make_fold(folder: str, part: Sequence[Contest], by_prompt: Sequence[Sequence
     slope = length_slope(board, rewards)
     plain = Fold(folder, slope, 1.0, 1.0)
     level = [
-        np.array([plain.log_odds(r, len(answer.text), True) for r, answer in zip(values, answers_of(c), strict=True)])
+        np.array([plain.log_odds(r, len(answer.text), True) for r, answer in zip(values, c.all_answers, strict=True)])
         for values, c in zip(by_prompt, part, strict=True)
     ]
     return Fold(folder, slope, fit_scale(board, level), fit_scale(board, rewards))
@@ -245,12 +240,8 @@ def text_of(row: dict[str, Any], *names: str) -> str:
     raise UsageError(f"a line has no {names[0]}: {json.dumps(row)[:80]}", f"expected one of {', '.join(names)}")
 
 
-def answers_of(contest: Contest) -> tuple[Answer, ...]:
-    return (contest.reference, *contest.answers)
-
-
 def pairs_of(contest: Contest) -> list[Pair]:
-    return [(contest.prompt, answer.text) for answer in answers_of(contest)]
+    return [(contest.prompt, answer.text) for answer in contest.all_answers]
 
 
 def split(contests: Sequence[Contest], prompts: dict[str, int], folds: int) -> list[list[Contest]]:
@@ -259,15 +250,6 @@ def split(contests: Sequence[Contest], prompts: dict[str, int], folds: int) -> l
 
 def others(parts: Parts, left_out: int) -> list[Contest]:
     return [contest for k, part in enumerate(parts) if k != left_out for contest in part]
-
-
-def held_out_rows(parts: Parts, rewards: Rewards) -> list[dict[str, Any]]:
-    return [
-        {"prompt": prompt_key(contest.prompt), "fold": k, "model": answer.model, "reward": round(reward, 5)}
-        for k, part in enumerate(parts)
-        for contest, values in zip(part, rewards[k], strict=True)
-        for answer, reward in zip(answers_of(contest), values, strict=True)
-    ]
 
 
 def say(line: str) -> None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pasta.text.lists import begins_with_marker, kind
+from pasta.text.lists import begins_with_marker, items, kind
 from pasta.train.score import Score
 
 
@@ -54,6 +54,8 @@ def make_pairs(
                     "rejected_ended": rejected["finish_reason"] == "stop",
                 }
             )
+            if alike:
+                pairs[-1] |= {"chosen_given": given(chosen["text"]), "rejected_given": given(rejected["text"])}
     return pairs
 
 
@@ -74,6 +76,14 @@ def form_of(sample: Mapping[str, Any]) -> tuple[str, bool, bool]:
     text = sample["text"]
     form = kind(text)
     return form, begins_with_marker(text), form != "list" and "<promise" in sample["annotated"]
+
+
+def given(text: str) -> int:
+    """How many characters of an answer are taken as they are: of a list, all before the first item's own text.
+
+    By them it becomes a list, which is not to be learned. The better lists have shorter beginnings, for speed's sake.
+    """
+    return items(text)[0].text_start if kind(text) == "list" else 0
 
 
 def contrasts(drawn: Sequence[Score], weight: float, clean: bool, a_prompt: int) -> Iterator[tuple[Score, Score, int]]:

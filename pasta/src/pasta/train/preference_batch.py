@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -53,11 +54,28 @@ class LayOut:
         self.end = end_of_turn(vocabulary)
         self._prompts: dict[str, list[int]] = {}
 
-    def __call__(self, prompt: str, tokens: Nested, ended: bool) -> Layout:
+    def __call__(self, prompt: str, tokens: Nested, ended: bool, given: int = 0) -> Layout:
+        """`given`: so many characters of the response are not learned."""
         if prompt not in self._prompts:
             self._prompts[prompt] = self.vocabulary.encode_chat([{"role": "user", "content": prompt}])
         end = self.end if ended else None  # what was cut off has no end to learn
-        return lay_out(self._prompts[prompt], unnest(tokens), self.vocabulary.tags, self.positions, end)
+        layout = lay_out(self._prompts[prompt], unnest(tokens), self.vocabulary.tags, self.positions, end)
+        return behind(layout, self.within(tokens, given)) if given else layout
+
+    def within(self, tokens: Nested, characters: int) -> int:
+        """How many tokens lie within the first characters of a response, at most all before its first tag."""
+        tags = self.vocabulary.tags
+        text = list(takewhile(lambda item: isinstance(item, int) and not (tags and item in tags), tokens))
+        ends = (count for count in range(len(text)) if len(self.vocabulary.decode(text[: count + 1])) > characters)
+        return next(ends, len(text))
+
+
+def behind(layout: Layout, count: int) -> Layout:
+    """The same without its first targets."""
+    learned = [place for place, target in enumerate(layout.targets) if target != IGNORE]
+    left_out = set(learned[:count])
+    targets = (IGNORE if place in left_out else target for place, target in enumerate(layout.targets))
+    return replace(layout, targets=tuple(targets))
 
 
 def responses_of(rows: Iterable[Mapping[str, Any]], lay: LayOut) -> dict[Key, Layout]:
@@ -67,7 +85,7 @@ def responses_of(rows: Iterable[Mapping[str, Any]], lay: LayOut) -> dict[Key, La
         for side in ("chosen", "rejected"):
             key = (row["index"], row[f"{side}_score"]["sample"])
             if key not in out:
-                out[key] = lay(row["prompt"], row[f"{side}_tokens"], row[f"{side}_ended"])
+                out[key] = lay(row["prompt"], row[f"{side}_tokens"], row[f"{side}_ended"], row.get(f"{side}_given", 0))
     return out
 
 

@@ -7,11 +7,12 @@ speed alone that is broken: see `faults` and `speedup`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasta.judge.base import Comparison, Judge
+from pasta.judge.base import Comparison, Judge, NotJudged
 from pasta.lang import Promise, Response, Text, parse
 from pasta.text.overlap import loops, most_overlap
 from pasta.text.words import words
@@ -75,6 +76,10 @@ def score(
     """Scores samples by the texts of their rivals, by prompt and by the rival's name.
 
     `baseline`: its greedy answers as `pasta.train.samples` writes them, by prompt; speed and length are held to them.
+    A sample that the judge said nothing of has no score, and that is told.
+
+    Raises:
+        NotJudged: It said nothing of any.
     """
     guards = guards or Guards()
     asked = [
@@ -82,10 +87,13 @@ def score(
         for sample in samples
         for text in rivals[sample["index"]].values()
     ]
-    answers = iter(judge.compare(asked))
+    answers = iter(verdicts_of(judge, asked))
     scores = []
     for sample in samples:
-        chances = {name: float(next(answers)) for name in rivals[sample["index"]]}
+        found = {name: next(answers) for name in rivals[sample["index"]]}
+        chances = {name: float(chance) for name, chance in found.items() if chance is not None}
+        if len(chances) < len(found):
+            continue
         other = baseline[sample["index"]]
         repeats = redundancy(parse(sample["annotated"]))
         scores.append(
@@ -101,6 +109,17 @@ def score(
             )
         )
     return scores
+
+
+def verdicts_of(judge: Judge, asked: Sequence[Comparison]) -> Sequence[float | None]:
+    """What a judge says, None where it says nothing; but something it must say."""
+    try:
+        return judge.compare(asked)
+    except NotJudged as lacking:
+        if all(verdict is None for verdict in lacking.verdicts):
+            raise
+        print(lacking, file=sys.stderr, flush=True)
+        return lacking.verdicts
 
 
 def speedup(baseline: int, content: int, path: int, guards: Guards) -> float:

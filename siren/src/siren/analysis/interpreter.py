@@ -16,6 +16,7 @@ from siren.analysis.tail import Past, Tail, assemble, has_past, leaves, split
 from siren.analysis.widen import FRONT, Widening, describe
 from siren.errors import EmptyListError, RunError, Span
 from siren.inference.engine import Site
+from siren.inference.node import Mixed, Node
 from siren.inference.population import Population
 from siren.runtime.combine import Uneven
 from siren.runtime.effects import LOOP, bound
@@ -39,6 +40,14 @@ class Loop:
 
     which: Hashable
     step: Callable[[Value, Value], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """What a step of a loop leaves: the accumulator, and the nodes that it wrote."""
+
+    accumulator: Value
+    written: Mapping[Variable, Node | Mixed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,31 +299,43 @@ class Interpreter(Lists):
         todo = [(start, 0)]
         while todo:
             state, age = todo.pop(0)
-            for after in self.paths.explore(partial(self._step_from, loop, rest, state, age)):
-                if (
-                    after is not None
-                    and after.key not in found
-                    and (self._steps is None or age < self._steps)
-                ):
+            for after in self._states_after(loop, rest, state, age):
+                if after.key not in found and (self._steps is None or age < self._steps):
                     found[after.key] = after
                     todo.append((after, age + 1))
                     if len(found) > _STATES:
                         raise Undecided("the state of a loop does not settle")
         return list(found.values())
 
-    def _step_from(self, loop: Loop, rest: Tail, state: State, age: int) -> State | None:
-        """The state after a step; None if the run ends in it."""
-        with self.graph.scratch():
+    def _states_after(self, loop: Loop, rest: Tail, state: State, age: int) -> Iterator[State]:
+        """Those that one more step may lead to; none where the run ends in it."""
+        step = partial(self._step_from, loop, rest, state)
+        for after in self.paths.explore(step, partial(self._widened, state, age)):
+            if after is not None:
+                yield after
+
+    def _step_from(self, loop: Loop, rest: Tail, state: State) -> Stepped | None:
+        """What a step leaves; None if the run ends in it."""
+        with self.graph.scratch() as layer:
             self._resume(state)
             try:
                 accumulator = self._tidy(loop.step(self._element(rest), state.accumulator))
             except EmptyListError:
                 return None
+            return Stepped(accumulator, layer.written)
+
+    def _widened(self, before: State, age: int, stepped: Stepped | None) -> State | None:
+        """The state for the next step. What the step left stays as it is, so that this can be asked again."""
+        if stepped is None:
+            return None
+        with self.graph.scratch():
+            for variable, node in stepped.written.items():
+                self.graph.set(variable, node)
+            large = age >= _PATIENCE
             outside = self._outside()
-            accumulator = self._widening.accumulator(
-                state.accumulator, accumulator, outside, age >= _PATIENCE
+            return self._captured(
+                self._widening.accumulator(before.accumulator, stepped.accumulator, outside, large)
             )
-            return self._captured(accumulator)
 
     def _captured(self, accumulator: Value) -> State:
         return capture(self.graph, accumulator, self._outside(), self.abstract, self._widening.general)

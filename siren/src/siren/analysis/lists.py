@@ -168,10 +168,9 @@ class Lists(Evaluator):
         blurred = [map_leaves(item, self._blurred) for item in items]
         return Tail(tuple({describe(element): element for element in blurred}.values()))
 
-    def _blurred(self, number: Value) -> Value:
-        return (
-            self.numbers.fresh(sign_of(number)) if isinstance(number, float) else number
-        )  # a boolean is none
+    def _blurred(self, leaf: Value) -> Value:
+        is_number = isinstance(leaf, float)  # which a boolean is not
+        return self.numbers.fresh(sign_of(leaf)) if is_number else leaf
 
     def _map(self, function: Function, values: Value, span: Span) -> Value:
         first, rest = split(values)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from siren.errors import Span
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -56,18 +57,26 @@ class Paths:
         answer = self.facts.pop(question)
         self._trace[self._at - 1] = (answer, answer + 1)
 
-    def explore(self, action: Callable[[], T]) -> Iterator[T]:
-        """The results of the action on all paths. Inside, nothing is known of what was decided outside, so
-        that the results hold whatever that was."""
+    def explore(self, action: Callable[[], S], finish: Callable[[S], T]) -> Iterator[T]:
+        """The results of the action, finished, on all paths. Inside, nothing is known of what was decided
+        outside, so that the results hold whatever that was.
+
+        The action is run once for all answers to the questions of `finish`, which must leave all that either
+        of them looks at as it was."""
         outer = self.facts, self._trace, self._at
         trace: list[tuple[int, int]] = []
+        begun: tuple[S, dict[Hashable, int], int] | None = None
         try:
             while True:
                 self.budget -= 1
                 if self.budget < 0:
                     raise TooManyWays("there are too many ways through the program")
-                self.facts, self._trace, self._at = {}, trace, 0
-                result = action()
+                if begun is None:
+                    self.facts, self._trace, self._at = {}, trace, 0
+                    begun = action(), self.facts, self._at
+                half, facts, at = begun
+                self.facts, self._trace, self._at = dict(facts), trace, at
+                result = finish(half)
                 self.facts, self._trace, self._at = outer
                 yield result
                 while trace and trace[-1][0] + 1 == trace[-1][1]:
@@ -75,5 +84,7 @@ class Paths:
                 if not trace:
                     return
                 trace[-1] = (trace[-1][0] + 1, trace[-1][1])
+                if len(trace) <= at:
+                    begun = None
         finally:
             self.facts, self._trace, self._at = outer

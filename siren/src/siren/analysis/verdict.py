@@ -146,7 +146,7 @@ def _follow(
             return error  # such a run ends before it could break the plan
         return None
 
-    failures = list(numbers.paths.explore(whole))
+    failures = list(numbers.paths.explore(whole, lambda failure: failure))
     if failures and all(failures):
         raise failures[0]  # type: ignore[misc]
 

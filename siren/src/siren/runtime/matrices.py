@@ -50,8 +50,10 @@ def _shape(value: Value) -> str:
     if value and all(isinstance(row, list) for row in value):
         if len({len(row) for row in value}) > 1:
             return f"a list of rows of {', '.join(str(len(row)) for row in value)}"
+        if any(isinstance(entry, list) for row in value for entry in row):
+            return f"a list of {len(value)} lists that hold lists"
         return f"a matrix of {len(value)} x {len(value[0])}"
-    return f"a list of {len(value)}"
+    return f"a list of {len(value)}{'' if _is_vector(value) else ', numbers and lists'}"
 
 
 def _elementwise(operation: Callable[[Expr, Expr], Expr], a: Value, b: Value) -> Value:
@@ -76,21 +78,25 @@ def _times(a: Value, b: Value) -> Value:
         raise RunError(
             f"cannot multiply {_shape(a)} and {_shape(b)}", hint="`dot(a, b)` multiplies two lists"
         )
-    if len(a[0]) != len(b):
-        raise RunError(f"cannot multiply {_shape(a)} and {_shape(b)}")
-    if not _is_matrix(b):
-        return [combination(row, b) for row in a]
-    columns = [list(column) for column in zip(*b, strict=True)]
-    return [[combination(row, column) for column in columns] for row in a]
+    if len(a[0]) == len(b):
+        if _is_vector(b):
+            return [combination(row, b) for row in a]
+        if _is_matrix(b):
+            columns = [list(column) for column in zip(*b, strict=True)]
+            return [[combination(row, column) for column in columns] for row in a]
+    raise RunError(f"cannot multiply {_shape(a)} and {_shape(b)}")
 
 
 def _is_matrix(value: Value) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(row, list) and len(row) == len(value[0]) for row in value)
-        and not isinstance(value[0][0], list)
+        and all(isinstance(row, list) and len(row) == len(value[0]) and _is_vector(row) for row in value)
     )
+
+
+def _is_vector(value: list[Value]) -> bool:
+    return not any(isinstance(entry, list) for entry in value)
 
 
 def _required(name: str, value: Value) -> list[list[Expr]]:
@@ -108,7 +114,7 @@ def dot(a: Value, b: Value) -> Value:
         raise RunError(f"dot expects two lists of numbers, not {_shape(a)} and {_shape(b)}", hint=hint)
     if not isinstance(a, list) or not isinstance(b, list) or len(a) != len(b):
         raise RunError(f"dot expects two lists of one length, not {_shape(a)} and {_shape(b)}")
-    if any(isinstance(item, list) for item in (*a, *b)):
+    if not (_is_vector(a) and _is_vector(b)):
         raise RunError(f"dot expects two lists of numbers, not {_shape(a)} and {_shape(b)}")
     return combination(a, b)
 
@@ -141,7 +147,7 @@ def identity(n: Value) -> Value:
 
 
 def diagonal(entries: Value) -> Value:
-    if not isinstance(entries, list) or any(isinstance(entry, list) for entry in entries):
+    if not isinstance(entries, list) or not _is_vector(entries):
         raise RunError(f"diagonal expects a list of numbers, not {_shape(entries)}")
     return [[entry if i == j else 0.0 for j in range(len(entries))] for i, entry in enumerate(entries)]
 
