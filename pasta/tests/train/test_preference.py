@@ -17,8 +17,10 @@ from preferring import settings
 
 from adapters import make_adapter
 from pasta.core.layout import IGNORE, Layout
+from pasta.core.positions import Positions
 from pasta.core.taught import Taught
 from pasta.core.tree import spell
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.lines import read_lines
 from pasta.decoding.bulk import as_completed
 from pasta.decoding.prompts import make_request
@@ -34,6 +36,7 @@ from pasta.train.preference_report import summary
 from pasta.train.preference_round import read_parts
 from pasta.train.preference_run import run
 from pasta.train.samples import describe, draw, nest, unnest
+from toy_tokenizers import toy_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -118,6 +121,18 @@ def test_what_is_given_is_not_learned(tmp_path: Path, adapter: str, response: st
     out = [was for was, now in zip(whole.targets, some.targets, strict=True) if was != now]
     assert learner.vocabulary.decode(out) == left
     assert some.ids == whole.ids and some.targets.count(IGNORE) == whole.targets.count(IGNORE) + len(out)
+
+
+@pytest.mark.parametrize("kind", ["prepend", "gemma", "byte-level"])
+def test_what_is_given_is_counted_in_the_text_whatever_its_tokens_begin_with(kind: str) -> None:
+    """After some templates the first token of an answer brings a space that the text does not have."""
+    vocabulary = Vocabulary(toy_tokenizer(kind, "llama2"))
+    lead = vocabulary.lead(vocabulary.encode_chat([{"role": "user", "content": "Q?"}]))
+    text = "日 é 🙂:\n\n1.  Salt\n2.  Oil\n3.  Rice"
+    for given in range(len(text)):
+        count = LayOut(vocabulary, Positions()).within("Q?", tokens := vocabulary.encode(lead + text), given)
+        before, behind = (vocabulary.decode(tokens[:end]) for end in (count, count + 1))
+        assert len(before) <= len(lead) + given < len(behind)
 
 
 @torch.no_grad()

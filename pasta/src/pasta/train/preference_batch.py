@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pasta.core.detokenizer import without_lead
 from pasta.core.layout import IGNORE, Layout, lay_out
 from pasta.core.positions import Positions
 from pasta.core.vocabulary import Vocabulary
@@ -56,18 +57,21 @@ class LayOut:
 
     def __call__(self, prompt: str, tokens: Nested, ended: bool, given: int = 0) -> Layout:
         """`given`: so many characters of the response are not learned."""
+        end = self.end if ended else None  # what was cut off has no end to learn
+        layout = lay_out(self._encoded(prompt), unnest(tokens), self.vocabulary.tags, self.positions, end)
+        return behind(layout, self.within(prompt, tokens, given)) if given else layout
+
+    def within(self, prompt: str, tokens: Nested, characters: int) -> int:
+        """How many tokens lie within the first characters of a response's text, at most all before its first tag."""
+        tags, lead = self.vocabulary.tags, self.vocabulary.lead(self._encoded(prompt))
+        text = list(takewhile(lambda item: isinstance(item, int) and not (tags and item in tags), tokens))
+        written = (without_lead(self.vocabulary.decode(text[: count + 1]), lead) for count in range(len(text)))
+        return next((count for count, so_far in enumerate(written) if len(so_far) > characters), len(text))
+
+    def _encoded(self, prompt: str) -> list[int]:
         if prompt not in self._prompts:
             self._prompts[prompt] = self.vocabulary.encode_chat([{"role": "user", "content": prompt}])
-        end = self.end if ended else None  # what was cut off has no end to learn
-        layout = lay_out(self._prompts[prompt], unnest(tokens), self.vocabulary.tags, self.positions, end)
-        return behind(layout, self.within(tokens, given)) if given else layout
-
-    def within(self, tokens: Nested, characters: int) -> int:
-        """How many tokens lie within the first characters of a response, at most all before its first tag."""
-        tags = self.vocabulary.tags
-        text = list(takewhile(lambda item: isinstance(item, int) and not (tags and item in tags), tokens))
-        ends = (count for count in range(len(text)) if len(self.vocabulary.decode(text[: count + 1])) > characters)
-        return next(ends, len(text))
+        return self._prompts[prompt]
 
 
 def behind(layout: Layout, count: int) -> Layout:
