@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from pasta.data.fields import ASKED
 from pasta.data.lines import append_lines, read_lines, write_lines
 from pasta.errors import PastaError, UsageError
-from pasta.judge.base import Judge
+from pasta.judge.base import Judge, NotJudged
 from pasta.judge.open import open_judge
 from pasta.outputs import check_folder
 from pasta.train.beginnings import turning_pairs
@@ -188,7 +188,12 @@ def score_samples(config: PreferenceConfig, each: Round, judge: Judge) -> None:
         some = samples[start : start + SCORED_AT_ONCE]
         indices = {row["index"] for row in some}
         rivals = {index: rivals_of(questions[index], baseline[index]) for index in indices}
-        append_lines(each.scores, (got.to_dict() for got in score(some, rivals, baseline, judge, guards)))
+        try:
+            append_lines(each.scores, (got.to_dict() for got in score(some, rivals, baseline, judge, guards)))
+        except NotJudged as lacking:
+            if not each.scores.exists():
+                raise
+            print(lacking, file=sys.stderr, flush=True)  # it judges, but not these: what it always refuses ends no run
         took = time.monotonic() - begun
         print(f"{start + len(some)}/{len(samples)} scored, {took:.0f} s", file=sys.stderr, flush=True)
 
