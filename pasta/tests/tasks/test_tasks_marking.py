@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,14 @@ def test_numbers_in_other_forms(stated: str, number: float) -> None:
     assert stated == "3..5" or final_number(f"so it is {stated}") == number
 
 
+@pytest.mark.parametrize("piece", ["=", "= ", "\n", "-\n", "```\n"])
+def test_an_answer_that_goes_in_circles_is_marked_in_no_time(piece: str) -> None:
+    begun = time.process_time()
+    assert final_number("Answer: " + 20_000 * piece) is None
+    assert final_number(20_000 * piece + "\nAnswer: 5") == 5
+    assert time.process_time() - begun < 1
+
+
 def test_a_chain_cannot_be_solved_without_its_first_answer(tmp_path: Path) -> None:
     given = problems(tmp_path, SUMS)
     chains = draw_bundles("chain", given, parts=6)
@@ -239,10 +248,12 @@ def test_code_is_found_in_lists_and_behind_any_word_at_the_fence(tmp_path: Path)
     assert mark(row, f"{fenced(one)}\n\n{fenced(other)}".replace("```", "~~~")).share == 1
 
 
-@pytest.mark.parametrize("given", ["Yes()", "Number(0)", "[Yes(), Yes(), Yes()]"])
+@pytest.mark.parametrize("given", ["Yes()", "Number(0)", "[Yes(), Yes(), Yes()]", "Bound()", "mock.ANY"])
 def test_an_object_that_says_it_equals_everything_is_no_right_answer(tmp_path: Path, given: str) -> None:
     says = "    def __eq__(self, other):\n        return True\n    __hash__ = object.__hash__\n"
     classes = f"class Yes:\n{says}\nclass Number(int):\n{says}\n"
+    classes += "class Bound:\n    __eq__ = functools.partialmethod(lambda *_: True)\n"
+    classes = f"import functools\nfrom unittest import mock\n{classes}"
     [problem] = problems(tmp_path, FUNCTIONS[4:5])
     row = Bundle("plain", (problem,)).question("0").row
     assert mark(row, fenced(f"{classes}\ndef square_all(items):\n    return {given}")).parts == (False,)

@@ -6,14 +6,15 @@ import ast
 
 from pasta.tasks.problem import call_of
 
-# Comes after the answer's code, which was run from strings: what compares its objects stands in no file.
+# Comes after the answer's code. What an object is compared by must not be of a class that was made there, nor take
+# anything for its equal.
 LOOK = """
 def looked_at(value):
     left, seen = [value], set()
     while left:
         each = left.pop()
-        compares = getattr(type(each).__eq__, "__code__", None)
-        assert compares is None or compares.co_filename != "<string>"
+        [compares, *_] = [kind for kind in type(each).__mro__ if "__eq__" in vars(kind)]
+        assert compares.__module__ != __name__ and (each == object()) is not True
         if isinstance(each, (list, tuple, set, frozenset, dict)) and id(each) not in seen:
             seen.add(id(each))
             left.extend([*each, *(each.values() if isinstance(each, dict) else ())])

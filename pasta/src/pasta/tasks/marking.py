@@ -123,8 +123,8 @@ def without_end(section: str, row: Mapping[str, Any]) -> str:
 
 def headings(pattern: str, text: str, row: Mapping[str, Any]) -> list[re.Match[str]]:
     """Lines like this, but for those in the code of functions: a comment there, or a call of `main`."""
-    codes = [found.span(1) for found in FENCE.finditer(text) if is_python(textwrap.dedent(found[1]))]
-    codes = codes if runs_code(row) else []  # else what can be read as Python may be a sum
+    blocks = FENCE.finditer(text) if runs_code(row) else ()  # else what can be read as Python may be a sum
+    codes = [block.span(1) for block in blocks if is_python(textwrap.dedent(block[1]))]
     found = re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE)
     return [head for head in found if not any(begin <= head.start() < stop for begin, stop in codes)]
 

@@ -10,7 +10,7 @@ NUMBER = re.compile(
 )
 LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 #: The line that an answer is to end with.
-STATED = re.compile(r"^\W*answer[^\w\n−-]*?(?P<stated>[−-]?[^\w\n]*\d.*)$", re.MULTILINE | re.IGNORECASE)
+STATED = re.compile(r"^[^\w\n]*answer(?P<stated>[^\w\n]*\d.*)$", re.MULTILINE | re.IGNORECASE)
 
 
 def last_number(text: str) -> float | None:
