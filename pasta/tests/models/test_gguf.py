@@ -57,6 +57,26 @@ def test_absurd_lengths_do_not_allocate(tmp_path):
         resolve(str(path))
 
 
+def pair(name, kind, value):
+    return struct.pack("<Q", len(name)) + name + struct.pack("<I", kind) + value
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (pair(b"general.alignment", 8, struct.pack("<Q", 3) + b"abc"), "aligned to 'abc'"),
+        (pair(b"general.alignment", 6, struct.pack("<f", float("nan"))), "aligned to nan"),
+        (pair(b"general.alignment", 5, struct.pack("<i", -8)), "aligned to -8"),
+        (pair(b"a", 9, 3000 * struct.pack("<IQ", 9, 1)), "recursion"),
+    ],
+)
+def test_metadata_that_cannot_be(tmp_path, value, said):
+    path = tmp_path / "odd.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + value)
+    with pytest.raises(CorruptModel, match=f"damaged or truncated GGUF file: .*{said}"):
+        read_header(path)
+
+
 def test_an_architecture_that_transformers_does_not_read(default_gguf, tmp_path, monkeypatch):
     monkeypatch.setenv("PASTA_CACHE", str(tmp_path / "cache"))
     data = default_gguf.read_bytes()

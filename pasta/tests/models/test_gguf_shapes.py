@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 
-from pasta.errors import UnsupportedModel
+from pasta.errors import CorruptModel, UnsupportedModel
 from pasta.models import load_model
 from support import SIZES, byte_tokenizer, tiny_model
 
@@ -128,3 +128,22 @@ def test_an_answer_ends_where_its_template_ends_it(tmp_path: Path) -> None:
     assert loaded.vocabulary.eos == set(ends)
     kept = json.loads((loaded.folder.path / "generation_config.json").read_text())
     assert kept["eos_token_id"] == sorted(ends)
+
+
+def claims(name: str, value: int) -> Callable[[Any], None]:
+    number = gguf.gguf_writer.GGUFValue(value, gguf.GGUFValueType.UINT32)
+    return lambda file: file.kv_data[0].update({f"qwen2.{name}": number})
+
+
+@pytest.mark.parametrize(
+    ("also", "said"),
+    [
+        (claims("block_count", 3), "lack 12 tensors, model.layers.2.input_layernorm.weight first"),
+        (claims("feed_forward_length", 64), r"do not fit: .*\.mlp\.\w+\.weight is .*, expected "),
+    ],
+    ids=["missing", "odd"],
+)
+def test_what_a_file_lacks_is_not_filled_with_noise(also: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(CorruptModel, match=rf"the weights in {tmp_path}/m\.gguf {said}"):
+        load_model(str(write(tmp_path / "m.gguf", also)), device="cpu")
+    assert not list((tmp_path / "cache" / "models").glob("gguf-*"))

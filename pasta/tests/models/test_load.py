@@ -12,6 +12,7 @@ from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausa
 from pasta.engine.load import load_engine
 from pasta.errors import CorruptModel, UnknownModel, UnsupportedModel, UsageError
 from pasta.models import available, bundled, load_model, resolve
+from pasta.models.checkpoint import read_tokenizer
 from pasta.models.load import default_dtype
 
 
@@ -116,8 +117,19 @@ def test_an_index_with_a_missing_shard(copy):
         resolve(str(copy))
 
 
+@pytest.mark.parametrize("names", [{}, {"a": 1}, {"a": None}])
+def test_an_index_that_names_no_files(copy, names):
+    (copy / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+    with pytest.raises(CorruptModel, match=r"index\.json does not read: its weight_map names no files"):
+        resolve(str(copy))
+
+
 def cut(path):
     path.write_bytes(path.read_bytes()[:-1])
+
+
+def changed(**values):
+    return lambda data: json.dumps(json.loads(data) | values).encode()
 
 
 def damage(folder, name, edit):
@@ -133,6 +145,17 @@ def damage(folder, name, edit):
         ("config.json", lambda data: b"[]", "does not read"),
         ("config.json", lambda data: 100_000 * b"[", "does not read"),
         ("config.json", lambda data: b"\xff\xfe", "does not read"),
+        ("config.json", changed(model_type=["llama"]), "does not read: its model_type and architectures are no names"),
+        ("config.json", changed(architectures="LlamaForCausalLM"), "does not read: its model_type and archi"),
+        ("config.json", changed(num_attention_heads="2"), "is not a valid configuration: [^\n]*expected int, got str"),
+        (
+            "config.json",
+            changed(hidden_size=64),
+            r"do not fit: lm_head.weight is \(49152, 32\), expected \(49152, 64\)",
+        ),
+        ("config.json", changed(rope_parameters={"rope_type": "magic"}), "do not read: KeyError 'magic'"),
+        ("generation_config.json", changed(eos_token_id="</s>"), "eos_token_id is '</s>', expected a token id or a"),
+        ("generation_config.json", changed(eos_token_id=[[1]]), r"eos_token_id is \[\[1\]\], expected a token id"),
         ("tokenizer.json", lambda data: data[:5000], "tokenizer"),
     ],
 )
@@ -187,6 +210,16 @@ def test_no_tokenizer(copy):
         file.unlink()
     with pytest.raises(CorruptModel, match="tokenizer"):
         load_model(str(copy), device="cpu")
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma", "gpt2"])
+def test_a_tokenizer_without_its_words(tmp_path, family):
+    """transformers makes one of nothing, to which every text is empty."""
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+    added = {"9": {"content": "<tool_call>", "special": False}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<e>", "added_tokens_decoder": added}))
+    with pytest.raises(CorruptModel, match=r"has no words \(look whether its tokenizer\.json is there\)"):
+        read_tokenizer(tmp_path)
 
 
 def test_a_model_without_a_causal_head(tmp_path):

@@ -47,7 +47,10 @@ def weight_files(folder: Path) -> list[str]:
     if not (folder / INDEX).is_file():
         return [WEIGHTS]
     try:
-        return sorted(set(json.loads((folder / INDEX).read_text("utf-8"))["weight_map"].values()))
+        names = set(json.loads((folder / INDEX).read_text("utf-8"))["weight_map"].values())
+        if not names or not all(isinstance(name, str) for name in names):
+            raise ValueError("its weight_map names no files")
+        return sorted(names)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise CorruptModel(f"{folder / INDEX} does not read: {error}") from error
 
@@ -84,9 +87,14 @@ def read_config(folder: Path) -> Any:
         raw = json.loads((folder / "config.json").read_text("utf-8"))
         if not isinstance(raw, dict):
             raise ValueError("not a JSON object")
+        model_type, architectures = raw.get("model_type"), raw.get("architectures") or []
+        if not (
+            isinstance(architectures, list)
+            and all(isinstance(name, str) for name in (model_type or "", *architectures))
+        ):
+            raise ValueError("its model_type and architectures are no names")
     except (ValueError, RecursionError) as error:
         raise CorruptModel(f"{folder / 'config.json'} does not read: {error}") from error
-    model_type, architectures = raw.get("model_type"), raw.get("architectures") or []
     families = (MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
     known = {name for names in families for value in names.values() for name in as_names(value)}
     if not any(model_type in names for names in families) or (architectures and not known & set(architectures)):
@@ -95,7 +103,13 @@ def read_config(folder: Path) -> Any:
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # each model family validates its configuration in its own way
-        raise CorruptModel(f"{folder / 'config.json'} is not a valid configuration: {error}") from error
+        raise CorruptModel(f"{folder / 'config.json'} is not a valid configuration: {said(error)}") from error
+
+
+def said(error: Exception) -> str:
+    """What a library said, on one line; where that is a bare word, such as a missing key's, with the error's name."""
+    text = " ".join(str(error).split())
+    return text if " " in text else f"{type(error).__name__} {text}".strip()
 
 
 def as_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -112,7 +126,9 @@ def read_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
         if tokenizer.chat_template is None and (folder / TEMPLATE).is_file():
             tokenizer.chat_template = json.loads((folder / TEMPLATE).read_text("utf-8"))["chat_template"]
     except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
-        raise CorruptModel(f"the tokenizer in {folder} does not read: {error}") from error
+        raise CorruptModel(f"the tokenizer in {folder} does not read: {said(error)}") from error
+    if not set(tokenizer.get_vocab()) - set(tokenizer.get_added_vocab()) - set(tokenizer.all_special_tokens):
+        raise CorruptModel(f"the tokenizer in {folder} has no words", "look whether its tokenizer.json is there")
     return tokenizer
 
 
@@ -120,7 +136,10 @@ def end_tokens(*named: int | Sequence[int] | None) -> list[int]:
     """The tokens that end a response, by the first place that names any."""
     for ends in named:
         if ends is not None:
-            return [ends] if isinstance(ends, int) else list(ends)
+            found = list(ends) if isinstance(ends, list | tuple) else [ends]
+            if not all(isinstance(token, int) for token in found):
+                raise CorruptModel(f"the model's eos_token_id is {ends!r:.60}, expected a token id or a list of them")
+            return found
     return []
 
 
@@ -140,16 +159,28 @@ def read_weights(folder: Path, **options: Any) -> "PreTrainedModel":
     check_weights(folder / name for name in weight_files(folder))
     try:
         model, report = (AutoModelForCausalLM if causal else AutoModelForImageTextToText).from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # to be named below
+            **options,
         )
     except (PastaError, MemoryError):
         raise
     except Exception as error:  # each family's loader has its own exceptions
-        raise CorruptModel(f"the weights in {folder} do not read: {error}") from error
-    # transformers fills missing weights with random numbers and goes on; the answer would be noise.
-    if missing := sorted(report["missing_keys"]):
-        raise CorruptModel(f"the weights in {folder} lack {len(missing)} tensors, {missing[0]} first")
+        raise CorruptModel(f"the weights in {folder} do not read: {said(error)}") from error
+    check_whole(report, folder)
     return model
+
+
+def check_whole(report: dict[str, Any], place: Path) -> None:
+    """Refuses weights that lack something, by what transformers reports: it puts random numbers there and goes on."""
+    if odd := sorted(report["mismatched_keys"]):
+        name, stored, wanted = odd[0]
+        raise CorruptModel(f"the weights in {place} do not fit: {name} is {tuple(stored)}, expected {tuple(wanted)}")
+    if missing := sorted(report["missing_keys"]):
+        raise CorruptModel(f"the weights in {place} lack {len(missing)} tensors, {missing[0]} first")
 
 
 @contextlib.contextmanager

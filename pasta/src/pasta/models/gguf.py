@@ -16,7 +16,7 @@ from typing import Any
 from pasta.core.vocabulary import Vocabulary
 from pasta.errors import CorruptModel, ModelError, PastaError, UnsupportedModel, UsageError
 from pasta.models import store
-from pasta.models.checkpoint import quiet
+from pasta.models.checkpoint import check_whole, quiet, said
 from pasta.models.gguf_rope import stretch
 from pasta.models.header import Header, read_header
 from pasta.models.progress import working
@@ -59,7 +59,7 @@ def fingerprint(path: Path) -> str:
 
 def convert(path: Path, header: Header, folder: Path) -> None:
     """Dequantises `path` into `folder`."""
-    if int(header.metadata.get("split.count", 1)) > 1:
+    if header.metadata.get("split.count", 1) not in (0, 1):
         raise UnsupportedModel(f"{path} is one part of a split GGUF file", "merge the parts into one file first")
     with working(f"Converting {path.name} ({header.parameters / 1e6:,.0f}M parameters), once"):
         try:
@@ -70,7 +70,7 @@ def convert(path: Path, header: Header, folder: Path) -> None:
             raise
         except ImportError as error:
             raise ModelError(
-                f"{path} cannot be converted: {error}", 'install: pip install "pasta-decoding[torch]"'
+                f"{path} cannot be converted: {said(error)}", 'install: pip install "pasta-decoding[torch]"'
             ) from error
         except Exception as error:  # reader, tokenizer and loader each have their own
             if "os error 28" in str(error):  # how safetensors reports a full disk
@@ -80,7 +80,7 @@ def convert(path: Path, header: Header, folder: Path) -> None:
                     f"{path} holds a {header.architecture!r} model, which transformers cannot read from GGUF",
                     "use the model's original Hugging Face folder",
                 ) from error
-            raise CorruptModel(f"{path} cannot be converted: {error}") from error
+            raise CorruptModel(f"{path} cannot be converted: {said(error)}") from error
 
 
 def write_folder(path: Path, header: Header, folder: Path) -> None:
@@ -90,7 +90,11 @@ def write_folder(path: Path, header: Header, folder: Path) -> None:
     source = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
     dense = GgufConfig(dequantize=True)  # newer versions would otherwise keep some weights in their blocks
     tokenizer = build_tokenizer(source, header)
-    model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32, quantization_config=dense)
+    options = {"dtype": torch.float32, "quantization_config": dense}
+    model, report = AutoModelForCausalLM.from_pretrained(
+        **source, **options, output_loading_info=True, ignore_mismatched_sizes=True
+    )
+    check_whole(report, path)
     # Some versions still call the model quantised, which it is no longer, and then refuse to save it.
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config

@@ -60,7 +60,7 @@ def read_header(path: Path) -> Header:
             raise CorruptModel(f"{path} is not a GGUF file: it does not begin with {MAGIC.decode()!r}", AGAIN)
         try:
             return parse(Cursor(file, size), path)
-        except (struct.error, UnicodeDecodeError, EOFError) as error:
+        except (struct.error, UnicodeDecodeError, EOFError, RecursionError) as error:
             raise damaged(path, str(error)) from None
 
 
@@ -121,7 +121,9 @@ def parse(cursor: Cursor, path: Path) -> Header:
         if value is not None:
             metadata[key] = value
     tensors = tuple(read_tensor(cursor) for _ in range(tensor_count))
-    alignment = int(metadata.get("general.alignment", DEFAULT_ALIGNMENT)) or DEFAULT_ALIGNMENT
+    alignment = metadata.get("general.alignment") or DEFAULT_ALIGNMENT
+    if not isinstance(alignment, int) or alignment < 1:
+        raise EOFError(f"its data is aligned to {alignment!r}")
     header = Header(metadata, tensors, -(-cursor.file.tell() // alignment) * alignment)
     check_extent(header, cursor.size, path)
     return header

@@ -8,7 +8,7 @@ from typing import Any
 
 from pasta.errors import CorruptModel, ModelError, Offline, PastaError, UnknownModel, UnsupportedModel
 from pasta.models import store
-from pasta.models.checkpoint import check_files
+from pasta.models.checkpoint import check_files, said
 from pasta.models.progress import transferring
 
 REPOSITORY = re.compile(r"[\w][\w.-]*/[\w][\w.-]*|[\w][\w-]*")
@@ -146,7 +146,7 @@ def fetch_error(name: str, error: Exception) -> ModelError:
                 "see: pasta models",
             )
         case HfHubHTTPError() if error.response is not None and error.response.status_code < 500:
-            return ModelError(f"the Hugging Face hub refused {name!r}: {error}")
+            return ModelError(f"the Hugging Face hub refused {name!r}: {said(error)}")
     return offline(name)
 
 
