@@ -149,7 +149,8 @@ def test_a_file_of_another_form_is_told_what_it_is(tmp_path: Path, name: str, te
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
 def test_what_a_table_is_told_to_do_helps(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path(name).write_text("prompt,response\na,b\n".replace(",", "," if name == "t.csv" else "\t"))
+    text = "prompt,response\na,b\n".replace(",", "," if name == "t.csv" else "\t")
+    Path(name).write_text(text, "utf-8-sig")  # as spreadsheets do
     with pytest.raises(UsageError) as refused:
         list(read_rows(name))
     command = str(refused.value.hint).partition(": ")[2].replace("python", sys.executable, 1)

@@ -120,9 +120,9 @@ def dump(row: Mapping[str, Any]) -> str:
 
 def _read_file(source: str) -> Iterator[Row]:
     if source.lower().endswith(TABLES) and os.path.isfile(source):
-        to_json = "import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(open(sys.argv[1]))]"
         tabs = source.lower().endswith(".tsv")
-        to_json = to_json.replace("[1])", "[1]), delimiter='\\t'") if tabs else to_json
+        opened = "open(sys.argv[1], encoding='utf-8-sig')" + (", delimiter='\\t'" if tabs else "")
+        to_json = f"import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader({opened})]"
         raise UsageError(
             f"{source} is a table ({'TSV' if tabs else 'CSV'}), {EXPECTED_LINES}",
             f'make JSON lines of it: python -c "{to_json}" {source} > {Path(source).stem}.jsonl',
