@@ -136,7 +136,7 @@ def end_tokens(*named: int | Sequence[int] | None) -> list[int]:
     """The tokens that end a response, by the first place that names any."""
     for ends in named:
         if ends is not None:
-            found = list(ends) if isinstance(ends, list | tuple) else [ends]
+            found = list(ends) if isinstance(ends, Iterable) else [ends]
             if not all(isinstance(token, int) for token in found):
                 raise CorruptModel(f"the model's eos_token_id is {ends!r:.60}, expected a token id or a list of them")
             return found
