@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import siren
+from siren.analysis import analyze
+from siren.syntax import parse_file
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -55,6 +57,18 @@ def test_landmarks_of_a_known_path(method):
     np.testing.assert_allclose(
         result["marks"].sd, [np.sqrt(np.diag(spread)) for spread in spreads], rtol=0, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("mark", ["symbolic", "sample"])
+def test_a_place_that_ways_add_up_to_stays_symbolic(mark):
+    """Given the headings all is gaussian. Which of the cosines are 0 was asked of each, and with every way
+    once more: nobody could tell."""
+    plan = {"mark": mark, "heading": "sample", "way": "symbolic"}
+    assert analyze(parse_file(FOLDER / "landmarks.si"), "ssi", plan).satisfiable
+    text = (FOLDER / "landmarks.si").read_text(encoding="utf-8")
+    rows = np.loadtxt(FOLDER / "data/landmarks.csv", delimiter=",", skiprows=1)[:6]
+    text = text.replace('File.read("data/landmarks.csv")', "rows")
+    assert siren.run(text, data={"rows": rows}, plan=plan, particles=2, seed=0).plan == plan
 
 
 def test_landmarks_are_found():

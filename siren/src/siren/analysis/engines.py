@@ -146,6 +146,10 @@ class Abstract(Engine):
         """A large expression made small for good, if what it says no longer matters."""
         return expr
 
+    def carried(self, expr: Expr) -> Expr:
+        """An expression that a loop hands on to its next step."""
+        return self.resolve(expr)
+
     # What the answer asks of variables that the program has put away ----------------------------------------
 
     def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
@@ -308,12 +312,24 @@ class AbstractSSI(Abstract, SSI):
     def is_settled(self, variable: Variable, live: Set[Variable]) -> bool:
         return variable in self.closed or (variable not in live and self.dist(variable).known)
 
+    def decided(self, dist: Dist) -> Dist:
+        """Whatever coefficients are 0, a closed gaussian is one, and its set stays closed."""
+        dist = self.graph.simplify_dist(dist)
+        return dist if dist.family.gaussian and self._is_closed(dist) else super().decided(dist)
+
+    def carried(self, expr: Expr) -> Expr:
+        """Which coefficients of a sum of closed gaussians are 0 is asked where something hangs on it."""
+        return expr if type(expr) is Poly and self._is_closed_sum(expr) else self.resolve(expr)
+
+    def _is_closed_sum(self, expr: Poly) -> bool:
+        return self._is_closed(Dist(GAUSSIAN, (expr, 1.0)))
+
     def gather(self, expr: Poly | Op) -> Expr:
         names = variables(expr)
         kept = next((v for v in names if v.annotation == "symbolic"), names[0])
         several = Several(kept.name, kept.annotation, kept.span)
         if type(expr) is Poly:
-            if not self._is_closed(Dist(GAUSSIAN, (expr, 1.0))):
+            if not self._is_closed_sum(expr):
                 return expr
             self._enter(several, Dist(GAUSSIAN, (self.numbers.fresh(), self.numbers.fresh(NONNEGATIVE))))
             return Poly({((several, 1),): self.numbers.fresh(), ONE: self.numbers.fresh()}, None)

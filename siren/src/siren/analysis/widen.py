@@ -34,7 +34,7 @@ class Widening:
         def decided(expr: Value) -> Value:
             if type(expr) is not Poly and type(expr) is not Op:
                 return expr
-            expr = self.engine.resolve(self.graph.simplify(expr))
+            expr = self.engine.carried(self.graph.simplify(expr))
             expr = self.graph.simplify(expr)
             return self.engine.gather(expr) if large and type(expr) is Op else expr
 
