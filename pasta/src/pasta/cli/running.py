@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from pasta.core.variables import problem_of
 from pasta.errors import UsageError
@@ -135,8 +136,10 @@ def patiently(label: str, *, quiet: bool = False) -> Iterator[None]:
     if quiet:
         yield
         return
+    from pasta.models.progress import spinner
+
     console = Console(stderr=True, highlight=False)
-    status = console.status(label)
+    status = console.status(Text(label), spinner=spinner(console))
 
     def show() -> None:
         if console.is_terminal and not console.is_dumb_terminal:
