@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -116,3 +117,26 @@ TOWER = {str(floor): {"allOf": [{"$ref": f"#/$defs/{floor + 1}"}] * 8} for floor
 )
 def test_parts_that_hold_each_other_over_and_over_are_gone_through_once(schema):
     assert [value.pointer for value in compile_schema(schema).values] == [""]
+
+
+def tower(floors: int, width: int, top: Any) -> dict[str, Any]:
+    """Objects of objects, each with so many of the next, in few words."""
+    names = [f"p{index}" for index in range(width)]
+    wholes = [{"$ref": f"#/$defs/{floor + 1}"} for floor in range(floors - 1)] + [top]
+    objects = [{"type": "object", "properties": dict.fromkeys(names, own), "required": names} for own in wholes]
+    return {"$ref": "#/$defs/0", "$defs": {str(floor): own for floor, own in enumerate(objects)}}
+
+
+@pytest.mark.parametrize("top", [{"type": "null"}, {"const": "x" * 50}], ids=["decoded", "known"])
+def test_references_that_multiply_are_followed_no_further_than_an_answer_may_go(top):
+    plan = compile_schema(tower(8, 30, top))  # 30 ** 8 values
+    assert {value.pointer.count("/") for value in plan.values} == {1}
+    assert {value.pointer.count("/") for value in compile_schema(tower(2, 14, top)).values} == {2}
+
+
+def test_a_schema_told_in_lines_is_no_longer_than_itself():
+    schema = tower(2, 200, {"type": "null"})
+    flat = {"properties": schema["$defs"]["0"]["properties"], "$defs": {"1": schema["$defs"]["1"]}}
+    [told, _] = show_schema(ASKED, flat)
+    assert told["content"].startswith("Answer with JSON that follows this schema:")
+    assert len(told["content"]) < 2 * len(json.dumps(flat))

@@ -84,3 +84,9 @@ def test_rules_close_no_circle(mode: str) -> None:
 def test_arrays_have_fewer_modes() -> None:
     with pytest.raises(UsageError, match="unknown arrays 'lead'"):
         compile_schema(object_of({"a": FLAG}), arrays="lead")
+
+
+def test_what_the_schema_says_by_itself_looks_at_nothing_and_is_seen():
+    plan = compile_schema(object_of({"a": FLAG, "b": {"const": 1}, "c": FLAG}), mode="sequential")
+    assert [value.sees for value in plan.values] == [(), (), (0, 1)]
+    assert [value.base for value in plan.values] == [None, None, 0]

@@ -21,7 +21,7 @@ def arrange(plan: Plan, waits: Waits) -> Plan:
     sees: dict[int, tuple[int, ...]] = {}
     for value in order:
         if plan.mode == "sequential":
-            seen = set(order[: place[value]])
+            seen = set() if _is_known(plan.values[value]) else set(order[: place[value]])
         else:
             seen = {each for other in waits.get(value, ()) for each in (other, *plan.values[other].gates, *sees[other])}
         sees[value] = tuple(sorted(seen, key=place.__getitem__))
@@ -52,8 +52,15 @@ def _order(plan: Plan, waits: Waits) -> tuple[int, ...]:
     return tuple(out)
 
 
+def _is_known(value: Value) -> bool:
+    """Whether nothing of it is decoded: it needs to see nothing, and there may be thousands."""
+    return value.kind is Kind.KNOWN
+
+
 def _base(plan: Plan, value: Value) -> int | None:
     """The last value that it sees, if its own context goes on exactly where that one ended."""
+    if _is_known(value):
+        return None
     last = next((other for other in reversed(value.sees) if plan.values[other].kind is Kind.VALUE), None)
     if last is None:
         return None

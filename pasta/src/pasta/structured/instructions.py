@@ -6,7 +6,7 @@ They come first, so that requests with the same schema share the keys and values
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,26 +63,34 @@ def without_system(messages: Messages) -> list[dict[str, Any]]:
 def list_fields(schema: Any) -> list[str] | None:
     """A line for each field of an object: its name, what it may be, its description. None: there is more to say.
 
-    What is no schema is not refused here: whoever enforces it does that.
+    Or there would be more lines than schema, where it refers to the same again and again: servers bound its length
+    alone. What is no schema is not refused here: whoever enforces it does that.
     """
-    if not isinstance(schema, Mapping) or set(schema) - OBJECT:
-        return None
-    properties = schema.get("properties")
+    lines: list[str] = []
+    left = len(json.dumps(schema))
+    for line in _lines(schema):
+        left -= len(line or "")
+        if line is None or left < 0:
+            return None
+        lines.append(line)
+    return lines
+
+
+def _lines(schema: Any) -> Iterator[str | None]:
+    """The lines of an object; None, and nothing more, where a line does not say it all."""
+    properties = None if not isinstance(schema, Mapping) or set(schema) - OBJECT else schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
-        return None
-    lines = []
+        yield None
+        return
     for name, own in properties.items():
         target = _follow(own, schema)
-        inner = None if target is None else list_fields({**target, **_definitions(schema)})
         kind = None if target is None else _kind(target)
-        if inner is not None:
-            lines += [f"- {name}.{line.removeprefix('- ')}" for line in inner]
-        elif target is not None and kind is not None:
+        if target is not None and kind is not None:
             described = target.get("description")
-            lines.append(f"- {name} ({kind})" + (f": {described}" if described else ""))
-        else:
-            return None
-    return lines
+            yield f"- {name} ({kind})" + (f": {described}" if described else "")
+            continue
+        for line in _lines(None if target is None else {**target, **_definitions(schema)}):
+            yield line and f"- {name}.{line.removeprefix('- ')}"
 
 
 def _follow(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pasta.errors import UsageError
@@ -11,7 +12,7 @@ from pasta.structured.combinations import check_combinations
 from pasta.structured.dependence import arrange
 from pasta.structured.errors import SchemaError
 from pasta.structured.form import check_form
-from pasta.structured.objects import QUIET, Shape, shape_of
+from pasta.structured.objects import QUIET, Property, Shape, shape_of
 from pasta.structured.plain import PlainDocument
 from pasta.structured.plan import Kind, Leaf, Member, Node, Plan, Record, Row, Value
 from pasta.structured.schema import AFTER, Document, Schema, as_schema, check_numbers, escape
@@ -21,6 +22,7 @@ CHECKED = "checked"  # a sequential plan, whose values are guessed in parallel
 MODES = ("parallel", *WAYS, CHECKED, "sequential")  # of values
 ARRAYS = ("parallel", "sequential")  # of the elements of arrays whose length is not known
 MAX_VALUES = 200  # that are decoded in one answer; engines tell about 500 segments apart
+MAX_SKELETON = 1 << 14  # characters of keys, and of values that the schema says by itself
 MAX_DEPTH = 8  # of objects that are taken apart; deeper ones are one value each
 MAX_NOTE = 240  # characters of a description that a value sees
 MAX_ROW = 16  # elements of an array that is taken apart
@@ -48,20 +50,26 @@ def compile_schema(
     document = PlainDocument(written)
     for depth in range(MAX_DEPTH, -1, -1):
         planner = _Planner(document, depth, counted)
-        root = planner.node(document.root, "", "")
-        if sum(value.kind is not Kind.KNOWN for value in planner.values) <= MAX_VALUES:
+        with suppress(_TooLarge):
+            root = planner.node(document.root, "", "")
             break
     return arrange(Plan(root, tuple(planner.values), (), mode), planner.waits(check_after(after), mode))
 
 
+class _TooLarge(Exception):
+    """More values than an answer may have: references multiply, so that it is known only on the way."""
+
+
 class _Planner:
-    """Goes through a schema and collects its values."""
+    """Goes through a schema and collects its values. `_TooLarge` where there are too many at this depth, not at 0."""
 
     def __init__(self, document: Document, depth: int, counted: bool):
         self.document = document
         self.values: list[Value] = []
         self._depth = depth
         self._counted = counted
+        self._decoded = 0  # of the values
+        self._skeleton = 0  # characters
         self._elements: tuple[tuple[int, int], ...] = ()  # around the node at hand
         self._gates: tuple[int, ...] = ()  # around the node at hand
         self._references: tuple[str, ...] = ()  # that led to it
@@ -96,19 +104,18 @@ class _Planner:
         if optional or shape.nullable:
             gate = self._add(pointer, True, lead, Kind.GATE, optional)
             self._gates += (gate,)
-        members = [
-            Member(
-                spell(each.name),
-                self.node(each.schema, f"{pointer}/{escape(each.name)}", " ", optional=not each.required),
-                note_of(each.schema),
-            )
-            for each in shape.properties
-        ]
+        members = [self._member(each, pointer) for each in shape.properties]
         self._gates, self._references = around
         fields = [(f"{pointer}/{escape(each.name)}", each.required) for each in shape.properties]
         fields = [field for field in fields if self._is_open(field[0])]
         self._fields = fields if len(fields) > 1 else self._fields  # outer ones come later
         return Record(tuple(members), gate)
+
+    def _member(self, own: Property, pointer: str) -> Member:
+        key = spell(own.name)
+        self._grow(len(key))
+        node = self.node(own.schema, f"{pointer}/{escape(own.name)}", " ", optional=not own.required)
+        return Member(key, node, note_of(own.schema))
 
     def _row(self, schema: Schema, pointer: str, lead: str) -> Row | None:
         """An array whose elements are taken apart."""
@@ -161,9 +168,16 @@ class _Planner:
         self, pointer: str, schema: Schema, lead: str, kind: Kind, optional: bool = False, text: str | None = None
     ) -> int:
         index = len(self.values)
+        self._decoded += kind is not Kind.KNOWN
+        self._grow(len(text or ""))
         value = Value(index, pointer, schema, lead, kind, optional, text, gates=self._gates, elements=self._elements)
         self.values.append(value)
         return index
+
+    def _grow(self, characters: int) -> None:
+        self._skeleton += characters
+        if self._depth and (self._decoded > MAX_VALUES or self._skeleton > MAX_SKELETON):
+            raise _TooLarge
 
     # -- who waits for whom ------------------------------------------------------------------------------
 
