@@ -6,7 +6,7 @@ import random
 import pytest
 from test_spoil import LIST
 
-from pasta.errors import CorruptModel
+from pasta.errors import CorruptModel, UsageError
 from pasta.judge.base import Comparison
 from pasta.judge.features import NAMES, FeatureJudge, features, fit
 from pasta.judge.open import open_judge
@@ -98,6 +98,12 @@ def test_an_edited_file_is_refused_with_what_is_wrong_in_it(judge, tmp_path, edi
     path.write_text(json.dumps(record))
     with pytest.raises(CorruptModel, match=rf"features.json is no judge of features: .*{told}.*pasta train judge"):
         open_judge(f"features:{path}")
+
+
+def test_a_folder_is_told_which_file_to_name(judge, tmp_path):
+    judge.write(tmp_path / "features.json")
+    with pytest.raises(UsageError, match=rf"is a folder, expected a file \(name the judge features:{tmp_path}/features"):
+        open_judge(f"features:{tmp_path}")
 
 
 def test_a_file_that_is_nested_without_end_is_refused(tmp_path):

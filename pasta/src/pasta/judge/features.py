@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pasta.errors import CorruptModel
+from pasta.errors import CorruptModel, UsageError
 from pasta.judge.encode import Pair
 from pasta.judge.groups import SPOILED_TARGET, elsewhere
 from pasta.judge.preferences import Contest, prompt_key
@@ -111,6 +111,9 @@ class FeatureJudge(Rewarding):
 
     @classmethod
     def read(cls, path: str, *, length_control: bool = True) -> FeatureJudge:
+        if Path(path).is_dir():
+            file = Path(path) / "features.json"
+            raise UsageError(f"{path} is a folder, expected a file", f"name the judge features:{file}")
         try:
             record = json.loads(Path(path).read_text("utf-8"))
             if tuple(record["features"]) != NAMES:
