@@ -180,10 +180,12 @@ def _chosen(cell: Cons, places: Column, now: Now) -> Value:
 
 
 def _require_place(place: Value, length: int) -> None:
-    if not isinstance(place, (float, bool)) or place != int(place):
-        raise RunError(f"a place in a list must be a whole number, not {describe_place(place)}")
+    if not isinstance(place, (float, bool)) or place % 1 != 0:  # also of what is infinite or missing
+        hint = "where it is missing `i = i` is false: an `if` can leave it out" if place != place else None
+        raise RunError(f"a place in a list must be a whole number, not {describe_place(place)}", hint=hint)
     if not 0 <= place < length:
-        raise EmptyListError(f"there is no element {place:g} in a list of {length}; the first is element 0")
+        lists = f"a list of {length}; the first is element 0" if length else "an empty list"
+        raise EmptyListError(f"there is no element {place:g} in {lists}")
 
 
 def describe_place(place: Value) -> str:

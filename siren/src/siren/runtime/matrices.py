@@ -13,6 +13,7 @@ from siren.symbolic.algebra import add, combination, div, mul, sub
 from siren.symbolic.expr import NUMBERS, Expr, Scalar, generation, lift, raw
 
 Now = Callable[[Value], Value]
+_LARGEST = 3_000  # rows of a matrix that is made of a number
 
 
 def operate(operator: str, left: Value, right: Value, now: Now) -> Value | None:
@@ -141,8 +142,9 @@ def inverse(a: Value) -> Value:
 
 
 def identity(n: Value) -> Value:
-    if type(n) is not float or n < 1 or n != int(n):
-        raise RunError("identity expects a known whole number, 1 or more")
+    if type(n) is not float or not 1 <= n <= _LARGEST or not n.is_integer():
+        shown = f", not {n:g}" if type(n) is float else ""
+        raise RunError(f"identity expects a known whole number from 1 to {_LARGEST:,}{shown}")
     return np.eye(int(n)).tolist()
 
 
