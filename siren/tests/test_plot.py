@@ -97,6 +97,23 @@ def test_wild_data_do_not_press_the_rest_into_a_line() -> None:
     assert axis.get_ylim()[1] < 10 and "1 data outside" in axis.texts[0].get_text()
 
 
+def test_what_the_picture_leaves_out_is_counted() -> None:
+    """The second of the data was neither drawn nor counted."""
+    result = run("let x <- gaussian(0, 1) in let xs = [x, x, x] in xs", seed=0)
+    (axis,) = draw(result, data={"xs": [0.1, 4.5, 1e6]}).axes
+    assert axis.get_ylim()[1] < 4.5 and "2 data outside" in axis.texts[0].get_text()
+
+
+def test_ellipses_are_not_cut_off() -> None:
+    """But one of a vague start, which would leave a dot of the path."""
+    result = run("let x <- gaussian(0, 1) in let track = [[x, 0], [5, x], [10, 0]] in track", seed=0)
+    (panel,) = draw(result, plane=["track"]).axes
+    assert panel.get_xlim()[0] < -2 and panel.get_ylim()[0] < -2 and panel.get_ylim()[1] > 2
+    result = run("let x <- gaussian(0, 1e6) in let track = [[x, 0], [5, 0], [10, 0]] in track", seed=0)
+    (panel,) = draw(result, plane=["track"]).axes
+    assert -30 < panel.get_xlim()[0] and panel.get_xlim()[1] < 40
+
+
 def test_a_path_in_the_plane() -> None:
     """The second place is twice as uncertain along the diagonal as the first, and certain across it."""
     result = run("let x <- gaussian(0, 1) in let track = [[x, x], [2 * x + 5, 2 * x + 1]] in track", seed=0)

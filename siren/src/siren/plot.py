@@ -30,6 +30,8 @@ _DRAWS: Final = 4000
 # Of a path in the plane: places that have an ellipse at most, and draws that each is made of.
 _ELLIPSES: Final = 40
 _DRAWS_OF_A_PLACE: Final = 1000
+# Beside the answer, where data lie too far away to be drawn; as a share of its width.
+_ROOM: Final = 0.6
 
 
 def require_matplotlib() -> type[Figure]:
@@ -263,13 +265,15 @@ def _path(panel: Axes, output: Output, data: Any) -> None:
     means = np.array([[leaf.mean for leaf in line] for line in series[:2]])
     last = means.shape[1] - 1
     shown = np.arange(last, -1, -(1 + last // _ELLIPSES))
-    sizes, angles = [], []
+    sizes, angles, reach = [], [], []
     for place in shown:
         draws = np.array([line[place].draws(_DRAWS_OF_A_PLACE) for line in series[:2]])
         draws = draws[:, np.isfinite(draws).all(axis=0)]  # few, of an element that few particles have
-        variances, axes = np.linalg.eigh(np.cov(draws) if draws.shape[1] > 1 else np.zeros((2, 2)))
-        sizes.append(2 * np.sqrt(-2 * np.log(0.1) * np.maximum(variances, 0)))
+        square = -2 * np.log(0.1) * (np.cov(draws) if draws.shape[1] > 1 else np.zeros((2, 2)))
+        squares, axes = np.linalg.eigh(square)
+        sizes.append(2 * np.sqrt(np.maximum(squares, 0)))
         angles.append(np.degrees(np.arctan2(axes[1, 0], axes[0, 0])))
+        reach.append(np.sqrt(np.diag(square)))
     widths, heights = np.transpose(sizes)
     panel.add_collection(
         EllipseCollection(
@@ -280,15 +284,20 @@ def _path(panel: Axes, output: Output, data: Any) -> None:
     panel.plot([], [], "o", color=_BAND, alpha=0.5, ms=9, mew=0, label="90 %")
     panel.plot(*means, color=_INK, lw=1.4, label="mean")
     panel.plot(*means[:, -1], "o", color=_INK, ms=5, label="end")
+    # Room for the ellipses, but for those that would press the path into a dot, as that of a vague start.
+    low, high = means.min(axis=1), means.max(axis=1)
+    most = max(*(high - low), *np.median(reach, axis=0))
+    low = np.maximum((means[:, shown].T - reach).min(axis=0), low - most)
+    high = np.minimum((means[:, shown].T + reach).max(axis=0), high + most)
+    panel.update_datalim([low, high])
     if data is not None:
         panel.plot(data[:, 0], data[:, 1], "o", color=_DATA, ms=3, alpha=0.6, zorder=1, label="data")
-        low, high = means.min(axis=1), means.max(axis=1)
         width = max(*(high - low), 1e-12)
-        outside = ((data[:, :2] < low - width) | (data[:, :2] > high + width)).any(axis=1)
-        if outside.any():
-            panel.set_xlim(low[0] - 0.6 * width, high[0] + 0.6 * width)
-            panel.set_ylim(low[1] - 0.6 * width, high[1] + 0.6 * width)
-            _count_outside(panel, outside)
+        if _beyond(data[:, :2], low, high, width).any():
+            room = _ROOM * width
+            panel.set_xlim(low[0] - room, high[0] + room)
+            panel.set_ylim(low[1] - room, high[1] + room)
+            _count_outside(panel, _beyond(data[:, :2], low, high, room).any(axis=1))
     panel.legend(loc="best", fontsize=8, frameon=False, ncols=4)
 
 
@@ -297,11 +306,14 @@ def _focus(panel: Axes, series: list[list[Leaf]], data: Any) -> None:
     low = min(leaf.quantile(0.05) for line in series for leaf in line)
     high = max(leaf.quantile(0.95) for line in series for leaf in line)
     width = max(high - low, 1e-12)
-    outside = (data < low - width) | (data > high + width)
-    if not outside.any():
-        return
-    panel.set_ylim(low - 0.6 * width, high + 0.6 * width)
-    _count_outside(panel, outside)
+    if _beyond(data, low, high, width).any():
+        room = _ROOM * width
+        panel.set_ylim(low - room, high + room)
+        _count_outside(panel, _beyond(data, low, high, room))
+
+
+def _beyond(data: Any, low: Any, high: Any, by: float) -> Any:
+    return (data < low - by) | (data > high + by)
 
 
 def _count_outside(panel: Axes, outside: Any) -> None:
