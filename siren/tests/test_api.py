@@ -111,6 +111,18 @@ def test_draws_share_particles_between_outputs() -> None:
     assert both.shape == (30, 2)
 
 
+def test_arviz_gets_every_output() -> None:
+    """Of names that differ in signs alone the last was left, and lists of unequal lengths were a traceback."""
+    pytest.importorskip("arviz", exc_type=ImportError)
+    text = "let x <- gaussian(0, 1) in (x + 1, x - 1, {sites = [[x, x, 2], [x]]})"
+    result = siren.run(text, particles=10, seed=0)
+    posterior = result.to_arviz(draws=500).posterior
+    means = {name: float(array.mean()) for name, array in posterior.data_vars.items()}
+    assert set(means) == {"x_1", "x_1_2", "sites"}
+    assert means["x_1"] - means["x_1_2"] == pytest.approx(2)
+    np.testing.assert_array_equal(result["sites"].draws(500), posterior["sites"][0])
+
+
 def test_arviz() -> None:
     pytest.importorskip("arviz", exc_type=ImportError)
     result = siren.run("let x <- gaussian(0, 1) in (x, [x, x])", seed=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 def to_inference_data(result: Result, draws: int, seed: int) -> Any:
     """One chain of draws from the weighted mixture. A draw is joint in all outputs."""
-    posterior = {_identifier(output.name): output.draws(draws, seed)[None] for output in result}
+    names = _identifiers(output.name for output in result)
+    posterior = {names[output.name]: output.draws(draws, seed)[None] for output in result}
     attributes = {
         "method": result.method,
         "particles": result.particles,
@@ -51,16 +53,25 @@ def _is_new(arviz: Any) -> bool:
     return int(arviz.__version__.split(".")[0]) >= 1
 
 
-def _identifier(label: str) -> str:
-    """`1 / invq` is a fine label and a poor variable name."""
-    return re.sub(r"\W+", "_", label).strip("_") or "value"
+def _identifiers(labels: Iterable[str]) -> dict[str, str]:
+    """`1 / invq` is a fine label and a poor variable name. Different labels have different names: `x - 1` and
+    `x + 1` are `x_1` and `x_1_2`."""
+    names: dict[str, str] = {}
+    for label in dict.fromkeys(labels):
+        plain = re.sub(r"\W+", "_", label).strip("_") or "value"
+        taken = set(names.values())
+        numbered = (f"{plain}_{number}" for number in count(2))
+        names[label] = next(name for name in chain([plain], numbered) if name not in taken)
+    return names
 
 
 def from_predictions(predictions: Iterable[Prediction]) -> Any:
     """The groups `posterior_predictive` (one chain of draws) and `observed_data`."""
+    predictions = list(predictions)
+    names = _identifiers(prediction.name for prediction in predictions)
     by_name: dict[str, list[Prediction]] = {}
     for prediction in predictions:
-        by_name.setdefault(_identifier(prediction.name), []).append(prediction)
+        by_name.setdefault(names[prediction.name], []).append(prediction)
     drawn = {name: np.stack([p.draws for p in several], axis=1)[None] for name, several in by_name.items()}
     seen = {name: np.array([p.value for p in several]) for name, several in by_name.items()}
     arviz = _arviz()

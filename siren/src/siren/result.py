@@ -77,12 +77,13 @@ class Output:
 
     def draws(self, n: int = 1000, seed: int = 0) -> NDArray[np.float64]:
         """n draws, first axis the draw. With the same n and seed those of several outputs are joint draws. An
-        element that a draw does not have is NaN."""
+        element that a draw does not have is NaN. Lists whose lengths are unequal come in one row."""
         whole("n", n, at_least=0)
         leaves = [leaf.draws(n, seed) for _, leaf in _leaves(self.name, self.value)]
         if not leaves:
             return np.empty((n, 0))
-        shape = np.shape(self.mean)
+        mean = self.mean
+        shape = () if isinstance(mean, list) else np.shape(mean)
         return np.stack(leaves, axis=1).reshape((n, *shape) if math.prod(shape) == len(leaves) else (n, -1))
 
     def leaves(self) -> Iterator[tuple[str, Leaf]]:
