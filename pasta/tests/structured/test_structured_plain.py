@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from pasta import extract
 from pasta.structured import SchemaError, compile_schema, make_structured_request
+from pasta.structured.endings import shortest_ending
 from pasta.structured.errors import ConstraintError
 from pasta.structured.matcher import Grammars
 from support import tiny_engine
@@ -143,3 +144,20 @@ def test_keys_of_which_too_much_is_said_are_refused_with_what_to_do() -> None:
     with pytest.raises(SchemaError) as refused:
         make_structured_request(tiny_engine(tags=False), "Say it.", schema)
     assert refused.value.keyword == "propertyNames" and "one of them alone" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "right", "wrong"),
+    [
+        ({"exclusiveMinimum": 0, "maximum": 0.5}, ["0.1", "0.001", "0.5"], ["0", "0.0", "-0", "0.6"]),
+        ({"exclusiveMinimum": 2.0, "exclusiveMaximum": 2.5}, ["2.1", "2.0001"], ["2", "2.0", "2.5"]),
+        ({"exclusiveMaximum": 0, "minimum": -0.5}, ["-0.1", "-0.5"], ["0", "-0", "-0.0", "-0.6"]),
+        ({"exclusiveMaximum": -3, "exclusiveMinimum": -3.5}, ["-3.1"], ["-3", "-3.0", "-3.5"]),
+        ({"exclusiveMinimum": 0, "minimum": 0.2, "maximum": 0.5}, ["0.2"], ["0.1", "0"]),
+        ({"exclusiveMinimum": -1, "exclusiveMaximum": 1}, ["0", "-0.9", "0.9"], ["-1", "1", "1.0"]),
+    ],
+)
+def test_a_whole_number_that_is_excluded_stays_out(bounds: Any, right: list[str], wrong: list[str]) -> None:
+    (value,) = compile_schema(holding({"type": "number", **bounds})).values
+    assert [shortest_ending(value.schema, text.encode()) for text in right] == [b""] * len(right)
+    assert all(shortest_ending(value.schema, f"{text},".encode()) is None for text in wrong)

@@ -6,6 +6,7 @@ Libraries write such schemas: zod a `propertyNames` for every map, pydantic one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from pasta.structured.schema import BY_NAME, DEFINITIONS, LISTS, MAX_PROPERTIES,
 
 LEAST = ("minLength", "minItems", "minProperties", "minContains")
 MOST = ("maxLength", "maxItems", "maxProperties", "maxContains")
+BESIDE_ZERO = 1e-15  # the least number that a grammar is asked for: a float's own has 324 digits
 ENDLESS = 1 << 31  # characters or elements: nothing that is decoded has as many
 
 Follow = Callable[[Schema], Schema]  # what a reference stands for
@@ -50,9 +52,34 @@ def plain(schema: Any, follow: Follow) -> Any:
             del out[keyword]
     if out.get("uniqueItems") is False:
         del out["uniqueItems"]
+    _exclude_bounds(out)
     if "propertyNames" in out:
         _name_keys(out, follow(out["propertyNames"]))
     return out
+
+
+def _exclude_bounds(schema: dict[str, Any]) -> None:
+    """A whole number that is excluded, where the other bound is less than 1 further from 0: grammars would let it in.
+
+    So above 2 becomes from the least float above 2.
+    """
+    if schema.get("type") == "integer":
+        return
+    for name, other, away in (("Minimum", "Maximum", 1), ("Maximum", "Minimum", -1)):
+        bound = _number(schema, f"exclusive{name}")
+        others = [_number(schema, key) for key in (other.lower(), f"exclusive{other}")]
+        if bound is None or bound * away < 0 or not float(bound).is_integer():
+            continue
+        if any(each is not None and 0 < (each - bound) * away < 1 for each in others):
+            del schema[f"exclusive{name}"]
+            least = math.nextafter(bound, bound + away) if bound else away * BESIDE_ZERO
+            own = _number(schema, name.lower())
+            schema[name.lower()] = least if own is None or (least - own) * away > 0 else own
+
+
+def _number(schema: Mapping[str, Any], keyword: str) -> int | float | None:
+    value = schema.get(keyword)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _within(keyword: str, value: Any, follow: Follow) -> Any:
