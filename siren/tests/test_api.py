@@ -112,7 +112,7 @@ def test_draws_share_particles_between_outputs() -> None:
 
 
 def test_arviz_gets_every_output() -> None:
-    """Of names that differ in signs alone the last was left, and lists of unequal lengths were a traceback."""
+    """Of names that differ in signs alone the last was left; lists of unequal lengths were a traceback."""
     pytest.importorskip("arviz", exc_type=ImportError)
     text = "let x <- gaussian(0, 1) in (x + 1, x - 1, {sites = [[x, x, 2], [x]]})"
     result = siren.run(text, particles=10, seed=0)
