@@ -1,12 +1,17 @@
 """What the host does for each row of a step on a GPU: the CUDA engine without the device.
 
     python benchmarks/host.py --json host.json
+    python benchmarks/host.py --instructions --only '32 answers' --json instructions.json
 
 It runs on any machine that has triton (`pip install triton`). Kernels are left out: a graph gives back the tokens of
 the replayed response, or the same letter again and again, and the time in which it does that is not counted. What is
 left is the scheduler, the interpreter, the plan of each step, rows that follow, and the text. Times are processor time
 of this process, of the steps without prompts. They depend on the machine, and on what else runs there: compare two
 versions by turns.
+
+Python's instructions (`--instructions`, which is slow) are the same on every machine with the same Python. They say
+where work is, not how long it takes: a call of C is one, whatever it does. Beside them stands which share of the rows
+is of answers in which nothing but text comes (`text`), and in the step before as well (`text_again`).
 """
 
 from __future__ import annotations
@@ -15,9 +20,12 @@ import argparse
 import itertools
 import json
 import statistics
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from pathlib import Path
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -28,7 +36,9 @@ from pasta.bench.gpu import wide_response
 from pasta.bench.machine import describe
 from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import byte_tokenizer
+from pasta.core.commands import Put
 from pasta.core.garbage import collect_rarely, freeze_libraries
+from pasta.core.interpreter import Interpreter
 from pasta.core.params import SamplingParams
 from pasta.core.tree import Tree
 from pasta.core.vocabulary import Vocabulary
@@ -113,38 +123,119 @@ def make_engine() -> cuda.CudaEngine:
     return cuda.CudaEngine(model, vocabulary, name="no device", slots=1 << 19)
 
 
+class Instructions:
+    """Counts Python's instructions and calls in what runs within it, but for what stands for the device."""
+
+    def __init__(self) -> None:
+        self.instructions: Counter[CodeType] = Counter()
+        self.calls: Counter[CodeType] = Counter()
+
+    def __enter__(self) -> None:
+        sys.settrace(self._called)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _called(self, frame: FrameType, _: str, __: object) -> Callable[..., Any] | None:
+        code = frame.f_code
+        if code.co_filename == __file__:
+            return None
+        self.calls[code] += 1
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+
+        def ran(_: FrameType, event: str, __: object) -> Callable[..., Any]:
+            self.instructions[code] += event == "opcode"
+            return ran
+
+        return ran
+
+    def told(self, rows: int) -> dict[str, Any]:
+        """For each row, and by the functions that most of it is in."""
+        most = self.instructions.most_common(16)
+        return {
+            "instructions": round(self.instructions.total() / rows, 1),
+            "calls": round(self.calls.total() / rows, 2),
+            "most": {f"{Path(code.co_filename).stem}.{code.co_qualname}": round(n / rows, 1) for code, n in most},
+        }
+
+
+class Texts:
+    """Which rows are of answers in which nothing but text comes, so that the same threads go on as they were."""
+
+    def __init__(self) -> None:
+        self.rows = self.text = self.again = 0
+        self._before: dict[RequestState, list[int]] = {}  # by answer in which only text came: its threads
+
+    def look(self, ends: dict[RequestState, int]) -> None:
+        """At what a step did, by where the answers' journals ended before."""
+        before, self._before = self._before, {}
+        for state, end in ends.items():
+            commands = state.journal[end:]
+            puts = [command for command in commands if isinstance(command, Put)]
+            self.rows += len(puts)
+            assert isinstance(state.interpreter, Interpreter)
+            tags = not state.interpreter.special.isdisjoint(put.token for put in puts)
+            topics = any(put.expect is None or not put.expect.is_text for put in puts)
+            if len(puts) < len(commands) or tags or topics:
+                continue
+            threads = self._before[state] = [put.thread for put in puts]
+            self.text += len(puts)
+            self.again += len(puts) if before.get(state) == threads else 0
+
+    def told(self) -> dict[str, float]:
+        return {"text": round(self.text / self.rows, 3), "text_again": round(self.again / self.rows, 3)}
+
+
 class Load:
     """So many requests at once; each that ends is followed by another."""
 
     def __init__(self, engine: cuda.CudaEngine, at_once: int, scripts: Iterator[Tree] | None, **options: Any):
         self.engine, self.at_once, self.scripts, self.options = engine, at_once, scripts, options
 
-    def run(self, device: Device, steps: int) -> dict[str, float]:
-        scheduler = Scheduler(self.engine)
-        under_way: list[RequestState] = []
+    def run(self, device: Device, steps: int) -> dict[str, Any]:
+        """What steps take."""
         took: list[float] = []
         rows: list[int] = []
-        while len(took) < steps:
-            under_way = [state for state in under_way if not state.finished]
-            for _ in range(self.at_once - len(under_way)):
-                under_way.append(self.ask())
-                scheduler.add(under_way[-1])
-            running = sum(len(state.interpreter.running) for state in under_way if state.handles)
-            prompts = any(not state.handles for state in under_way)
+        for step, states in itertools.islice(self.steps(), steps):
+            rows.append(sum(len(state.interpreter.running) for state in states))
             device.seconds, begin = 0.0, time.process_time()
-            scheduler.step()
-            seconds = time.process_time() - begin - device.seconds
-            if not prompts:
-                took.append(seconds)
-                rows.append(running)
-        for state in under_way:
-            scheduler.abort(state)
+            step()
+            took.append(time.process_time() - begin - device.seconds)
         middle = list(zip(took, rows, strict=True))[steps // 10 :]
         return {
             "rows": round(statistics.mean(count for _, count in middle), 1),
             "step_us": round(1e6 * statistics.median(seconds for seconds, _ in middle), 1),
             "row_us": round(1e6 * sum(seconds for seconds, _ in middle) / sum(count for _, count in middle), 2),
         }
+
+    def count(self, steps: int) -> dict[str, Any]:
+        """Which instructions steps take."""
+        counted, texts, rows = Instructions(), Texts(), 0
+        for step, states in itertools.islice(self.steps(), steps):
+            rows += sum(len(state.interpreter.running) for state in states)
+            ends = {state: len(state.journal) for state in states}
+            with counted:
+                step()
+            texts.look(ends)
+        return {"rows": round(rows / steps, 1), **counted.told(rows), **texts.told()}
+
+    def steps(self) -> Iterator[tuple[Callable[[], object], list[RequestState]]]:
+        """Steps without prompts, to be run before the next is asked for, and the answers that are under way in them."""
+        scheduler = Scheduler(self.engine)
+        under_way: list[RequestState] = []
+        try:
+            while True:
+                under_way = [state for state in under_way if not state.finished]
+                for _ in range(self.at_once - len(under_way)):
+                    under_way.append(self.ask())
+                    scheduler.add(under_way[-1])
+                if all(state.handles for state in under_way):
+                    yield scheduler.step, under_way
+                else:
+                    scheduler.step()
+        finally:
+            for state in under_way:
+                scheduler.abort(state)
 
     def ask(self) -> RequestState:
         script = None if self.scripts is None else next(self.scripts)
@@ -173,6 +264,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--only", help="cases whose names have this in them")
+    parser.add_argument("--instructions", action="store_true", help="count Python's instructions, and time nothing")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -184,8 +276,10 @@ def main() -> None:
         if options.only and options.only not in name:
             continue
         load.run(device, 30)
-        report["cases"][name] = told = load.run(device, options.steps)
-        print(f"{name:40} {told['rows']:7} rows {told['step_us']:9} us a step {told['row_us']:7} us a row", flush=True)
+        told = load.count(options.steps) if options.instructions else load.run(device, options.steps)
+        report["cases"][name] = told
+        figures = [f"{key} {value:g}" for key, value in told.items() if key != "most"]
+        print(f"{name:40}", ", ".join(figures), flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             file.write(json.dumps(report, indent=1) + "\n")
