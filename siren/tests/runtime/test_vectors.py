@@ -267,3 +267,12 @@ def test_lists_that_are_no_matrix_are_not_multiplied(product, words):
     """They were a TypeError and an IndexError."""
     with pytest.raises(RunError, match=f"cannot multiply {words}"):
         siren.run(f"let x <- mv_gaussian([0, 1], identity(2)) in {product}", particles=2)
+
+
+@pytest.mark.parametrize("method", ["ssi", "ds", "bp"])
+def test_the_mean_of_a_product_of_components_is_exact(method):
+    """Delayed sampling drew them."""
+    text = "let x <- mv_gaussian([1, 2], [[2, 0.5], [0.5, 1]]) in (x[0] * x[1], x[0] * x[0])"
+    product, square = siren.run(text, particles=2, method=method, seed=0)
+    assert product.mean == pytest.approx(1 * 2 + 0.5) and square.mean == pytest.approx(1 + 2)
+    assert product.sd == pytest.approx(np.sqrt(2 * 1 + 0.5**2 + 1 * 1 + 4 * 2 + 2 * 1 * 2 * 0.5))

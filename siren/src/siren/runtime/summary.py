@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -123,7 +123,7 @@ class Summary:
             return of_number(raw(expr))
         names = list(dists)
         posterior = self._of_single(expr, names[0], dists[names[0]]) if len(names) == 1 else None
-        posterior = posterior or self._of_joint(expr)
+        posterior = posterior or self._of_joint(expr, dists)
         if self.plugin:
             means = self._means(dists)
             posterior = replace(posterior, mean=raw(_plug(expr, means)))
@@ -189,9 +189,11 @@ class Summary:
         (slope, family, numbers), offset = along, raw(found[1])
         return of_affine(slope * family.mean(*numbers) + offset, family, numbers, slope, offset)
 
-    def _of_joint(self, expr: Expr) -> Posterior:
-        """Several variables: iterated expectation along the graph if that has a form, else draws."""
-        chain = self.engine.chain(variables(expr))
+    def _of_joint(self, expr: Expr, dists: Mapping[Variable, Dist]) -> Posterior:
+        """Several variables, or a vector: iterated expectation along the graph if that has a form, else
+        draws."""
+        names = variables(expr)
+        chain = [(v, dists[v]) for v in names] if len(names) == 1 else self.engine.chain(names)
         total = self._in_closed_form(expr, chain)
         if total is not None:
             return total
