@@ -141,6 +141,19 @@ def test_halfway(results, eager):
     assert len(picture.splitlines()) < 30
 
 
+@pytest.mark.parametrize("width", [1, 3, 4, 5])
+def test_a_terminal_that_is_made_tiny_meanwhile_loses_no_answer(results, width):
+    result = results["cities"]
+    console = Console(file=Stream(), force_terminal=True, width=80, height=24, color_system=None)
+    shown = Screen(console, Board())
+    for index, output in enumerate(result.outputs):
+        shown.board.take(output)
+        if index == result.steps // 2:
+            console.size = (width, 24)
+            lines = console.render_lines(shown.draw(), pad=False)
+            assert max(cell_len("".join(part.text for part in line)) for line in lines) <= width
+
+
 def test_an_interrupted_answer_keeps_what_there_was(results, eager):
     result = results["cities"]
     stream = Stream()

@@ -89,7 +89,7 @@ class Panels:
         for _ in range(arrangement.columns):
             grid.add_column(ratio=1)
         panel_width = width // arrangement.columns
-        lines = min(arrangement.lines, max(_expected_lines(lane, panel_width - 4) for lane in lanes))
+        lines = min(arrangement.lines, max(_expected_lines(lane, _inside(panel_width)) for lane in lanes))
         panels = [self._panel(lane, board, panel_width, lines) for lane in lanes]
         for start in range(0, len(panels), arrangement.columns):
             row = panels[start : start + arrangement.columns]
@@ -124,7 +124,7 @@ class Panels:
         name = self._name(lane, board, room)
         note = self._note(lane)
         return Panel(
-            Text("\n".join(self._flow(lane, width - 4).tail(lines)), no_wrap=True, overflow="crop"),
+            Text("\n".join(self._flow(lane, _inside(width)).tail(lines)), no_wrap=True, overflow="crop"),
             box=ROUNDED if self._marks is UNICODE else ASCII,
             title=Text(f"{self._marks.of(lane.state)} {name}", style=f"{style} bold"),
             title_align="left",
@@ -194,6 +194,11 @@ class Panels:
         while cell_len(line) > room > 0:
             line = line[max(1, (cell_len(line) - room) // 2) :]
         return line
+
+
+def _inside(width: int) -> int:
+    """Room for text in a panel's frame: for one letter at least, however small the terminal was made meanwhile."""
+    return max(2, width - 4)
 
 
 def _expected_lines(lane: Lane, width: int) -> int:
