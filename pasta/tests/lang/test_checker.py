@@ -146,7 +146,7 @@ def test_text_that_looks_like_a_tag(text):
     assert findings(f"a {text} b") == ["1:3 W207"]
 
 
-@pytest.mark.parametrize("text", ["<\\sync/>", "<synchronous>", "<a>", "a < sync"])
+@pytest.mark.parametrize("text", ["<\\sync/>", "<synchronous>", "<a>", "a < sync", "<async-iterator>", "<Sync:x>"])
 def test_text_that_does_not(text):
     assert findings(text) == []
 

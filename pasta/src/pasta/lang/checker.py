@@ -17,7 +17,7 @@ from pasta.text.words import count_words
 #: A block of fewer words is over before a thread pays for itself.
 MIN_BLOCK_WORDS = 5
 
-_LIKE_A_TAG = re.compile(r"<\s*(?:/\s*)?(?:promise|async|sync)\b[^<>\r\n]*>", re.IGNORECASE)
+_LIKE_A_TAG = re.compile(r"<\s*(?:/\s*)?(?:promise|async|sync)(?![\w:.-])[^<>\r\n]*>", re.IGNORECASE)
 
 
 def check(text: str | bytes, count: TokenCounter | None = None, *, cut: bool = False) -> list[Diagnostic]:
