@@ -121,6 +121,14 @@ class Vocabulary:
         """How many ids a prompt may have: some tokenizers have tokens that their model's table lacks."""
         return len(self) if self.rows is None else min(len(self), self.rows)
 
+    def checked(self, ids: list[int]) -> list[int]:
+        """A text's tokens, all of which the model's table has."""
+        unknown = next((token for token in ids if token >= self.usable), None)
+        if unknown is not None:
+            spelled = f"{self.decode([unknown])!r:.40}, token {unknown} of its tokenizer"
+            raise UsageError(f"the model has no {spelled}, expected 0 to {self.usable - 1}", "leave it out")
+        return ids
+
     def add_tags(self, unit: int = TENS) -> int:
         """Add the tags to the tokenizer; returns how many were new. The embeddings are the caller's."""
         added = self.tokenizer.add_tokens(list(spell_tags(unit)), special_tokens=True)

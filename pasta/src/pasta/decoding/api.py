@@ -28,7 +28,7 @@ class HasEngine(Protocol):
     def engine(self) -> Engine: ...
 
 
-Several = list[str] | list[list[Message]] | list[list[int]]
+Several = list[str] | Sequence[Sequence[Message]] | Sequence[Sequence[int]]
 
 
 @overload

@@ -102,6 +102,7 @@ def encode_prompt(
 ) -> tuple[int, ...]:
     """The prompt's tokens, checked. A text is a question to a chat model; `raw` takes it to the letter."""
     ids: Sequence[int]
+    vocabulary = engine.vocabulary
     if not isinstance(prompt, str) and not _is_listed(prompt):
         raise UsageError(f"the prompt is {prompt!r:.40}", hint=f"expected {EXPECTED}")
     if chat_template_kwargs and (raw or not (isinstance(prompt, str) or _is_conversation(prompt))):
@@ -111,17 +112,17 @@ def encode_prompt(
         if not prompt.strip():
             raise UsageError("the prompt is empty", hint="pass a question")
         if raw:
-            ids = engine.vocabulary.encode_text(prompt)
+            ids = vocabulary.checked(vocabulary.encode_text(prompt))
         else:
             question = [{"role": "user", "content": prompt}]
-            ids = engine.vocabulary.encode_chat(question, variables=chat_template_kwargs)
+            ids = vocabulary.checked(vocabulary.encode_chat(question, variables=chat_template_kwargs))
     elif _is_conversation(prompt):
         if raw:
             raise UsageError("raw takes a text to the letter, and this is a conversation", "pass a text, or no raw")
         _check_messages(prompt)
-        ids = engine.vocabulary.encode_chat(prompt, variables=chat_template_kwargs)
+        ids = vocabulary.checked(vocabulary.encode_chat(prompt, variables=chat_template_kwargs))
     else:
-        ids = _check_ids(prompt, engine.vocabulary.usable)
+        ids = _check_ids(prompt, vocabulary.usable)
     if not ids:
         raise UsageError("the prompt is empty", hint="pass a question")
     if len(ids) >= engine.context - 1:

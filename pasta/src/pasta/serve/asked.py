@@ -68,7 +68,7 @@ def read_chat(
 
 def encode_messages(vocabulary: Vocabulary, messages: Messages, variables: Mapping[str, Any]) -> list[int]:
     """A conversation's tokens."""
-    return vocabulary.encode_chat(settle(vocabulary, messages), variables=variables)
+    return vocabulary.checked(vocabulary.encode_chat(settle(vocabulary, messages), variables=variables))
 
 
 def _calls(body: Conversing, opening: tuple[str, str], vocabulary: Vocabulary, make_program: MakeProgram) -> Calls:

@@ -175,7 +175,7 @@ class Front:
         if isinstance(prompt, list):
             return await self._encode(4 * len(prompt), lambda vocabulary: known(prompt, vocabulary.usable, param))
         self._check_characters(len(prompt), param)
-        return await self._encode(len(prompt), lambda vocabulary: vocabulary.encode_text(prompt))
+        return await self._encode(len(prompt), lambda vocabulary: vocabulary.checked(vocabulary.encode_text(prompt)))
 
     async def _encode(self, size: int, encode: Callable[[Vocabulary], T]) -> T:
         try:
