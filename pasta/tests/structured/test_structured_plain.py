@@ -25,6 +25,24 @@ def holding(schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": schema}, "required": ["a"]}
 
 
+def fitting(schema: Any, values: list[Any]) -> list[Any]:
+    """Those of some values that the grammar of a schema lets a model write."""
+    vocabulary = tiny_engine(tags=False).vocabulary
+    (value,) = compile_schema(schema).values
+    begun = Grammars.of(vocabulary).compile(value.schema, "")
+
+    def fits(written: str) -> bool:
+        matcher = begun.copy()
+        try:
+            for token in vocabulary.encode(written):
+                matcher.consume(token)
+        except ConstraintError:
+            return False
+        return matcher.accepts
+
+    return [each for each in values if fits(json.dumps(each, ensure_ascii=False))]
+
+
 @pytest.mark.parametrize(
     "schema",
     [
@@ -59,20 +77,8 @@ def test_what_forbids_nothing_is_followed(schema: Any) -> None:
 )
 def test_the_length_of_a_key_counts_characters(names: Any, right: list[str], wrong: list[str]) -> None:
     """What zod writes of `z.record(z.string().min(1), …)`: by the library's grammar, the keys of that length alone."""
-    vocabulary = tiny_engine(tags=False).vocabulary
-    (value,) = compile_schema({"type": "object", "propertyNames": names, "additionalProperties": NUMBER}).values
-    begun = Grammars.of(vocabulary).compile(value.schema, "")
-
-    def fits(key: str) -> bool:
-        matcher = begun.copy()
-        try:
-            for token in vocabulary.encode(json.dumps({key: 1}, ensure_ascii=False)):
-                matcher.consume(token)
-        except ConstraintError:
-            return False
-        return matcher.accepts
-
-    assert [key for key in (*right, *wrong) if fits(key)] == right
+    schema = {"type": "object", "propertyNames": names, "additionalProperties": NUMBER}
+    assert fitting(schema, [{key: 1} for key in (*right, *wrong)]) == [{key: 1} for key in right]
 
 
 def test_maps_of_pydantic_are_taken_apart_where_their_keys_are_known() -> None:
@@ -161,3 +167,16 @@ def test_a_whole_number_that_is_excluded_stays_out(bounds: Any, right: list[str]
     (value,) = compile_schema(holding({"type": "number", **bounds})).values
     assert [shortest_ending(value.schema, text.encode()) for text in right] == [b""] * len(right)
     assert all(shortest_ending(value.schema, f"{text},".encode()) is None for text in wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("time", ["23:59:59Z", "00:00:00.5+01:00"], ["23:59:60Z", "16:16:60z", "24:00:00Z"]),
+        ("date-time", ["2024-02-29T23:59:59.5+01:00", "2024-02-29t00:00:00z"], ["2024-02-29T23:59:60Z"]),
+        ("duration", ["P3Y6M4DT12H30M5S", "PT0S", "P2W", "P999999D"], ["P1000000D", "P", "PT"]),
+    ],
+)
+def test_times_are_those_that_libraries_read(name: str, right: list[str], wrong: list[str]) -> None:
+    """Pydantic refuses a leap second; and a model that goes on with digits would write a duration without end."""
+    assert fitting({"type": "string", "format": name}, [*right, *wrong]) == right

@@ -16,6 +16,12 @@ LEAST = ("minLength", "minItems", "minProperties", "minContains")
 MOST = ("maxLength", "maxItems", "maxProperties", "maxContains")
 BESIDE_ZERO = 1e-15  # the least number that a grammar is asked for: a float's own has 324 digits
 ENDLESS = 1 << 31  # characters or elements: nothing that is decoded has as many
+#: What texts of a format are held to beside it: libraries know no leap second, and digits have no end by themselves.
+HELD = {
+    "time": "^[0-9:]{6}[0-5]",
+    "date-time": "^[^:]*:[0-9]{2}:[0-5]",
+    "duration": "^([A-Z]+[0-9]{1,6})+[A-Z]$",
+}
 
 Follow = Callable[[Schema], Schema]  # what a reference stands for
 
@@ -53,6 +59,8 @@ def plain(schema: Any, follow: Follow) -> Any:
     if out.get("uniqueItems") is False:
         del out["uniqueItems"]
     _exclude_bounds(out)
+    if out.get("format") in HELD:
+        out.setdefault("pattern", HELD[out["format"]])
     if "propertyNames" in out:
         _name_keys(out, follow(out["propertyNames"]))
     return out
