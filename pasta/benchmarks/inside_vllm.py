@@ -29,8 +29,9 @@ from pasta.bench.responses import make_responses, plain_tokens
 from pasta.bench.shapes import SHAPES, byte_tokenizer
 from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
+from pasta.core.tags import Tags
 from pasta.core.tree import Block, Item
-from pasta.core.vocabulary import Tags, Vocabulary
+from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.api import generate, generate_all, run
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import Request

@@ -11,8 +11,8 @@ import torch
 from pasta.core.grammar import Expect
 from pasta.core.layout import IGNORE, Layout, lay_out
 from pasta.core.positions import Positions
+from pasta.core.tags import Tags
 from pasta.core.tree import Block, Tree
-from pasta.core.vocabulary import Tags
 from pasta.decoding.results import Result
 from pasta.engine.native import NativeEngine
 from support import PilotedEngine

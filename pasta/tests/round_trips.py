@@ -7,8 +7,9 @@ import string
 from collections.abc import Iterator, Sequence
 
 from pasta.core.detokenizer import Detokenizer
+from pasta.core.tags import TAGS
 from pasta.core.tree import Block, Tree, read, spell
-from pasta.core.vocabulary import SPACE, TAGS, Vocabulary
+from pasta.core.vocabulary import SPACE, Vocabulary
 from pasta.lang import Node, Promise, Response, Sync, Text, plain
 
 WORDS = "the The a Banana bananas yellow it's don't I'll 1. 2) 42 3.14 2026 x=y [INST] </s> <0x0A> — … “so”".split()

@@ -15,7 +15,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from pasta.core.grammar import Expect
-from pasta.core.vocabulary import TENS, Vocabulary
+from pasta.core.tags import TENS
+from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.request import Request, RequestState
 from pasta.decoding.scheduler import Scheduler
 from pasta.engine.native import NativeEngine

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from pasta.core.tags import ONES
 from pasta.core.tree import spell
-from pasta.core.vocabulary import ONES
 from pasta.decoding.api import replay
 from pasta.errors import PastaError
 from pasta.examples import EXAMPLES

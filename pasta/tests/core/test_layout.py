@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pasta.core.layout import IGNORE, Layout, critical_path, lay_out
 from pasta.core.positions import Positions, check_unit
 from pasta.core.segments import SegmentTable, Thread
+from pasta.core.tags import MAX_LENGTH, ONES
 from pasta.core.tree import Block, Tree, flatten, read, spell
-from pasta.core.vocabulary import MAX_LENGTH, ONES, Vocabulary
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError, UsageError
 from pasta.lang import MAX_TOKENS, Node, Promise, Response, Sync, Text, parse, statistics
 from pasta.models.checkpoint import read_tokenizer

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 import pytest
 
 from pasta.core.positions import Positions
+from pasta.core.tags import TAGS, Tags
 from pasta.core.tree import flatten, read, spell
-from pasta.core.vocabulary import TAGS, Tags, Vocabulary
+from pasta.core.vocabulary import Vocabulary
 from pasta.lang import Response, Text, parse, plain
 from pasta.models import ModelFolder
 from pasta.models.checkpoint import read_tokenizer

@@ -12,8 +12,9 @@ from transformers import PreTrainedTokenizerFast
 
 from pasta.core.detokenizer import without_lead
 from pasta.core.grammar import Expect, Grammar
+from pasta.core.tags import TAGS
 from pasta.core.tree import read, shorten, spell
-from pasta.core.vocabulary import TAGS, Vocabulary
+from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.stitching import text_of
 from pasta.errors import UnsupportedModel
 from pasta.lang import Response, Text, parse, plain

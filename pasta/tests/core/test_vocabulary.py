@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pasta.core.detokenizer import Detokenizer
 from pasta.core.grammar import Expect, Grammar
-from pasta.core.vocabulary import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS, Vocabulary
+from pasta.core.tags import LENGTHS, LONGEST, MAX_LENGTH, ONES, TAGS
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError, UsageError
 from pasta.models.checkpoint import read_tokenizer
 from support import byte_tokenizer

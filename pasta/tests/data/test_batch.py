@@ -8,7 +8,8 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from pasta.core.layout import IGNORE, Layout
 from pasta.core.positions import Positions
-from pasta.core.vocabulary import Tags, Vocabulary
+from pasta.core.tags import Tags
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.batch import Shape, block_mask, collate, dense_mask, mask_function, model_inputs, pack
 from pasta.models.tags import add_tags
 from pasta.train.examples import make_examples

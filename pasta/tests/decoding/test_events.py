@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pasta.core.tags import ONES, TENS
 from pasta.core.tree import spell
-from pasta.core.vocabulary import ONES, TENS
 from pasta.decoding.api import generate, replay
 from pasta.decoding.events import Ended, Finished, Forked, Joined, TextWritten, TokenPut, Waiting
 from pasta.lang import parse

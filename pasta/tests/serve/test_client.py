@@ -8,7 +8,7 @@ from serve_support import ASK, FORKING, serving
 
 from dense import pilot
 from pasta.core.positions import Positions
-from pasta.core.vocabulary import ONES
+from pasta.core.tags import ONES
 from pasta.decoding.api import stream
 from pasta.decoding.events import Ended, Finished, Forked, Joined, TextWritten, TokenPut, Waiting
 from pasta.display import Board

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pasta.core.vocabulary import Tags
+from pasta.core.tags import Tags
 from pasta.train.loss import LengthLoss, bells, token_losses
 
 TAGS = Tags(promise=20, lengths=tuple(range(21, 30)), open=30, close=31, sync=32)

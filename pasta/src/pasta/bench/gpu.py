@@ -22,8 +22,9 @@ from pasta.core.garbage import collect_rarely, freeze_libraries
 from pasta.core.grammar import Expect
 from pasta.core.layout import critical_path
 from pasta.core.params import SamplingParams
+from pasta.core.tags import Tags
 from pasta.core.tree import Block, Item, Tree
-from pasta.core.vocabulary import Tags, Vocabulary
+from pasta.core.vocabulary import Vocabulary
 from pasta.decoding.prompts import make_request
 from pasta.decoding.request import RequestState
 from pasta.decoding.scheduler import Scheduler

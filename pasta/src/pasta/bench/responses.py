@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 
 from pasta.core.positions import Positions
+from pasta.core.tags import Tags
 from pasta.core.tree import Block, Item, Tree, flatten
-from pasta.core.vocabulary import Tags
 
 
 def make_responses(

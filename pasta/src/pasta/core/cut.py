@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pasta.core.commands import MAIN, End
+from pasta.core.tags import Tags
 from pasta.core.thread import Status, Thread
-from pasta.core.vocabulary import Tags
 
 
 def end_at_cut(threads: Sequence[Thread], tags: Tags | None, budget: int, reason: str) -> list[End]:

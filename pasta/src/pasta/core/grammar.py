@@ -12,8 +12,9 @@ from enum import IntEnum
 
 import numpy as np
 
+from pasta.core.tags import Tags
 from pasta.core.tree import require_tags
-from pasta.core.vocabulary import Tags, Vocabulary
+from pasta.core.vocabulary import Vocabulary
 from pasta.lang import MAX_DEPTH, is_topic_character
 
 MAX_TOPIC_TOKENS = 32  # a topic names a part; one that does not end by itself ends here

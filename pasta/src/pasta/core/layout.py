@@ -15,8 +15,8 @@ import numpy as np
 from pasta.core.contexts import START, Contexts
 from pasta.core.positions import Positions
 from pasta.core.segments import SegmentTable, Thread
+from pasta.core.tags import Tags
 from pasta.core.tree import Block, Item, Tree, flatten
-from pasta.core.vocabulary import Tags
 
 IGNORE = -100  # the target of a token that predicts nothing, as PyTorch's losses know it
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pasta.core.vocabulary import LONGEST, ONES, TENS, Vocabulary
+from pasta.core.tags import LONGEST, ONES, TENS
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import UsageError
 
 

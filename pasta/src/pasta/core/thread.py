@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from pasta.core.grammar import Expect
-from pasta.core.vocabulary import Tags
+from pasta.core.tags import Tags
 
 _AFTER_CHILDREN = 1 << 60  # greater than the number of any promise
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pasta.core.detokenizer import without_lead
-from pasta.core.vocabulary import Tags, Vocabulary
+from pasta.core.tags import Tags
+from pasta.core.vocabulary import Vocabulary
 from pasta.errors import PastaError
 from pasta.lang import Node, Promise, Response, Sync, Text, is_topic_character
 

@@ -1,10 +1,7 @@
-"""Tags to token ids and back.
+"""Text to token ids and back.
 
 A tag is always a special token, never a spelling: text that a user sends, or that the model writes out
-in ordinary tokens, cannot open a thread. A promise costs two tag tokens and its topic, because the length
-and the closing `/>` are one token:
-
-    <promise topic="   coordinates   " tokens=2/>
+in ordinary tokens, cannot open a thread.
 """
 
 from __future__ import annotations
@@ -13,12 +10,12 @@ import re
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from pasta.core.detokenizer import TokenBytes
+from pasta.core.tags import ASYNC, CLOSE, ONES, PROMISE, SYNC, TENS, Tags, spell_lengths, spell_tags
 from pasta.core.template import Template, texts
 from pasta.core.unprefixed import adds_prefix, unprefixed
 from pasta.core.words import Words
@@ -28,56 +25,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
-TENS, ONES = 10, 1  # how many tokens a length counts at a time
-LONGEST = 990  # tokens that a promise can announce
-MAX_LENGTH = LONGEST // TENS  # the largest `tokens=N` of the language, which counts tens
-PROMISE = '<promise topic="'
 SPACE = "\u2581"  # what SentencePiece writes for a space in its tokens
-ASYNC, CLOSE, SYNC = "<async>", "</async>", "<sync/>"
-
-
-def spell_lengths(unit: int = TENS) -> tuple[str, ...]:
-    return tuple(f'" tokens={n}/>' for n in range(1, LONGEST // unit + 1))
-
-
-def spell_tags(unit: int = TENS) -> tuple[str, ...]:
-    return (PROMISE, *spell_lengths(unit), ASYNC, CLOSE, SYNC)
-
-
-LENGTHS, TAGS = spell_lengths(), spell_tags()
-
-
-@dataclass(frozen=True, slots=True)
-class Tags:
-    """The token ids of the tags."""
-
-    promise: int
-    lengths: tuple[int, ...]
-    open: int
-    close: int
-    sync: int
-    length_of: Mapping[int, int] = field(init=False, repr=False, compare=False)
-    all: frozenset[int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "length_of", {token: n for n, token in enumerate(self.lengths, start=1)})
-        every = frozenset((self.promise, *self.lengths, self.open, self.close, self.sync))
-        object.__setattr__(self, "all", every)
-
-    def __contains__(self, token: int) -> bool:
-        return token in self.all
-
-    @property
-    def unit(self) -> int:
-        """How many tokens a length counts at a time."""
-        return LONGEST // len(self.lengths)
-
-    def of_tens(self, tens: int) -> int:
-        """The token that announces so many tens of tokens, as PASTA-LANG counts them."""
-        return self.lengths[tens * TENS // self.unit - 1]
-
-    def in_tens(self, token: int) -> int:
-        return -(-self.length_of[token] * self.unit // TENS)
 
 
 class Vocabulary:
@@ -123,10 +71,10 @@ class Vocabulary:
 
     def checked(self, ids: list[int]) -> list[int]:
         """A text's tokens, all of which the model's table has."""
-        unknown = next((token for token in ids if token >= self.usable), None)
-        if unknown is not None:
-            spelled = f"{self.decode([unknown])!r:.40}, token {unknown} of its tokenizer"
-            raise UsageError(f"the model has no {spelled}, expected 0 to {self.usable - 1}", "leave it out")
+        size = self.usable
+        if (most := max(ids, default=0)) >= size:
+            spelled = f"{self.decode([most])!r:.40}, token {most} of its tokenizer"
+            raise UsageError(f"the model has no {spelled}, expected 0 to {size - 1}", "leave it out")
         return ids
 
     def add_tags(self, unit: int = TENS) -> int:

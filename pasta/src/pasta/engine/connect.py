@@ -10,7 +10,7 @@ from typing import Any
 
 from pasta.core.grammar import Expect
 from pasta.core.params import SamplingParams
-from pasta.core.vocabulary import SYNC
+from pasta.core.tags import SYNC
 from pasta.engine.exported import HINT_MODEL, read_json, read_taught, read_vocabulary
 from pasta.engine.remote import RemoteEngine
 from pasta.engine.remote_client import Client, Refused, ServerError

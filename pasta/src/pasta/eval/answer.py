@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasta.core.positions import Positions
+from pasta.core.tags import Tags
 from pasta.core.tree import Block, Item
-from pasta.core.vocabulary import Tags
 from pasta.data.redundancy import measure
 from pasta.decoding.results import Result
 from pasta.lang import Node, Promise, Sync, Text, check, parse, plain_text

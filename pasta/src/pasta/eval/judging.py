@@ -12,7 +12,7 @@ from pasta.errors import UsageError
 from pasta.eval.answers import Say
 from pasta.eval.folder import RunFolder
 from pasta.eval.names import check_name
-from pasta.judge.base import Comparison, NotJudged, ask
+from pasta.judge.base import Comparison, ask, lacking
 from pasta.judge.kin import Lineage, in_common, judge_of
 from pasta.judge.open import open_judge
 
@@ -87,11 +87,8 @@ def run_judging(
             break  # nothing here has ever had a verdict of it: the rest would have none either
         seen = len(ids) - len(left) + min(start + CHUNK, len(left))
         say(f"{judge.name}: {seen} of {len(ids)} prompts, {time.monotonic() - begun:.0f} s")
-    if reason:
-        lacking = NotJudged(judge.name, verdicts, reason)
-        if all(verdict is None for verdict in verdicts):
-            raise lacking
-        say(str(lacking))
+    if told := lacking(judge.name, verdicts, reason):
+        say(told)
     return [write_alpaca(folder, name, questions, against, model, reference, answers[model]) for model in answers]
 
 

@@ -59,6 +59,20 @@ def all_judged(judge: str, verdicts: Sequence[float | None], reason: str) -> lis
     return found
 
 
+def lacking(judge: str, verdicts: Sequence[float | None], reason: str) -> str:
+    """What to tell of those without a verdict, for the `reason`; nothing where there is none.
+
+    Raises:
+        NotJudged: None has a verdict.
+    """
+    if not reason:
+        return ""
+    told = NotJudged(judge, verdicts, reason)
+    if all(verdict is None for verdict in verdicts):
+        raise told
+    return str(told)
+
+
 class LongerIsBetter:
     """The baseline that every judge must beat: the answer with more characters wins."""
 

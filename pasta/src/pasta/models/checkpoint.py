@@ -127,7 +127,8 @@ def read_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
             tokenizer.chat_template = json.loads((folder / TEMPLATE).read_text("utf-8"))["chat_template"]
     except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
         raise CorruptModel(f"the tokenizer in {folder} does not read: {said(error)}") from error
-    if not set(tokenizer.get_vocab()) - set(tokenizer.get_added_vocab()) - set(tokenizer.all_special_tokens):
+    added = {*tokenizer.get_added_vocab(), *tokenizer.all_special_tokens}
+    if len(tokenizer) <= len(added) and added.issuperset(tokenizer.get_vocab()):
         raise CorruptModel(f"the tokenizer in {folder} has no words", "look whether its tokenizer.json is there")
     return tokenizer
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedModel
 
-from pasta.core.vocabulary import TENS, Vocabulary, spell_tags
+from pasta.core.tags import TENS, spell_tags
+from pasta.core.vocabulary import Vocabulary
 
 
 def add_tags(model: PreTrainedModel, vocabulary: Vocabulary, unit: int = TENS) -> None:

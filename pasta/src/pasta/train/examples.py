@@ -9,8 +9,9 @@ from typing import Any
 
 from pasta.core.layout import Layout, lay_out
 from pasta.core.positions import Positions
+from pasta.core.tags import Tags
 from pasta.core.tree import Block, Item, Tree, depth_of, flatten, spell
-from pasta.core.vocabulary import Tags, Vocabulary
+from pasta.core.vocabulary import Vocabulary
 from pasta.data.fields import mark_of, read_example
 from pasta.errors import PastaError, UsageError
 from pasta.lang import LangError, parse, plain

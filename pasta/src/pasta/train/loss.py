@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.nn.functional import cross_entropy
 
-from pasta.core.vocabulary import Tags
+from pasta.core.tags import Tags
 
 
 def token_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

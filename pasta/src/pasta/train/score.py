@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasta.judge.base import Comparison, Judge, NotJudged
+from pasta.judge.base import Comparison, Judge, ask, lacking
 from pasta.lang import Promise, Response, Text, parse
 from pasta.text.overlap import loops, most_overlap
 from pasta.text.words import words
@@ -87,7 +87,10 @@ def score(
         for sample in samples
         for text in rivals[sample["index"]].values()
     ]
-    answers = iter(verdicts_of(judge, asked))
+    verdicts, reason = ask(judge, asked)
+    if told := lacking(judge.name, verdicts, reason):
+        print(told, file=sys.stderr, flush=True)
+    answers = iter(verdicts)
     scores = []
     for sample in samples:
         found = {name: next(answers) for name in rivals[sample["index"]]}
@@ -109,17 +112,6 @@ def score(
             )
         )
     return scores
-
-
-def verdicts_of(judge: Judge, asked: Sequence[Comparison]) -> Sequence[float | None]:
-    """What a judge says, None where it says nothing; but something it must say."""
-    try:
-        return judge.compare(asked)
-    except NotJudged as lacking:
-        if all(verdict is None for verdict in lacking.verdicts):
-            raise
-        print(lacking, file=sys.stderr, flush=True)
-        return lacking.verdicts
 
 
 def speedup(baseline: int, content: int, path: int, guards: Guards) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pasta.core.params import SamplingParams
-from pasta.core.vocabulary import Tags
+from pasta.core.tags import Tags
 from pasta.decoding.api import generate_all
 from pasta.engine.vllm.core import start_engine
 from pasta.errors import PastaError

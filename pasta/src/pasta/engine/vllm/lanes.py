@@ -20,7 +20,7 @@ from pasta.core.grammar import Expect
 from pasta.core.interpreter import Interpreter
 from pasta.core.runs import feed_text, text_steps
 from pasta.core.segments import SegmentTable, Thread
-from pasta.core.vocabulary import Tags
+from pasta.core.tags import Tags
 from pasta.errors import PastaError
 
 WORDS = 16  # of 32 bits: the segments that an answer may have
