@@ -233,9 +233,9 @@ def page() -> str:
 LEFT = """## Threats, and what is left
 
 The 1.5B architecture and the predictions: code of 16 November 2026 (commit 92368e5, with `engine/cuda` of e673075).
-The default model: code of 19 November, which landed as 3708d568, on a machine with 16 cores that was slower with 128 users
-than with 64. Every mode answers each load once before it is measured. Turns of one mode differ by up to a third, and there
-were only two. Users whose answers do not fork were not measured among others whose do.
+The default model: code of 19 November, which landed as 3708d568, on a machine with 16 cores that was slower with 128
+users than with 64. Every mode answers each load once before it is measured. Turns of one mode differ by up to a third,
+and there were only two. Users whose answers do not fork were not measured among others whose do.
 """
 
 if __name__ == "__main__":
